@@ -17,13 +17,13 @@ BROKER = 61_616
 STRANGER = 61_617
 """Uid and gid of another account."""
 
-needs_root = pytest.mark.skipif(
+requires_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="attacks by a second account require root: run the tests as root"
 )
 
 
 @contextlib.contextmanager
-def common_directory() -> Iterator[Path]:
+def directory_for_all_accounts() -> Iterator[Path]:
     """Make a directory of root that all accounts can enter, unlike the temporary directories of pytest."""
     directory = Path(tempfile.mkdtemp(prefix="activemq-attack-"))
     try:
@@ -33,7 +33,7 @@ def common_directory() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
-def owned_directory(path: Path, uid: int = BROKER, mode: int = 0o750) -> Path:
+def create_owned_directory(path: Path, uid: int = BROKER, mode: int = 0o750) -> Path:
     """Make a directory that belongs to an account."""
     path.mkdir()
     path.chmod(mode)
@@ -41,17 +41,17 @@ def owned_directory(path: Path, uid: int = BROKER, mode: int = 0o750) -> Path:
     return path
 
 
-def do_as(uid: int, *actions: Callable[[], object]) -> None:
+def call_as(uid: int, *actions: Callable[[], object]) -> None:
     """Call functions as an account, in a process without root privileges; raise AssertionError if a call fails."""
     child = os.fork()
     if child == 0:
-        _call_as(uid, *actions)
+        _call_and_exit(uid, *actions)
     _, status = os.waitpid(child, 0)
     assert status == 0, f"the process of the attacker failed before its attack was complete: wait status {status}"
 
 
 @contextlib.contextmanager
-def doing_as(uid: int, action: Callable[[], object]) -> Iterator[None]:
+def repeat_as(uid: int, action: Callable[[], object]) -> Iterator[None]:
     """Repeat a call as an account while the body of the context runs, also after calls that fail."""
 
     def repeat() -> None:
@@ -61,7 +61,7 @@ def doing_as(uid: int, action: Callable[[], object]) -> Iterator[None]:
 
     child = os.fork()
     if child == 0:
-        _call_as(uid, repeat)
+        _call_and_exit(uid, repeat)
     try:
         yield
     finally:
@@ -69,7 +69,7 @@ def doing_as(uid: int, action: Callable[[], object]) -> Iterator[None]:
         os.waitpid(child, 0)
 
 
-def _call_as(uid: int, *actions: Callable[[], object]) -> None:
+def _call_and_exit(uid: int, *actions: Callable[[], object]) -> None:
     status = 1
     try:
         os.setgroups([])

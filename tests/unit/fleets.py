@@ -22,6 +22,6 @@ def fleet(*pairs: str, **variables: Any) -> Fleet:
     return build_fleet(hosts(*pairs, **variables), {})
 
 
-def rules(checked_fleet: Fleet) -> list[str]:
+def rules_of_findings(checked_fleet: Fleet) -> list[str]:
     """Return the rules of the findings, in order."""
     return [finding.rule for finding in checked_fleet.findings]

@@ -11,17 +11,21 @@ from tests.unit.fleets import fleet
 
 
 def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker:
+    """Return a broker of a pair. The names of the variables have no prefix."""
     return fleet("o-mq01", release=release, **variables).broker(f"o-mq01-{node}")
 
 
-def unit(of: Broker) -> str:
-    return unit_environment_and_log_files(of)[systemd_unit_relative_path(of)].decode()
+def unit_text(broker: Broker) -> str:
+    """Return the text of the systemd unit of a broker."""
+    return unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()
 
 
-def values(text: str, key: str) -> list[str]:
+def values_of_key(text: str, key: str) -> list[str]:
+    """Return the values of a key, in their order in the text."""
     return re.findall(rf"^{key}=(.*)$", text, re.MULTILINE)
 
 
-def value(text: str, key: str) -> str:
-    (found,) = values(text, key)
-    return str(found)
+def value_of_key(text: str, key: str) -> str:
+    """Return the value of a key that the text has once."""
+    (value,) = values_of_key(text, key)
+    return str(value)

@@ -22,11 +22,11 @@ from activemq_fleet.node.process import proc as processes
 from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.situations import some_situations
-from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
+from tests.unit.attackers import BROKER, call_as, create_owned_directory, directory_for_all_accounts, requires_root
 from tests.unit.kahadb_journals import add, trace, write
 from tests.waiting import wait_until
 
-pytestmark = needs_root
+pytestmark = requires_root
 DEADLINE = 120
 """Seconds after which a command counts as hung; it usually takes 1 or 2 seconds."""
 _RECORDS = ("claims", "ended", "behind", "replayed")
@@ -36,7 +36,7 @@ ADVICE = "Run the command as the account that owns the store"
 @pytest.fixture
 def root_directory() -> Iterator[Path]:
     """Yield a directory with ``store``, a fenced store of the broker's account, and root's directory ``secret``."""
-    with common_directory() as root_directory:
+    with directory_for_all_accounts() as root_directory:
         secret = root_directory / "secret"
         secret.mkdir(mode=0o700)
         (secret / "list").write_text('[{"destination": "queue://ROOT-ONLY", "message": "CONTENT"}]')
@@ -45,9 +45,9 @@ def root_directory() -> Iterator[Path]:
 
 
 def make_store(store: Path) -> None:
-    owned_directory(store)
-    do_as(BROKER, *(lambda name=name: os.makedirs(store / "fence" / name) for name in _RECORDS))
-    do_as(BROKER, (store / "generations").mkdir)
+    create_owned_directory(store)
+    call_as(BROKER, *(lambda name=name: os.makedirs(store / "fence" / name) for name in _RECORDS))
+    call_as(BROKER, (store / "generations").mkdir)
 
 
 def write_claim(store: Path, number: int, directory: str) -> Callable[[], object]:
@@ -74,7 +74,7 @@ def store_command(*arguments: object) -> str:
 
 def test_store_inspect_as_root_rejects_fifo_in_place_of_claim(root_directory: Path) -> None:
     store = root_directory / "store"
-    do_as(BROKER, lambda: os.mkfifo(store / "fence/claims/3"))
+    call_as(BROKER, lambda: os.mkfifo(store / "fence/claims/3"))
 
     output = store_command("inspect", store)
 
@@ -84,7 +84,7 @@ def test_store_inspect_as_root_rejects_fifo_in_place_of_claim(root_directory: Pa
 
 def test_store_behind_as_root_reads_no_list_through_symlink(root_directory: Path) -> None:
     store = root_directory / "store"
-    do_as(BROKER, lambda: (store / "fence/behind/1").symlink_to(root_directory / "secret/list"))
+    call_as(BROKER, lambda: (store / "fence/behind/1").symlink_to(root_directory / "secret/list"))
 
     output = store_command("behind", store)
 
@@ -97,7 +97,7 @@ def test_store_behind_as_root_reads_no_list_through_symlink(root_directory: Path
 @pytest.mark.parametrize("content", ["7", '[{"destination": 7}]', "[" * 100_000, "{", '["x"]'])
 def test_store_behind_names_damaged_list(root_directory: Path, content: str) -> None:
     store = root_directory / "store"
-    do_as(BROKER, lambda: (store / "fence/behind/1").write_text(content))
+    call_as(BROKER, lambda: (store / "fence/behind/1").write_text(content))
 
     output = store_command("behind", store)
 
@@ -110,7 +110,7 @@ def test_removal_of_old_generations_as_root_follows_no_symlink_of_account(root_d
     store, victim = root_directory / "store", root_directory / "secret/1-abcdef0123456789"
     victim.mkdir()
     (store / "generations").rmdir()
-    do_as(
+    call_as(
         BROKER,
         write_claim(store, 1, victim.name),
         write_claim(store, 2, "2-abcdef0123456789"),
@@ -134,7 +134,7 @@ def test_removal_of_old_generations_as_root_follows_no_symlink_of_account(root_d
 def test_root_writes_no_record_through_symlink_of_account(root_directory: Path) -> None:
     store = root_directory / "store"
     (store / "fence/replayed").rmdir()
-    do_as(BROKER, lambda: (store / "fence/replayed").symlink_to(root_directory / "secret"))
+    call_as(BROKER, lambda: (store / "fence/replayed").symlink_to(root_directory / "secret"))
     code = """if True:
         import sys
         from activemq_fleet.node.fence.shared_store import SharedStore
@@ -150,7 +150,7 @@ def test_root_writes_no_record_through_symlink_of_account(root_directory: Path) 
 @pytest.mark.parametrize("option", [("--confirm", "1"), ("--unfence",), ("--mend",), ("--tidy",)])
 def test_guard_command_of_root_advises_account_of_store(root_directory: Path, option: tuple[str, ...]) -> None:
     store = root_directory / "store"
-    do_as(BROKER, write_claim(store, 1, "1-abcdef0123456789"), (store / "lock").mkdir)
+    call_as(BROKER, write_claim(store, 1, "1-abcdef0123456789"), (store / "lock").mkdir)
 
     code = "import sys; from activemq_fleet.node.fence.guard import main; main()"
     output = run_as_root(code, "--store", store, *option)
@@ -162,8 +162,8 @@ def test_guard_command_of_root_advises_account_of_store(root_directory: Path, op
 
 def test_store_inspect_as_root_reads_healthy_store_of_account(root_directory: Path) -> None:
     store = root_directory / "plain"
-    owned_directory(store)
-    do_as(BROKER, lambda: write(store, trace(), add("m1"), add("m2")))
+    create_owned_directory(store)
+    call_as(BROKER, lambda: write(store, trace(), add("m1"), add("m2")))
 
     output = store_command("inspect", store)
 
@@ -197,7 +197,7 @@ def make_unfenced_broker(root_directory: Path) -> Path:
     }
     install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
     data = base / "data"
-    do_as(
+    call_as(
         BROKER,
         (data / "kahadb").mkdir,
         lambda: write(data / "kahadb", trace(), add("m1")),
@@ -227,7 +227,7 @@ def test_store_backlog_as_root_reads_no_claim_next_to_unfenced_store(
     root_directory: Path, plant: Callable[[Path, Path], None]
 ) -> None:
     base = make_unfenced_broker(root_directory)
-    do_as(BROKER, lambda: plant(base / "data/evil/fence/claims/7", root_directory / "secret"))
+    call_as(BROKER, lambda: plant(base / "data/evil/fence/claims/7", root_directory / "secret"))
 
     output = run_as_root(COUNT_BACKLOG, base)
 
@@ -241,7 +241,7 @@ def test_store_backlog_as_root_reads_no_claim_through_symlink_of_account(
 ) -> None:
     """The account also replaces its store by a symbolic link, as a guard does."""
     base = make_unfenced_broker(root_directory)
-    do_as(
+    call_as(
         BROKER,
         lambda: (base / "data/kahadb").rename(base / "data/moved"),
         lambda: (base / "data/kahadb").symlink_to("moved"),
@@ -276,7 +276,7 @@ while True:
 
 @contextmanager
 def running_fake_broker(root_directory: Path, secret: Path) -> Iterator[subprocess.Popen[bytes]]:
-    owned_directory(root_directory / "data")
+    create_owned_directory(root_directory / "data")
     command = [
         "/usr/bin/python3",
         "-c",

@@ -21,10 +21,18 @@ from activemq_fleet.node.files.untrusted_paths import (
 )
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.state import broker_state as state
-from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
+from tests.unit.attackers import (
+    BROKER,
+    STRANGER,
+    call_as,
+    create_owned_directory,
+    directory_for_all_accounts,
+    repeat_as,
+    requires_root,
+)
 from tests.waiting import PATIENCE, within
 
-pytestmark = needs_root
+pytestmark = requires_root
 SECRET = "2026-01-01 00:00:00,001 | ERROR | root alone | org.apache.activemq.broker.BrokerService | main\n"
 RECORD = SECRET.replace("root alone", "disk full")
 XML = "<beans><broker/></beans>"
@@ -33,16 +41,16 @@ XML = "<beans><broker/></beans>"
 @pytest.fixture
 def base() -> Iterator[Path]:
     """Yield a broker's directory as ``configure`` creates it: root owns everything except the data."""
-    with common_directory() as place:
+    with directory_for_all_accounts() as place:
         base = place / "orders"
         (base / "versions/v/conf").mkdir(parents=True)
         (base / "versions/v/conf/activemq.xml").write_text(XML)
         (base / "current").symlink_to("versions/v")
-        data = owned_directory(base / "data")
-        do_as(BROKER, lambda: (data / "activemq.log").write_text(RECORD))
+        data = create_owned_directory(base / "data")
+        call_as(BROKER, lambda: (data / "activemq.log").write_text(RECORD))
         (place / "secret").write_text(SECRET)
         (place / "secret").chmod(0o600)
-        owned_directory(place / "agent-state", STRANGER)
+        create_owned_directory(place / "agent-state", STRANGER)
         yield base
 
 
@@ -80,7 +88,7 @@ PLANTS: list[Callable[[Path], None]] = [plant_fifo, plant_link, plant_device, pl
 def test_planted_log_neither_blocks_root_nor_reveals_its_file(
     base: Path, plant: Callable[[Path], None], name: str
 ) -> None:
-    do_as(BROKER, lambda: plant(base / "data" / name))
+    call_as(BROKER, lambda: plant(base / "data" / name))
     phase = within(PATIENCE, lambda: broker_log.read_broker_phase(str(base / "data"), 0))
     assert "root alone" not in phase.message
     assert "root alone" not in within(PATIENCE, lambda: broker_log.last_logged_error(str(base / "data")))
@@ -112,7 +120,7 @@ def test_data_directory_that_account_replaced_with_link_is_not_followed(base: Pa
         (base / "data").rename(base / "old")
         (base / "data").symlink_to(elsewhere)
 
-    do_as(BROKER, replace_with_link)
+    call_as(BROKER, replace_with_link)
     assert broker_log.last_logged_error(str(base / "data")) == ""
 
 
@@ -135,11 +143,11 @@ def collect_evidence(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
 def test_planted_files_are_listed_and_not_collected(base: Path) -> None:
     plants = dict(zip(("activemq.log.1", "activemq.log.2", "hs_err_pid1.log", "audit.log"), PLANTS, strict=False))
     for name, plant in plants.items():
-        do_as(BROKER, lambda name=name, plant=plant: plant(base / "data" / name))  # type: ignore[misc]
+        call_as(BROKER, lambda name=name, plant=plant: plant(base / "data" / name))  # type: ignore[misc]
     (base.parent / "root-journals").mkdir()
     (base.parent / "root-journals/secret.jsonl").write_text('{"secret": "root alone"}\n')
-    do_as(STRANGER, lambda: (base.parent / "agent-state/agent").symlink_to(base.parent / "root-journals"))
-    do_as(BROKER, lambda: (base / "data/kahadb").symlink_to("/root"))
+    call_as(STRANGER, lambda: (base.parent / "agent-state/agent").symlink_to(base.parent / "root-journals"))
+    call_as(BROKER, lambda: (base / "data/kahadb").symlink_to("/root"))
 
     files, report = collect_evidence(base)
 
@@ -153,8 +161,8 @@ def test_planted_files_are_listed_and_not_collected(base: Path) -> None:
 
 def test_log_that_account_repeatedly_replaces_with_link_is_never_followed(base: Path, tmp_path: Path) -> None:
     data = base / "data"
-    do_as(BROKER, lambda: (data / "a").write_text("own\n"))
-    do_as(BROKER, lambda: (data / "b").symlink_to(base.parent / "secret"))
+    call_as(BROKER, lambda: (data / "a").write_text("own\n"))
+    call_as(BROKER, lambda: (data / "b").symlink_to(base.parent / "secret"))
 
     def replace_log() -> None:
         for name in ("a", "b"):
@@ -162,7 +170,7 @@ def test_log_that_account_repeatedly_replaces_with_link_is_never_followed(base: 
             os.rename(data / "new", data / "activemq.log.3")
 
     bundle = EvidenceArchive(str(tmp_path / "out"), 1 << 20)
-    with doing_as(BROKER, replace_log):
+    with repeat_as(BROKER, replace_log):
         for _ in range(300):
             for opened in open_matching_files(str(data), lambda name: name == "activemq.log.3", "", bundle):
                 with opened.file as file:
@@ -172,18 +180,18 @@ def test_log_that_account_repeatedly_replaces_with_link_is_never_followed(base: 
 
 def test_planted_link_in_vendor_files_is_not_copied_into_version(base: Path) -> None:
     """The account unpacked the distribution. Root copies its files to a directory that the account can read."""
-    home = owned_directory(base.parent / "home", mode=0o755)
-    do_as(BROKER, (home / "conf").mkdir)
-    do_as(BROKER, lambda: (home / "conf/jetty.xml").write_text("<own/>"))
-    do_as(BROKER, lambda: (home / "conf/planted.xml").symlink_to(base.parent / "secret"))
-    do_as(BROKER, lambda: os.mkfifo(home / "conf/fifo.xml"))
+    home = create_owned_directory(base.parent / "home", mode=0o755)
+    call_as(BROKER, (home / "conf").mkdir)
+    call_as(BROKER, lambda: (home / "conf/jetty.xml").write_text("<own/>"))
+    call_as(BROKER, lambda: (home / "conf/planted.xml").symlink_to(base.parent / "secret"))
+    call_as(BROKER, lambda: os.mkfifo(home / "conf/fifo.xml"))
     assert [*within(PATIENCE, lambda: vendor_files.shipped_configuration_files(str(home)))] == ["conf/jetty.xml"]
     os.link(base.parent / "secret", home / "conf/hard.xml")
     with pytest.raises(NodeError, match=r"hard\.xml was not opened, because it has a second hard link"):
         vendor_files.shipped_configuration_files(str(home))
     (home / "conf/hard.xml").unlink()
-    do_as(BROKER, lambda: (home / "conf").rename(home / "old"))
-    do_as(BROKER, lambda: (home / "conf").symlink_to("/root"))
+    call_as(BROKER, lambda: (home / "conf").rename(home / "old"))
+    call_as(BROKER, lambda: (home / "conf").symlink_to("/root"))
     with pytest.raises(NodeError, match="was not followed"):
         vendor_files.shipped_configuration_files(str(home))
 

@@ -21,7 +21,7 @@ from activemq_fleet.node.process.system_accounts import (
     SystemAccount,
     run_as,
 )
-from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
+from tests.unit.attackers import BROKER, create_owned_directory, directory_for_all_accounts, requires_root
 from tests.unit.kahadb_journals import add, audit, batch, remove, subscribe, trace, write
 from tests.work import QUADRATIC, growth_of_time
 
@@ -125,7 +125,7 @@ def test_journal_that_is_fifo_is_refused(tmp_path: Path) -> None:
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-@needs_root
+@requires_root
 def test_file_truncated_during_read_terminates_only_child_process() -> None:
     def read_truncated_file() -> None:
         faulthandler.disable()
@@ -134,8 +134,8 @@ def test_file_truncated_during_read_terminates_only_child_process() -> None:
         os.truncate(store / "db-1.log", 0)
         list(commands)
 
-    with common_directory() as common:
-        store = owned_directory(common / "kahadb")
+    with directory_for_all_accounts() as common:
+        store = create_owned_directory(common / "kahadb")
         path = write(store, *(add(f"m{number}") for number in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
         with pytest.raises(AccountError, match="signal 7 terminated the process"):

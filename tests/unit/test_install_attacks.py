@@ -14,9 +14,9 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.install.runtime_configuration import log_end_position
-from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
+from tests.unit.attackers import BROKER, call_as, create_owned_directory, directory_for_all_accounts, requires_root
 
-pytestmark = needs_root
+pytestmark = requires_root
 OWNERS = Owners(user=BROKER, root=0, group=BROKER)
 TREE = {
     "conf/activemq.xml": ConfigurationFile(b"<beans/>", 0o640),
@@ -26,15 +26,15 @@ TREE = {
 
 @pytest.fixture
 def common() -> Iterator[Path]:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         (directory / "secret").mkdir(mode=0o700)
         yield directory
 
 
 def test_root_installs_nothing_where_account_can_replace_files(common: Path) -> None:
     """Debian's package gives /var/lib/activemq to its account. A systemd unit is a link to a file in this directory."""
-    home = owned_directory(common / "home")
-    do_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
+    home = create_owned_directory(common / "home")
+    call_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
     with pytest.raises(NodeError, match=rf"account 61616\) can replace files that root installs in {home}. Make root"):
         install_configuration(str(home / "activemq"), TREE, OWNERS)
     assert os.listdir(common / "secret") == []
@@ -42,8 +42,8 @@ def test_root_installs_nothing_where_account_can_replace_files(common: Path) -> 
 
 
 def test_link_planted_before_root_owned_directory_is_not_followed(common: Path) -> None:
-    home = owned_directory(common / "home")
-    do_as(BROKER, lambda: (home / "activemq").mkdir(), lambda: (home / "activemq" / "versions").symlink_to("/etc"))
+    home = create_owned_directory(common / "home")
+    call_as(BROKER, lambda: (home / "activemq").mkdir(), lambda: (home / "activemq" / "versions").symlink_to("/etc"))
     os.chown(home, 0, 0)
     before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match=r"versions is a symbolic link that belongs to account 61616"):
@@ -61,7 +61,7 @@ def test_version_with_files_of_account_is_not_reused(common: Path) -> None:
 
 
 def test_data_directory_that_root_linked_to_another_disk_is_used(common: Path) -> None:
-    disk = owned_directory(common / "disk")
+    disk = create_owned_directory(common / "disk")
     (common / "activemq").mkdir()
     (common / "activemq" / "data").symlink_to(disk)
     install_configuration(str(common / "activemq"), TREE, OWNERS)
@@ -70,5 +70,5 @@ def test_data_directory_that_root_linked_to_another_disk_is_used(common: Path) -
 
 def test_log_that_is_fifo_has_no_end_position(common: Path) -> None:
     install_configuration(str(common / "activemq"), TREE, OWNERS)
-    do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
+    call_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
     assert log_end_position(ConfigurationPaths(str(common / "activemq"))).inode == 0

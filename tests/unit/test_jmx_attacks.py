@@ -19,7 +19,7 @@ from activemq_fleet.node.probe import jmx
 from activemq_fleet.node.probe.java_objects import HEADER, JavaObject, ObjectReader
 from tests.situations import some_situations
 from tests.unit import hostile_jvm
-from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
+from tests.unit.attackers import BROKER, create_owned_directory, directory_for_all_accounts, requires_root
 from tests.unit.hostile_jvm import (
     HostileJvm,
     attribute,
@@ -163,15 +163,15 @@ print(json.dumps([status["state"], status["usage"], status["usage_error"]]))
 
 
 @some_situations(1)
-@needs_root
+@requires_root
 @pytest.mark.parametrize("attack", list(hostile_jvm.ATTACKS))
 def test_status_of_broker_with_hostile_jvm_is_active_without_usage(attack: str) -> None:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         base = directory / "orders"
         (base / "versions/v/conf").mkdir(parents=True)
         (base / "versions/v/conf/activemq.xml").write_text("<beans><broker/></beans>")
         (base / "current").symlink_to("versions/v")
-        owned_directory(base / "data")
+        create_owned_directory(base / "data")
         report = base / "data/queries"
         with hostile_broker(base, attack, report):
             gather = subprocess.Popen(

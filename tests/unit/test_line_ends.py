@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.install import runtime_configuration
 from activemq_fleet.node.process import proc as processes
-from tests.unit.attackers import STRANGER, needs_root
+from tests.unit.attackers import STRANGER, requires_root
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +69,7 @@ def test_rejected_login_does_not_report_applied_change(tmp_path: Path, end: str)
     assert runtime_configuration.logged_outcome_of_live_change(lines, change) is None
 
 
-@needs_root
+@requires_root
 @pytest.mark.parametrize("end", ["\v", "\f", "\x1c"])
 def test_name_of_process_does_not_change_its_account(end: str) -> None:
     """A process chooses its name, which the first line of /proc/PID/status contains."""
@@ -89,7 +89,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 HIERARCHIES = ((CGROUPS, "", "0::"), (CGROUPS / "unified", "", "0::"), (CGROUPS / "systemd", "name=systemd", "1:name="))
 
 
-@needs_root
+@requires_root
 def test_name_of_cgroup_does_not_assign_process_to_unit() -> None:
     """An account with a user manager chooses names of cgroups, which /proc/PID/cgroup contains."""
     usable = [hierarchy for hierarchy in HIERARCHIES if os.access(hierarchy[0] / "cgroup.procs", os.W_OK)]

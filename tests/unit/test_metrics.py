@@ -20,7 +20,7 @@ from activemq_fleet.render.monitoring import ALERTS, alert_rules_yaml
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboard_files
 from activemq_fleet.topology import Broker, build_fleet
 from scripts import alerts_page
-from tests.unit.fleets import fleet, hosts, rules
+from tests.unit.fleets import fleet, hosts, rules_of_findings
 
 CONF = "conf/metrics.yml"
 LOGIN = {"metrics_username": "prom", "metrics_password": "s3cret-of-metrics"}
@@ -151,10 +151,10 @@ def test_error_names_invalid_variable(variables: dict[str, Any], text: str) -> N
 
 
 def test_loopback_metrics_and_missing_authentication_are_findings() -> None:
-    assert "T033" in rules(fleet("o-mq01", metrics=True))
+    assert "T033" in rules_of_findings(fleet("o-mq01", metrics=True))
     everywhere = {"metrics_bind": "0.0.0.0"}
-    assert "T034" in rules(fleet("o-mq01", metrics=True, **everywhere))
-    assert not {"T033", "T034"} & set(rules(fleet("o-mq01", metrics=True, **everywhere, **LOGIN)))
+    assert "T034" in rules_of_findings(fleet("o-mq01", metrics=True, **everywhere))
+    assert not {"T033", "T034"} & set(rules_of_findings(fleet("o-mq01", metrics=True, **everywhere, **LOGIN)))
     variables_by_host = hosts("o-mq01", metrics=True, **everywhere, **LOGIN) | {
         "kiosk": {f"activemq_agent_{name}": value for name, value in AGENT.items()}
     }
@@ -165,7 +165,7 @@ def test_loopback_metrics_and_missing_authentication_are_findings() -> None:
 def test_brokers_on_same_address_with_same_metrics_port_are_finding() -> None:
     variables_by_host = hosts("o-mq01", metrics=True, address="10.0.0.9")
     variables_by_host["o-mq01-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "second"}
-    assert "T005" not in rules(build_fleet(variables_by_host, {}))
+    assert "T005" not in rules_of_findings(build_fleet(variables_by_host, {}))
     conflicting = {name: {**variables, "activemq_metrics_port": port} for (name, variables), port in zip(
         variables_by_host.items(), (9414, 9404), strict=True)}  # fmt: skip
     assert any("9414" in finding.message for finding in build_fleet(conflicting, {}).findings)

@@ -11,7 +11,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.topology import Broker
-from tests.unit.fleets import fleet, rules
+from tests.unit.fleets import fleet, rules_of_findings
 
 CORE = "{http://activemq.apache.org/schema/core}"
 TLS = {"keystore": "/k", "keystore_password": "p1", "truststore": "/t", "truststore_password": "p2"}
@@ -86,7 +86,7 @@ class TestConnectors:
         connectors = [{"name": "a", "scheme": "nio", "port": 1, "attributes": {"displayStackTrace": False}}]
         planned = fleet("o-mq1", connectors=connectors, release="5.8.0")
 
-        assert "T011" in rules(planned)
+        assert "T011" in rules_of_findings(planned)
         assert any(
             "activemq_connectors[0].attributes sets displayStackTrace" in finding.message
             for finding in planned.findings
@@ -132,7 +132,9 @@ class TestLinks:
         assert not any("?" in str(link.get("uri")) for link in links)
 
     def test_link_attribute_that_release_lacks_is_t011(self) -> None:
-        assert "T011" in rules(fleet("o-mq1", "o-mq2", network_attributes={"staticBridge": True}, release="5.5.1"))
+        assert "T011" in rules_of_findings(
+            fleet("o-mq1", "o-mq2", network_attributes={"staticBridge": True}, release="5.5.1")
+        )
 
     def test_multicast_name_is_name_of_connector(self) -> None:
         broker = first_broker(discovery="multicast", multicast_group="default", multicast_name="NC")
@@ -205,7 +207,7 @@ class TestManagement:
 
     def test_jmx_accounts_of_release_without_jmx_authentication_are_t011(self) -> None:
         jmx = {"users": [{"name": "a", "password": "x"}]}
-        assert "T011" in rules(fleet("o-mq1", jmx=jmx, release="5.3.2"))
+        assert "T011" in rules_of_findings(fleet("o-mq1", jmx=jmx, release="5.3.2"))
 
     @pytest.mark.parametrize(
         ("release", "refused"), [("5.8.0", False), ("5.15.11", False), ("5.15.12", True), ("6.3.1", True)]
@@ -226,7 +228,7 @@ class TestBeansNextToBroker:
         assert 'class="io.fabric8.insight.log.log4j.Log4jLogQuery"' in text
 
     def test_log_query_on_release_without_its_class_is_t011(self) -> None:
-        assert "T011" in rules(fleet("o-mq1", log_query=True, release="5.18.3"))
+        assert "T011" in rules_of_findings(fleet("o-mq1", log_query=True, release="5.18.3"))
 
     @pytest.mark.parametrize("name", ["../x.xml", "jetty.xml", "${x}.xml", "http://x/y.xml", "camel"])
     def test_imports_outside_directory_of_activemq_xml_are_rejected(self, name: str) -> None:

@@ -20,7 +20,7 @@ from activemq_fleet.node.install.configuration_install import Owners, install_co
 from activemq_fleet.node.kahadb.store_marker import MARKER
 from activemq_fleet.node.process.proc import Process, read_process
 from activemq_fleet.node.state import health
-from tests.unit.release_jars import jar, lay_out
+from tests.unit.release_jars import create_release_directory, jar_content
 from tests.waiting import PATIENCE, within
 
 NOBODY = 65534
@@ -80,7 +80,7 @@ def test_running_release_is_that_of_open_jars_of_process(tmp_path: Path, name: s
 
 
 def test_running_release_comes_from_content_of_open_jar_even_if_deleted(tmp_path: Path) -> None:
-    path = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
+    path = create_release_directory(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
     with process_with_open_files(path) as running:
         assert health.running_release(running) == "5.18.3"
         path.unlink()
@@ -89,7 +89,7 @@ def test_running_release_comes_from_content_of_open_jar_even_if_deleted(tmp_path
 
 def test_running_release_comes_from_content_of_jar_without_version_in_name(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
-    path.write_bytes(jar(record="5.17.2"))
+    path.write_bytes(jar_content(record="5.17.2"))
     with process_with_open_files(path) as running:
         assert health.running_release_and_unknown_reason(running) == ("5.17.2", "")
 

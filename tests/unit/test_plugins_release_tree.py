@@ -16,7 +16,7 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files import disk
 from activemq_fleet.node.install import release_tree
 from tests.situations import some_situations
-from tests.unit.release_jars import lay_out
+from tests.unit.release_jars import create_release_directory
 
 UNIT = "activemq.service"
 
@@ -53,7 +53,7 @@ def process_running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_first_release_is_moved_into_home(home: Path) -> None:
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
@@ -64,7 +64,7 @@ def test_first_release_is_moved_into_home(home: Path) -> None:
 )
 def test_different_release_is_not_moved_into_home(home: Path, contained_release: str | None, message: str) -> None:
     if contained_release:
-        lay_out(directory_next_to(home, ".new"), contained_release, name="5.18.6")
+        create_release_directory(directory_next_to(home, ".new"), contained_release, name="5.18.6")
     else:
         directory_next_to(home, ".new").mkdir()
     with pytest.raises(NodeError, match=message):
@@ -73,8 +73,8 @@ def test_different_release_is_not_moved_into_home(home: Path, contained_release:
 
 
 def test_different_release_leaves_existing_home_unchanged(home: Path) -> None:
-    lay_out(home, "5.18.6")
-    lay_out(directory_next_to(home, ".new"), "5.18.3")
+    create_release_directory(home, "5.18.6")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.3")
     with pytest.raises(NodeError):
         release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
@@ -83,34 +83,34 @@ def test_different_release_leaves_existing_home_unchanged(home: Path) -> None:
 @pytest.mark.parametrize("existing", ["different release", "link", "empty directory"])
 def test_home_without_expected_release_is_replaced(home: Path, tmp_path: Path, existing: str) -> None:
     if existing == "different release":
-        lay_out(home, "5.18.3")
+        create_release_directory(home, "5.18.3")
     elif existing == "link":
-        home.symlink_to(lay_out(tmp_path / "elsewhere", "5.18.3"))
+        home.symlink_to(create_release_directory(tmp_path / "elsewhere", "5.18.3"))
     else:
         home.mkdir()
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
 
 def test_home_with_expected_release_is_unchanged(home: Path) -> None:
-    inode = lay_out(home, "5.18.6").stat().st_ino
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    inode = create_release_directory(home, "5.18.6").stat().st_ino
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": False, "waits": False}
     assert (directory_names(home), home.stat().st_ino) == ([home.name], inode)
 
 
 def test_new_release_waits_while_process_uses_home(home: Path) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     with process_running_from(home):
         assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": True}
         assert (directory_names(home), releases_in(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
 
 
 def test_old_release_is_restored_when_move_of_new_release_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     rename = disk.rename_within_parent_and_sync
 
     def fail_for_new_release(source: str, target: str) -> None:
@@ -146,8 +146,8 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def test_waiting_release_replaces_running_release_and_can_be_rolled_back(
     home: Path, tmp_path: Path, systemctl: Path
 ) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     with process_running_from(home) as child:
         (tmp_path / "pid").write_text(str(child.pid))
         assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": True}
@@ -162,8 +162,8 @@ def test_waiting_release_replaces_running_release_and_can_be_rolled_back(
 
 
 def test_replacement_fails_and_starts_unit_if_other_process_uses_home(home: Path, systemctl: Path) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     with process_running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
         release_tree.replace_running_release(str(home), "5.18.6", UNIT)
     assert releases_in(home) == ["5.18.3"]
@@ -171,7 +171,7 @@ def test_replacement_fails_and_starts_unit_if_other_process_uses_home(home: Path
 
 
 def test_unit_is_not_stopped_without_expected_new_release(home: Path, systemctl: Path) -> None:
-    lay_out(home, "5.18.3")
+    create_release_directory(home, "5.18.3")
     with pytest.raises(NodeError, match="the broker was not stopped"):
         release_tree.replace_running_release(str(home), "5.18.6", UNIT)
     assert not systemctl.exists()
@@ -218,14 +218,14 @@ CUTS = range(1, 9)
 def test_next_run_finishes_move_interrupted_at_any_change(
     home: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     was_interrupted = interrupt_operation(
         monkeypatch, number, lambda: release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     )
     assert was_interrupted == (number < CUTS[-1])
     disk.remove_tree_or_file(str(directory_next_to(home, ".new")))  # as the first task of the role does
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     release_tree.remove_old_release(str(home), "5.18.6")
     assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
@@ -236,8 +236,8 @@ def test_next_run_finishes_move_interrupted_at_any_change(
 def test_replacement_interrupted_at_any_change_leaves_startable_broker(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     interrupt_operation(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
@@ -253,8 +253,8 @@ def test_replacement_interrupted_at_any_change_leaves_startable_broker(
 def test_next_run_rolls_back_replacement_interrupted_at_any_change(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    lay_out(home, "5.18.3")
-    lay_out(directory_next_to(home, ".new"), "5.18.6")
+    create_release_directory(home, "5.18.3")
+    create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     interrupt_operation(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert releases_in(home) == ["5.18.3"]
@@ -266,8 +266,8 @@ def test_next_run_rolls_back_replacement_interrupted_at_any_change(
 def test_next_run_completes_rollback_interrupted_at_any_change(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    lay_out(home, "5.18.6")
-    lay_out(directory_next_to(home, ".old"), "5.18.3")
+    create_release_directory(home, "5.18.6")
+    create_release_directory(directory_next_to(home, ".old"), "5.18.3")
     interrupt_operation(monkeypatch, number, lambda: release_tree.restore_old_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert releases_in(home) == ["5.18.3"]
@@ -278,8 +278,8 @@ def test_next_run_completes_rollback_interrupted_at_any_change(
 def test_interrupted_removal_leaves_old_release_complete_or_absent(
     home: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    lay_out(home, "5.18.6")
-    lay_out(directory_next_to(home, ".old"), "5.18.3")
+    create_release_directory(home, "5.18.6")
+    create_release_directory(directory_next_to(home, ".old"), "5.18.3")
     interrupt_operation(monkeypatch, number, lambda: release_tree.remove_old_release(str(home), "5.18.6"))
     is_left = directory_next_to(home, ".old").exists()
     assert not is_left or releases_in(directory_next_to(home, ".old")) == ["5.18.3"]
@@ -288,8 +288,8 @@ def test_interrupted_removal_leaves_old_release_complete_or_absent(
 
 
 def test_old_release_is_not_removed_while_process_uses_it(home: Path) -> None:
-    lay_out(home, "5.18.6")
-    old = lay_out(directory_next_to(home, ".old"), "5.18.3")
+    create_release_directory(home, "5.18.6")
+    old = create_release_directory(directory_next_to(home, ".old"), "5.18.3")
     with process_running_from(old):
         assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": True}
@@ -300,8 +300,8 @@ def test_old_release_is_not_removed_while_process_uses_it(home: Path) -> None:
 def test_manual_copy_of_old_release_is_neither_removed_nor_restored(
     home: Path, systemctl: Path, releases: tuple[str, str]
 ) -> None:
-    lay_out(home, releases[0])
-    lay_out(directory_next_to(home, ".old"), releases[1])
+    create_release_directory(home, releases[0])
+    create_release_directory(directory_next_to(home, ".old"), releases[1])
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert (releases_in(home), releases_in(directory_next_to(home, ".old"))) == ([releases[0]], [releases[1]])

@@ -19,7 +19,7 @@ from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError
 from activemq_fleet.operations.preflight import host_rule_findings, raise_for_mismatched_release_files
 from tests.unit.fleets import fleet
-from tests.unit.release_jars import jar, lay_out, pack
+from tests.unit.release_jars import create_release_directory, jar_content, write_archive
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 UNUSABLE = "these release archives cannot be installed. Correct these errors, and run the playbook again:"
@@ -31,7 +31,9 @@ NO_RELEASE: dict[str, Any] = {"home_exists": False, "home_releases": [], "home_p
 
 
 def pack_distribution(path: Path, release: str) -> Path:
-    return pack(path, {f"apache-activemq-5.18.6/lib/activemq-broker-{release}.jar": jar(record=release)})
+    return write_archive(
+        path, {f"apache-activemq-5.18.6/lib/activemq-broker-{release}.jar": jar_content(record=release)}
+    )
 
 
 def find_nothing(_: str) -> None:
@@ -147,9 +149,9 @@ def test_relative_archive_path_is_resolved_as_by_copy_module(tmp_path: Path) -> 
 
 
 def test_releases_of_jars_come_from_directory_or_archive(tmp_path: Path) -> None:
-    jars = lay_out(tmp_path / "home", "5.18.3") / "lib"
+    jars = create_release_directory(tmp_path / "home", "5.18.3") / "lib"
     assert release_archive_facts(str(jars), "jars", find_nothing) == {"found": ("5.18.3",)}
-    packed = pack(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar(record="5.18.6")})
+    packed = write_archive(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar_content(record="5.18.6")})
     archive_facts = release_archive_facts(str(packed), "jars", find_nothing)
     assert archive_facts
     assert archive_facts["found"] == ("5.18.6",)
@@ -167,7 +169,7 @@ def test_broker_that_runs_different_release_is_refused_except_by_upgrade(tmp_pat
 
 
 def test_machine_facts_include_releases_and_processes_of_home(tmp_path: Path) -> None:
-    home = lay_out(tmp_path / "activemq-5.18.6", "5.18.3", name="5.18.6")
+    home = create_release_directory(tmp_path / "activemq-5.18.6", "5.18.3", name="5.18.6")
     paths = {"home": str(home), "base": str(tmp_path / "base"), "directory": None}
     parameters: dict[str, Any] = {
         **paths,

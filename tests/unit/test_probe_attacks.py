@@ -21,7 +21,7 @@ from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connect
 from activemq_fleet.node.probe.round_trips import watch_which_address_answers
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from tests.situations import some_situations
-from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
+from tests.unit.attackers import BROKER, STRANGER, create_owned_directory, directory_for_all_accounts, requires_root
 from tests.waiting import LateError
 
 LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
@@ -54,7 +54,7 @@ class Standby:
         self.directory = directory
         self.base = directory / "orders"
         self.port = free_port()
-        self.record = owned_directory(directory / "record", STRANGER, 0o777) / "sent"
+        self.record = create_owned_directory(directory / "record", STRANGER, 0o777) / "sent"
         self._children: list[subprocess.Popen[str]] = []
 
     def deploy(self, scheme: str, probe: str = PROBE_ACCOUNT) -> None:
@@ -66,7 +66,7 @@ class Standby:
         lines = [f"activemq.{name}.password={password}\n" for name, password in passwords.items()]
         (conf / "credentials.properties").write_text("".join(lines))
         (self.base / "current").symlink_to("versions/v")
-        log = owned_directory(self.base / "data") / "activemq.log"
+        log = create_owned_directory(self.base / "data") / "activemq.log"
         log.touch()
         os.chown(log, BROKER, BROKER)
         code = f"import time; kept = open({str(log)!r}, 'a'); print('up', flush=True); time.sleep(600)"
@@ -111,7 +111,7 @@ class Standby:
 
 @pytest.fixture
 def standby() -> Iterator[Standby]:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         broker = Standby(directory)
         try:
             yield broker
@@ -140,7 +140,7 @@ def make_certificate(directory: Path) -> tuple[str, str]:
 
 
 @some_situations(3)
-@needs_root
+@requires_root
 @pytest.mark.parametrize(
     ("scheme", "protocol", "host", "account"),
     [
@@ -175,7 +175,7 @@ def test_listener_of_another_account_gets_no_login_and_is_no_broker(
     assert after["message_returned"] is None
 
 
-@needs_root
+@requires_root
 def test_listener_of_another_account_gets_no_login_from_watchdog(standby: Standby) -> None:
     standby.deploy("mqtt+nio")
     standby.listen("mqtt", "127.0.0.1", STRANGER)
@@ -201,7 +201,7 @@ def test_listener_of_another_account_gets_no_login_from_watchdog(standby: Standb
     assert PROBE_PASSWORD.encode() not in standby.recorded()
 
 
-@needs_root
+@requires_root
 def test_listener_of_broker_account_is_probed_with_probe_account(standby: Standby) -> None:
     standby.deploy("mqtt+nio")
     standby.listen("mqtt", "0.0.0.0", BROKER)
@@ -210,7 +210,7 @@ def test_listener_of_broker_account_is_probed_with_probe_account(standby: Standb
     assert NETWORK_PASSWORD.encode() not in standby.recorded()
 
 
-@needs_root
+@requires_root
 def test_broker_without_probe_account_is_probed_with_network_account(standby: Standby) -> None:
     standby.deploy("stomp", probe="")
     standby.listen("stomp", "::", BROKER)
@@ -220,7 +220,7 @@ def test_broker_without_probe_account_is_probed_with_network_account(standby: St
 
 
 @some_situations(1)
-@needs_root
+@requires_root
 @pytest.mark.parametrize("scheme", ["mqtt", "mqtt+ssl"])
 def test_watching_of_addresses_sends_no_login_to_another_account(standby: Standby, scheme: str) -> None:
     standby.deploy(scheme)
@@ -324,7 +324,7 @@ def test_probe_ends_for_any_data_that_listener_sends(scheme: str, act: Callable[
     assert not answers[0].answered
 
 
-@needs_root
+@requires_root
 def test_deployed_configuration_has_both_accounts_and_release(standby: Standby) -> None:
     standby.deploy("mqtt")
     deployed = read_deployed_configuration(ConfigurationPaths(str(standby.base)), "v")

@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.render.java_command import java_options
 from activemq_fleet.render.systemd_units import unit_environment_and_log_files
-from tests.unit.rendered_units import broker, unit, value
+from tests.unit.rendered_units import broker, unit_text, value_of_key
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_environment_file_has_path_of_release(release: str, path: str) -> None:
     node = broker(release, instance="second", ha="none")
 
     assert path in unit_environment_and_log_files(node)
-    assert value(unit(node), "EnvironmentFile") == f"/var/lib/activemq/second/current/{path}"
+    assert value_of_key(unit_text(node), "EnvironmentFile") == f"/var/lib/activemq/second/current/{path}"
 
 
 def source_variable(content: bytes, name: str, directory: Path) -> str:
@@ -63,4 +63,4 @@ def test_shell_executes_no_value_of_environment_file(tmp_path: Path) -> None:
 def test_java_is_in_environment_file_only_if_set() -> None:
     assert b"JAVA" not in unit_environment_and_log_files(broker())["bin/env"]
     content = unit_environment_and_log_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
-    assert value(content, "JAVACMD") == '"/opt/jdk/bin/java"'
+    assert value_of_key(content, "JAVACMD") == '"/opt/jdk/bin/java"'

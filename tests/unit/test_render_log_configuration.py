@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.render.java_command import arguments_after_java_options
 from activemq_fleet.render.systemd_units import unit_environment_and_log_files
-from tests.unit.rendered_units import broker, unit
+from tests.unit.rendered_units import broker, unit_text
 
 ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)^}{  }"
 
@@ -44,5 +44,5 @@ def test_package_installation_has_configuration_for_both_log4j_versions() -> Non
     node = broker("5.17.2", install="package")
 
     assert {"conf/log4j.properties", "conf/log4j2.properties"} <= unit_environment_and_log_files(node).keys()
-    assert "-Dlog4j.configuration=file:" in unit(node)
-    assert "-Dlog4j2.configurationFile=file:" in unit(node)
+    assert "-Dlog4j.configuration=file:" in unit_text(node)
+    assert "-Dlog4j2.configurationFile=file:" in unit_text(node)

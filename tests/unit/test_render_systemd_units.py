@@ -36,7 +36,7 @@ from activemq_fleet.render.systemd_units import (
 )
 from activemq_fleet.topology import Broker, build_fleet
 from tests.unit.fleets import hosts
-from tests.unit.rendered_units import broker, unit, value, values
+from tests.unit.rendered_units import broker, unit_text, value_of_key, values_of_key
 
 HOST = "o-mq01-a"
 JDBC = {
@@ -72,7 +72,7 @@ def test_two_instances_on_host_share_no_unit_and_no_path_below_var_lib() -> None
     first, second = build_fleet(inventory, {}).brokers
 
     assert systemd_unit_relative_path(first) != systemd_unit_relative_path(second)
-    shared = set(re.findall(r"/var/lib/\S+", unit(first))) & set(re.findall(r"/var/lib/\S+", unit(second)))
+    shared = set(re.findall(r"/var/lib/\S+", unit_text(first))) & set(re.findall(r"/var/lib/\S+", unit_text(second)))
     assert shared == set()
 
 
@@ -110,7 +110,7 @@ def test_unit_environment_and_log_files_contain_no_secret() -> None:
     ],
 )
 def test_unit_runs_java_command_of_install_layout(release: str, install: str, library: str) -> None:
-    command = command_words(value(unit(broker(release, install=install, ha="none")), "ExecStart"))
+    command = command_words(value_of_key(unit_text(broker(release, install=install, ha="none")), "ExecStart"))
 
     assert command[:2] == ["/usr/bin/java", "$ACTIVEMQ_OPTS"]
     assert command[command.index("-cp") + 1] == library
@@ -135,7 +135,7 @@ def test_class_path_contains_database_driver() -> None:
 
 def first_pre_start_command(broker: Broker) -> list[str]:
     """Return the first ExecStartPre command of the unit as an argument list that can be run."""
-    return command_words(values(unit(broker), "ExecStartPre")[0])
+    return command_words(values_of_key(unit_text(broker), "ExecStartPre")[0])
 
 
 @pytest.mark.parametrize(
@@ -162,16 +162,16 @@ def test_start_check_refuses_store_without_marker_of_pair(tmp_path: Path, marker
 
 
 def test_unit_tolerates_missing_store_path_and_requires_its_mount() -> None:
-    text = unit(broker(store_directory="/mnt/o"))
+    text = unit_text(broker(store_directory="/mnt/o"))
 
-    assert value(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/mnt/o"]
-    assert value(text, "RequiresMountsFor").split() == ["/var/lib/activemq/activemq", "/mnt/o"]
+    assert value_of_key(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/mnt/o"]
+    assert value_of_key(text, "RequiresMountsFor").split() == ["/var/lib/activemq/activemq", "/mnt/o"]
 
 
 @pytest.mark.parametrize(("ha", "variables"), [("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
 def test_unit_checks_marker_only_of_shared_directory(ha: str, variables: dict[str, Any]) -> None:
-    assert STORE_MARKER in unit(broker())
-    lines = values(unit(broker(ha=ha, **variables)), "ExecStartPre")
+    assert STORE_MARKER in unit_text(broker())
+    lines = values_of_key(unit_text(broker(ha=ha, **variables)), "ExecStartPre")
     assert [line for line in lines if " --mend " not in line] == []
 
 
@@ -183,8 +183,10 @@ def pure_broker(node: str) -> Broker:
 
 def test_pure_slave_waits_for_replication_port_of_master() -> None:
     assert first_pre_start_command(pure_broker("b"))[-2:] == ["127.0.0.1", "61718"]
-    assert not any("/dev/tcp" in line for line in values(unit(pure_broker("a")), "ExecStartPre"))
-    assert int(value(unit(pure_broker("b")), "TimeoutStartSec")) > int(value(unit(pure_broker("a")), "TimeoutStartSec"))
+    assert not any("/dev/tcp" in line for line in values_of_key(unit_text(pure_broker("a")), "ExecStartPre"))
+    assert int(value_of_key(unit_text(pure_broker("b")), "TimeoutStartSec")) > int(
+        value_of_key(unit_text(pure_broker("a")), "TimeoutStartSec")
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_pure_slave_waits_for_replication_port_of_master() -> None:
 def test_unit_repairs_store_before_start_if_no_guard_creates_generations(
     release: str, variables: dict[str, Any], *, repairs: bool
 ) -> None:
-    lines = values(unit(broker(release, **variables)), "ExecStartPre")
+    lines = values_of_key(unit_text(broker(release, **variables)), "ExecStartPre")
 
     assert [command_words(line) for line in lines if "--mend" in line] == (
         [
@@ -242,22 +244,22 @@ def test_wait_command_ends_only_when_port_accepts_connections() -> None:
 
 def test_unit_kills_pure_broker_and_does_not_restart_it_or_start_it_at_boot() -> None:
     for node in "ab":
-        text = unit(pure_broker(node))
-        assert value(text, "KillSignal") == "SIGKILL"
-        assert value(text, "Restart") == "no"
-        assert "SIGKILL" in value(text, "SuccessExitStatus").split()
+        text = unit_text(pure_broker(node))
+        assert value_of_key(text, "KillSignal") == "SIGKILL"
+        assert value_of_key(text, "Restart") == "no"
+        assert "SIGKILL" in value_of_key(text, "SuccessExitStatus").split()
         assert "\n[Install]" not in text
 
 
 @pytest.mark.parametrize(("ha", "variables"), [("shared-file", {}), ("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
 def test_unit_always_restarts_broker_without_pure_replication(ha: str, variables: dict[str, Any]) -> None:
-    text = unit(broker(ha=ha, **variables))
+    text = unit_text(broker(ha=ha, **variables))
 
-    assert value(text, "Restart") == "always"
-    assert value(text, "StartLimitIntervalSec") == "0"
-    assert value(text, "SuccessExitStatus") == "143"
-    assert values(text, "KillSignal") == []
-    assert value(text, "WantedBy") == "multi-user.target"
+    assert value_of_key(text, "Restart") == "always"
+    assert value_of_key(text, "StartLimitIntervalSec") == "0"
+    assert value_of_key(text, "SuccessExitStatus") == "143"
+    assert values_of_key(text, "KillSignal") == []
+    assert value_of_key(text, "WantedBy") == "multi-user.target"
 
 
 # -- hardening -----------------------------------------------------------------------------------
@@ -270,7 +272,7 @@ def test_unit_always_restarts_broker_without_pure_replication(ha: str, variables
     "hardened_broker", [broker(), pure_broker("b"), broker(connectors=[{"name": "o", "scheme": "tcp", "port": 80}])]
 )
 def test_systemd_analyze_rates_broker_unit_as_hardened(hardened_broker: Broker, tmp_path: Path) -> None:
-    (tmp_path / "activemq.service").write_text(unit(hardened_broker))
+    (tmp_path / "activemq.service").write_text(unit_text(hardened_broker))
     completed = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "./activemq.service"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
@@ -282,25 +284,31 @@ def test_systemd_analyze_rates_broker_unit_as_hardened(hardened_broker: Broker, 
 
 
 def test_unit_does_not_deny_executable_memory_to_jvm() -> None:
-    assert values(unit(broker()), "MemoryDenyWriteExecute") == []
+    assert values_of_key(unit_text(broker()), "MemoryDenyWriteExecute") == []
 
 
 def test_unit_grants_capability_only_for_port_below_1024() -> None:
-    low = unit(broker(connectors=[{"name": "openwire", "scheme": "tcp", "port": 616}]))
+    low = unit_text(broker(connectors=[{"name": "openwire", "scheme": "tcp", "port": 616}]))
 
-    assert value(low, "AmbientCapabilities") == value(low, "CapabilityBoundingSet") == "CAP_NET_BIND_SERVICE"
-    assert value(unit(broker()), "AmbientCapabilities") == value(unit(broker()), "CapabilityBoundingSet") == ""
+    assert (
+        value_of_key(low, "AmbientCapabilities") == value_of_key(low, "CapabilityBoundingSet") == "CAP_NET_BIND_SERVICE"
+    )
+    assert (
+        value_of_key(unit_text(broker()), "AmbientCapabilities")
+        == value_of_key(unit_text(broker()), "CapabilityBoundingSet")
+        == ""
+    )
 
 
 def test_unit_hides_home_directories_unless_base_is_below_home() -> None:
-    assert value(unit(broker()), "ProtectHome") == "yes"
-    assert value(unit(broker(base="/home/mq")), "ProtectHome") == "read-only"
+    assert value_of_key(unit_text(broker()), "ProtectHome") == "yes"
+    assert value_of_key(unit_text(broker(base="/home/mq")), "ProtectHome") == "read-only"
 
 
 def test_unit_permits_writes_to_store_outside_base() -> None:
-    text = unit(broker(ha="none", store_directory="/fast/kahadb"))
+    text = unit_text(broker(ha="none", store_directory="/fast/kahadb"))
 
-    assert value(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/fast/kahadb"]
+    assert value_of_key(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/fast/kahadb"]
 
 
 def test_files_of_equal_brokers_are_identical() -> None:
@@ -317,7 +325,7 @@ def test_package_runs_from_home_of_debian_unless_home_is_set() -> None:
 
 def test_class_path_of_package_has_mqtt_client_jar_only_with_mqtt_connector() -> None:
     def class_path(**variables: Any) -> str:
-        command = command_words(value(unit(broker("5.17.2", install="package", **variables)), "ExecStart"))
+        command = command_words(value_of_key(unit_text(broker("5.17.2", install="package", **variables)), "ExecStart"))
         return command[command.index("-cp") + 1]
 
     assert class_path().split(":")[:2] == ["/usr/share/activemq/bin/activemq.jar", "/usr/share/java/mqtt-client.jar"]
@@ -337,11 +345,11 @@ def test_watchdog_command_contains_base_unit_and_ha_of_broker() -> None:
     files = unit_environment_and_log_files(broker(watchdog="kill", instance="second"))
     text = files["systemd/second-watchdog.service"].decode()
 
-    assert command_words(value(text, "ExecStart")) == [
+    assert command_words(value_of_key(text, "ExecStart")) == [
         "/usr/local/sbin/second-watchdog",
         *("--base", "/var/lib/activemq/second", "--unit", "second.service", "--ha", "shared-file", "kill"),
     ]
-    assert value(text, "PartOf") == value(text, "WantedBy") == "second.service"
+    assert value_of_key(text, "PartOf") == value_of_key(text, "WantedBy") == "second.service"
 
 
 @pytest.mark.parametrize("setting", ["off", False])
@@ -362,7 +370,7 @@ def test_instance_name_that_ends_with_watchdog_is_refused() -> None:
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "6.3.1"])
 def test_guard_starts_java_and_xml_names_link_to_store_on_local_disk(release: str) -> None:
     fenced = broker(release, fence="guard")
-    command = command_words(value(unit(fenced), "ExecStart"))
+    command = command_words(value_of_key(unit_text(fenced), "ExecStart"))
     guard, java = command[: command.index("--")], command[command.index("--") + 1 :]
     local = "/var/lib/activemq/activemq/data/fence"
     keep_options = [] if release == "6.3.1" else ["--keep-index-copies"]
@@ -374,16 +382,18 @@ def test_guard_starts_java_and_xml_names_link_to_store_on_local_disk(release: st
         local,
         *keep_options,
     ]
-    assert java == command_words(value(unit(broker(release)), "ExecStart"))
+    assert java == command_words(value_of_key(unit_text(broker(release)), "ExecStart"))
     assert kahadb_directory_in_xml(fenced) == f"{local}/store"
-    assert value(unit(fenced), "WatchdogSignal") == "SIGKILL"
-    assert "/srv/activemq/o-mq01" in value(unit(fenced), "ReadWritePaths")
+    assert value_of_key(unit_text(fenced), "WatchdogSignal") == "SIGKILL"
+    assert "/srv/activemq/o-mq01" in value_of_key(unit_text(fenced), "ReadWritePaths")
 
 
 def test_refused_rebuild_is_passed_to_guard_and_lets_start_fail() -> None:
     assert "--refuse-loss" in guard_command(broker("5.11.4", fence="guard", index_rebuild="refuse"))
     (line,) = (
-        line for line in values(unit(broker("5.11.4", index_rebuild="refuse")), "ExecStartPre") if "--mend" in line
+        line
+        for line in values_of_key(unit_text(broker("5.11.4", index_rebuild="refuse")), "ExecStartPre")
+        if "--mend" in line
     )
     assert line.endswith(" --mend")
     assert not line.startswith("-")
@@ -392,7 +402,7 @@ def test_refused_rebuild_is_passed_to_guard_and_lets_start_fail() -> None:
 @pytest.mark.parametrize(("release", "keeps"), [("5.5.1", True), ("5.13.0", True), ("5.13.1", False), ("6.3.1", False)])
 def test_unit_keeps_index_copy_if_rebuild_of_index_loses_subscriptions(release: str, keeps: bool) -> None:
     plain = broker(release, ha="none")
-    lines = values(unit(plain), "ExecStartPost")
+    lines = values_of_key(unit_text(plain), "ExecStartPost")
     assert [line.split(" --keep-index ")[1] for line in lines] == (["$MAINPID"] if keeps else [])
 
 
@@ -400,7 +410,7 @@ def test_broker_without_fence_opens_store_directory() -> None:
     plain = broker(fence="none")
     assert kahadb_directory_in_xml(plain) == plain.store_directory == "/srv/activemq/o-mq01"
     assert guard_command(plain) == ()
-    assert values(unit(plain), "WatchdogSec") == []
+    assert values_of_key(unit_text(plain), "WatchdogSec") == []
 
 
 def test_fence_without_shared_store_is_refused() -> None:
@@ -415,7 +425,7 @@ FENCE_COMMAND = {"argv": ["/usr/local/sbin/end-node", "--now"], "timeout": 30, "
 
 def test_guard_calls_fence_command_whose_secrets_are_in_separate_file() -> None:
     fenced = broker(fence="command", fence_command=FENCE_COMMAND)
-    command = command_words(value(unit(fenced), "ExecStart"))
+    command = command_words(value_of_key(unit_text(fenced), "ExecStart"))
     command_path = command[command.index("--fence-command") + 1]
     files = render_broker(fenced, reveal=True)
     current = broker_directory_paths(fenced).current
@@ -438,7 +448,7 @@ def test_guard_calls_fence_command_whose_secrets_are_in_separate_file() -> None:
 
 def test_guard_with_generations_calls_no_fence_command() -> None:
     fenced = broker(fence="guard", fence_command=FENCE_COMMAND)
-    assert "--fence-command" not in value(unit(fenced), "ExecStart")
+    assert "--fence-command" not in value_of_key(unit_text(fenced), "ExecStart")
     assert "conf/fence-command.json" not in render_broker(fenced)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.situations import some_situations
-from tests.unit.release_jars import jar
+from tests.unit.release_jars import jar_content
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAY = """
@@ -94,7 +94,7 @@ def test_process_without_known_release_is_error_with_reason(tmp_path: Path) -> N
 
 def test_process_without_open_jar_is_checked_again(tmp_path: Path) -> None:
     # As in the package of Debian, the file name does not contain the release.
-    (tmp_path / "activemq-broker.jar").write_bytes(jar(record=PLANNED_RELEASE))
+    (tmp_path / "activemq-broker.jar").write_bytes(jar_content(record=PLANNED_RELEASE))
     with broker_process(tmp_path / "base", tmp_path / "activemq-broker.jar") as pid:
         exit_code, output = compare_release(tmp_path / "base", {"pid": pid, "release": None})
     assert exit_code == 0, output

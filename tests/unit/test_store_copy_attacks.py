@@ -17,11 +17,18 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import 
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 
 from tests.situations import some_situations
-from tests.unit.attackers import BROKER, common_directory, do_as, doing_as, needs_root, owned_directory
+from tests.unit.attackers import (
+    BROKER,
+    call_as,
+    create_owned_directory,
+    directory_for_all_accounts,
+    repeat_as,
+    requires_root,
+)
 from tests.unit.kahadb_journals import add, trace, write
 from tests.waiting import PATIENCE, within
 
-pytestmark = needs_root
+pytestmark = requires_root
 SECRET = b"what root alone reads"
 
 
@@ -40,8 +47,8 @@ class Host:
         write(self.source, trace(), *(add(f"m{number}") for number in range(20)))
         (self.source / "below").mkdir()
         (self.source / "below" / "more").write_bytes(bytes(range(256)) * 8)
-        owned_directory(self.store)
-        do_as(BROKER, lambda: write(self.store, trace(), add("old")))
+        create_owned_directory(self.store)
+        call_as(BROKER, lambda: write(self.store, trace(), add("old")))
         self.files = store_copy.store_manifest(str(self.source))
         self.staging = Path(f"{self.store}.resync-{store_copy.store_fingerprint(self.files)}")
         self.before = self.state_of_secret()
@@ -76,7 +83,7 @@ class Host:
 
 @pytest.fixture
 def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         monkeypatch.setattr(resync_plans, "DIRECTORY", str(directory / "kept" / "resync"))
         monkeypatch.setattr(store_copy, "CHUNK", 700)
         yield directory
@@ -85,7 +92,7 @@ def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def host(common: Path) -> Iterator[Host]:
     """Yield a host as deployed: the account of the broker owns the directory of the store."""
-    directories = Host(common, owned_directory(common / "data"))
+    directories = Host(common, create_owned_directory(common / "data"))
     yield directories
     directories.assert_secret_is_unchanged()
 
@@ -118,7 +125,7 @@ def test_store_in_directory_of_account_is_replaced_as_account(host: Host) -> Non
 def test_store_in_directory_of_root_is_replaced_and_still_belongs_to_account(host_of_root: Host) -> None:
     host = host_of_root
     for other in ("0" * 16, "1" * 16):
-        owned_directory(host.parent / f"kahadb.resync-{other}")
+        create_owned_directory(host.parent / f"kahadb.resync-{other}")
     backup = host.copy()
     assert_copied(host, backup)
     assert Path(f"{backup}.json").stat().st_uid == 0
@@ -140,7 +147,7 @@ PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
 @pytest.mark.parametrize("case", PLANS)
 def test_planted_plan_does_not_move_directories_of_root(host: Host, case: str) -> None:
     path = Path(f"{host.store}.resync.json")
-    do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[case](host))))
+    call_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[case](host))))
     assert not store_copy.is_replacement_unfinished(str(host.store))
     assert "is not used, because an account other than root could have changed it" in store_copy.replacement_obstacle(
         str(host.store)
@@ -157,7 +164,7 @@ def test_plan_planted_in_current_format_is_ignored(host: Host) -> None:
     plan = resync_plans.StoreReplacementPlan(
         str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a"
     )
-    do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
+    call_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
     assert store_copy.finish_interrupted_store_replacement(str(host.store)) == ""
     assert host.store.is_dir()
 
@@ -165,7 +172,7 @@ def test_plan_planted_in_current_format_is_ignored(host: Host) -> None:
 @some_situations(1)
 @pytest.mark.parametrize("owner", [0, BROKER])
 def test_copy_is_refused_if_other_accounts_can_write_plan_directory(host: Host, owner: int) -> None:
-    plans = owned_directory(host.common / "kept", owner, 0o777)
+    plans = create_owned_directory(host.common / "kept", owner, 0o777)
     with pytest.raises(NodeError, match="accounts other than root can write to"):
         host.copy()
     assert host.store.is_dir()
@@ -201,13 +208,13 @@ def test_resumed_copy_requires_backup_named_in_plan(host: Host, monkeypatch: pyt
     monkeypatch.setattr(resync_plans, "DIRECTORY", str(host.common / "kept" / "resync"))
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.is_replacement_unfinished(str(host.store))
-    do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
+    call_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(NodeError, match=r"another process .*moved"):
         store_copy.finish_interrupted_store_replacement(str(host.store))
-    do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
+    call_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
     with pytest.raises(NodeError, match="differs from the old store"):
         store_copy.finish_interrupted_store_replacement(str(host.store))
-    do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
+    call_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
     assert store_copy.finish_interrupted_store_replacement(str(host.store)) == str(backup)
     assert_copied(host, str(backup))
 
@@ -221,7 +228,7 @@ def test_copy_does_not_follow_links_planted_as_staging_directories(host: Host) -
         host.staging.symlink_to(host.secret)
         Path(f"{host.store}.resync-{'0' * 16}").symlink_to(host.secret)
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     assert_copied(host, host.copy())
 
 
@@ -244,7 +251,7 @@ def test_staging_directory_swapped_with_link_does_not_change_files_of_root(host:
 def test_copy_refuses_subdirectory_replaced_by_link(host: Host) -> None:
     missing = host.stage()
     below = host.staging / "below"
-    do_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
+    call_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
     with pytest.raises(UntrustedPathError, match="is a link, not a directory"):
         host.send(missing)
     with pytest.raises(NodeError):
@@ -286,7 +293,7 @@ def test_part_file_swapped_with_link_does_not_change_files_of_root(host: Host) -
 def _copy_during_attack(seconds: float, host: Host, swap: Callable[[], None]) -> None:
     """Repeat the copy while the account swaps files; the copy may fail, but must not change files of root."""
     end, attempts = time.monotonic() + seconds, 0
-    with doing_as(BROKER, swap):
+    with repeat_as(BROKER, swap):
         while attempts < 2 or time.monotonic() < end:
             with contextlib.suppress(NodeError, OSError):
                 host.send(host.stage())
@@ -304,10 +311,10 @@ def test_part_file_planted_as_hard_link_receives_no_content(host: Host) -> None:
         part.unlink(missing_ok=True)
         os.link(spy, part)
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     host.send(host.stage())
     assert spy.read_bytes() == b""
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     with contextlib.suppress(NodeError, FileExistsError):
         host.send({"db-1.log": 0})
     assert spy.read_bytes() == b""
@@ -322,7 +329,7 @@ def test_planted_backup_names_are_skipped(host: Host) -> None:
             Path(f"{host.store}.before-{stamp}").symlink_to(host.secret)
             Path(f"{host.store}.before-{stamp}-1.json").symlink_to(host.secret / "made")
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     backup = host.copy()
     assert backup.endswith("Z-2")
     assert_copied(host, backup)
@@ -333,7 +340,7 @@ def test_link_in_path_of_store_is_refused(host: Host, name: str) -> None:
     path = {"kahadb": host.store, "data": host.parent}[name]
     os.chown(host.common, BROKER, BROKER)
     try:
-        do_as(BROKER, lambda: path.rename(f"{path}-away"), lambda: path.symlink_to(host.secret))
+        call_as(BROKER, lambda: path.rename(f"{path}-away"), lambda: path.symlink_to(host.secret))
     finally:
         os.chown(host.common, 0, 0)
     for act in (
@@ -368,7 +375,7 @@ def test_planted_file_of_store_does_not_block_reads(host: Host, name: str, kind:
             with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, not a regular file"):
                 store_info.gather_store_and_run_facts(str(host.parent), str(host.store), read_journal=True)
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     within(PATIENCE, read_everything)
 
 

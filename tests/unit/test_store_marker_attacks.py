@@ -15,14 +15,14 @@ from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.node.process.denied_access import explain_denied_path_access
 from activemq_fleet.node.process.system_accounts import SystemAccount
-from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
+from tests.unit.attackers import BROKER, call_as, create_owned_directory, directory_for_all_accounts, requires_root
 
-pytestmark = needs_root
+pytestmark = requires_root
 
 
 @pytest.fixture
 def common() -> Iterator[Path]:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         (directory / "secret").write_text("root's secret")
         (directory / "secret").chmod(0o600)
         yield directory
@@ -30,11 +30,11 @@ def common() -> Iterator[Path]:
 
 @pytest.fixture
 def shared(common: Path) -> Path:
-    return owned_directory(common / "store")
+    return create_owned_directory(common / "store")
 
 
 def test_marker_that_is_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
-    do_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
+    call_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, not a regular file"):
         store_marker.read_store_and_marker_state(str(shared))
 
@@ -48,19 +48,19 @@ def test_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path, share
 
 
 def test_marker_that_is_fifo_is_refused(shared: Path) -> None:
-    do_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
+    call_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
 def test_invalid_name_in_marker_is_not_shown(shared: Path, text: str) -> None:
-    do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
+    call_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
     assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(invalid name)"
 
 
 def test_only_first_lines_of_large_marker_are_read(shared: Path) -> None:
-    do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
+    call_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
     assert store_marker.read_store_and_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
@@ -75,8 +75,8 @@ def test_marker_is_written_as_account_and_not_through_link(common: Path, shared:
 
 
 def test_store_replaced_by_link_is_refused_and_link_target_is_unchanged(common: Path) -> None:
-    mount = owned_directory(common / "mount")
-    do_as(BROKER, lambda: (mount / "orders-mq01").symlink_to("/etc"))
+    mount = create_owned_directory(common / "mount")
+    call_as(BROKER, lambda: (mount / "orders-mq01").symlink_to("/etc"))
     before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match="is a symbolic link that belongs to account 61616"):
         store_marker.claim_empty_store(str(mount / "orders-mq01"), "orders-mq01", "word")
@@ -99,7 +99,7 @@ def test_store_is_created_for_account_below_mount_point_of_root(common: Path, mo
 
 @pytest.mark.parametrize(("mode", "uid"), [(0o700, 0), (0o500, BROKER), (0o750, 0)])
 def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mode: int, uid: int) -> None:
-    store = owned_directory(common / "store", uid, mode)
+    store = create_owned_directory(common / "store", uid, mode)
     account = SystemAccount(BROKER, BROKER)
     text = explain_denied_path_access(account, str(store))
     owner = "root:root" if uid == 0 else f"account {BROKER}:{BROKER}"
@@ -110,7 +110,7 @@ def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mod
 
 
 def test_inaccessible_directory_above_store_is_named(common: Path) -> None:
-    store = owned_directory(owned_directory(common / "share", 0, 0o700) / "store")
+    store = create_owned_directory(create_owned_directory(common / "share", 0, 0o700) / "store")
     text = explain_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
     assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in text
     assert text.endswith(f"run chmod a+x {common}/share")
@@ -121,17 +121,17 @@ def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Pa
 
 
 def test_store_of_root_is_refused_for_account_of_broker(common: Path) -> None:
-    store = owned_directory(common / "store", 0, 0o700)
+    store = create_owned_directory(common / "store", 0, 0o700)
     with pytest.raises(NodeError, match=r"the broker runs as nobody, and cannot use .*: run chown nobody:"):
         store_marker.read_store_and_marker_state(str(store), "nobody")
 
 
 def test_guard_names_owner_and_mode_of_store_that_it_cannot_use(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, local = owned_directory(common / "store", 0, 0o700), owned_directory(common / "local")
+    store, local = create_owned_directory(common / "store", 0, 0o700), create_owned_directory(common / "local")
     monkeypatch.setattr(sys, "argv", ["guard", f"--store={store}", "--mend"])
     monkeypatch.setattr(guard, "print_to_unit_log", (local / "log").write_text)
     with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
-        do_as(BROKER, guard.main)
+        call_as(BROKER, guard.main)
     text = (local / "log").read_text()
     assert text.startswith(
         f"the store {store} was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"

@@ -22,14 +22,14 @@ from activemq_fleet.node.process.system_accounts import (
     current_account,
     run_as,
 )
-from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
+from tests.unit.attackers import BROKER, create_owned_directory, directory_for_all_accounts, requires_root
 
 ACCOUNT = SystemAccount(BROKER, BROKER)
 
 
 @pytest.fixture
 def common() -> Iterator[Path]:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         yield directory
 
 
@@ -45,13 +45,13 @@ def test_function_of_current_account_runs_without_child_process() -> None:
     assert run_as(current_account(), os.getpid) == os.getpid()
 
 
-@needs_root
+@requires_root
 def test_child_process_has_no_ids_groups_or_directory_of_root() -> None:
     assert run_as(ACCOUNT, ids_groups_and_directory) == [[BROKER] * 3, [BROKER] * 3, [], "/"]
     assert os.geteuid() == 0
 
 
-@needs_root
+@requires_root
 def test_child_process_cannot_regain_root_or_read_file_of_root(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("root's")
     with pytest.raises(PermissionError):
@@ -61,7 +61,7 @@ def test_child_process_cannot_regain_root_or_read_file_of_root(tmp_path: Path) -
     assert caught.value.filename == str(tmp_path / "secret")
 
 
-@needs_root
+@requires_root
 def test_account_cannot_open_memory_of_child_process() -> None:
     """The child process belonged to root before, so the kernel does not permit the account to trace it."""
 
@@ -94,7 +94,7 @@ def test_account_cannot_open_memory_of_child_process() -> None:
         os.close(write_end)
 
 
-@needs_root
+@requires_root
 @pytest.mark.parametrize("error", [NodeError("one"), UntrustedPathError("two"), FileNotFoundError(2, "no", "/x")])
 def test_error_of_child_process_is_raised_in_caller(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
@@ -103,13 +103,13 @@ def test_error_of_child_process_is_raised_in_caller(error: Exception) -> None:
     assert str(caught.value) == str(error)
 
 
-@needs_root
+@requires_root
 def test_error_of_other_class_is_named_in_account_error() -> None:
     with pytest.raises(AccountError, match="ZeroDivisionError: why"):
         run_as(ACCOUNT, raise_error, ZeroDivisionError("why"))
 
 
-@needs_root
+@requires_root
 def test_large_list_is_returned_although_function_prints() -> None:
     def print_and_return_large_list() -> list[str]:
         print("not a result")
@@ -123,7 +123,7 @@ def child_process_ids() -> set[str]:
     return {pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
 
 
-@needs_root
+@requires_root
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
 def test_child_process_that_receives_signal_is_reported_and_reaped(number: signal.Signals) -> None:
     before = child_process_ids()
@@ -135,21 +135,21 @@ def test_child_process_that_receives_signal_is_reported_and_reaped(number: signa
     assert child_process_ids() <= before
 
 
-@needs_root
+@requires_root
 def test_child_process_that_exceeds_patience_is_reported() -> None:
     with pytest.raises(AccountError, match=r"because the process did not end within 0\.2 s\. Run the command again"):
         run_as(ACCOUNT, time.sleep, 60, patience=0.2)
 
 
-@needs_root
+@requires_root
 def test_root_accesses_path_as_account_that_could_replace_it(common: Path) -> None:
-    data = owned_directory(common / "data")
+    data = create_owned_directory(common / "data")
     assert account_to_access_path_as(str(data / "kahadb")) == ACCOUNT
     assert account_to_access_path_as(str(common)).is_current_account
     assert account_to_access_path_as(str(data), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="because a directory above it belongs to account"):
         account_to_access_path_as(str(data), "root")
-    owned_directory(common / "shared", 0, 0o777)
+    create_owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
         AccountError,
         match=r"is writable for accounts other than root \(namei -l .*In the inventory, set activemq_user",
@@ -161,7 +161,7 @@ def test_root_accesses_path_as_account_that_could_replace_it(common: Path) -> No
         account_to_access_path_as(str(data), "missing-user")
 
 
-@needs_root
+@requires_root
 def test_process_without_root_runs_functions_only_as_its_account(common: Path) -> None:
     def access_as_daemon() -> list[Any]:
         assert account_to_access_path_as("/etc", "daemon").uid == os.geteuid()

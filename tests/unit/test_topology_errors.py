@@ -12,7 +12,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from activemq_fleet.topology.name_problems import broker_like_host_name_findings
-from tests.unit.fleets import NETWORK, fleet, hosts, rules
+from tests.unit.fleets import NETWORK, fleet, hosts, rules_of_findings
 
 TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
     ("keystore_password", "truststore_password"), "hush"
@@ -98,7 +98,7 @@ def test_t002_pair_without_preferred_master_or_with_three_nodes_is_reported(node
     inventory = {f"o01{node}": dict(NETWORK, activemq_release="5.18.3") for node in nodes}
     built_fleet = build_fleet(inventory, {}, naming_pattern=CUSTOM)
 
-    assert rules(built_fleet) == ["T002"]
+    assert rules_of_findings(built_fleet) == ["T002"]
     assert message in built_fleet.findings[0].message
 
 
@@ -120,7 +120,7 @@ def test_t004_different_release_lines_in_pair_are_error() -> None:
 def test_t005_pure_profile_on_release_without_it_is_reported(release: str) -> None:
     built_fleet = fleet("o-mq1", "o-mq2", ha="pure", release=release)
 
-    assert rules(built_fleet) == ["T005"] * 4
+    assert rules_of_findings(built_fleet) == ["T005"] * 4
     assert "activemq_ha: shared-file" in built_fleet.findings[0].fix
 
 
@@ -184,7 +184,7 @@ def test_t006_ignores_case_of_address() -> None:
     inventory = hosts("o-mq1", address="mq.example.com", console=False, service="none")
     inventory["o-mq1-b.example.com"]["activemq_address"] = "MQ.example.com"
 
-    assert set(rules(build_fleet(inventory, {}))) == {"T006"}
+    assert set(rules_of_findings(build_fleet(inventory, {}))) == {"T006"}
 
 
 def test_t007_link_to_unknown_target_suggests_name() -> None:
@@ -218,21 +218,21 @@ def test_t007_link_of_pair_to_itself_is_error(target: str) -> None:
 def test_t007_accepts_links_among_pairs_of_group() -> None:
     built_fleet = build_fleet(hosts("o-mq1", "o-mq2", links=[{"from": "o", "to": "o"}], topology="none"), {})
 
-    assert "T007" not in rules(built_fleet)
+    assert "T007" not in rules_of_findings(built_fleet)
 
 
 def test_t008_links_without_credentials_are_reported() -> None:
     inventory = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1", "o-mq2")}
     built_fleet = build_fleet(inventory, {})
 
-    assert rules(built_fleet) == ["T008"] * 4
+    assert rules_of_findings(built_fleet) == ["T008"] * 4
     assert "activemq_network_username and activemq_network_password are not set" in built_fleet.findings[0].message
 
 
 def test_t008_is_not_reported_for_incomplete_pairs() -> None:
     inventory = {name: {"activemq_release": "5.18.3"} for name in ("o-mq1-a.example.com", "o-mq2-b.example.com")}
 
-    assert set(rules(build_fleet(inventory, {}))) == {"T002"}
+    assert set(rules_of_findings(build_fleet(inventory, {}))) == {"T002"}
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_t008_pair_links_and_multicast_without_password_are_reported(variables: 
     for host_variables in inventory.values():
         del host_variables["activemq_network_password"]
 
-    assert set(rules(build_fleet(inventory, {}))) == {"T008"}
+    assert set(rules_of_findings(build_fleet(inventory, {}))) == {"T008"}
 
 
 def test_single_pair_needs_no_network_credentials() -> None:
@@ -274,7 +274,7 @@ def test_t009_different_values_of_shared_variable_are_reported(variable: str, va
 
     built_fleet = build_fleet(inventory, {})
 
-    assert set(rules(built_fleet)) == {"T009"}
+    assert set(rules_of_findings(built_fleet)) == {"T009"}
     assert all(variable in finding.message for finding in built_fleet.findings)
 
 
@@ -308,7 +308,7 @@ def test_t009_user_with_two_passwords_is_reported(user: str, variable: str) -> N
     inventory = hosts("o-mq1", users=[{"name": user, "password": "other"}]) | agent
     built_fleet = build_fleet(inventory, {"activemq_agents": ["a1"]})
 
-    assert set(rules(built_fleet)) == {"T009"}
+    assert set(rules_of_findings(built_fleet)) == {"T009"}
     assert all(finding.message.startswith(variable) for finding in built_fleet.findings)
     assert f"passwords of the user {user}" in built_fleet.findings[0].message
 
@@ -326,7 +326,7 @@ def test_t011_scheme_that_release_does_not_have_is_reported() -> None:
     connectors = [{"name": "m", "scheme": "mqtt", "port": 1883}, {"name": "o", "scheme": "tcp", "port": 61616}]
     built_fleet = fleet("o-mq1", release="5.5.1", connectors=connectors)
 
-    assert rules(built_fleet) == ["T011", "T011"]
+    assert rules_of_findings(built_fleet) == ["T011", "T011"]
     assert "activemq_connectors[0].scheme" in built_fleet.findings[0].message
 
 
@@ -341,14 +341,14 @@ def test_t011_misspelt_scheme_gets_suggestion() -> None:
 def test_t011_pure_pair_with_tls_is_reported() -> None:
     built_fleet = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
 
-    assert rules(built_fleet) == ["T011", "T011"]
+    assert rules_of_findings(built_fleet) == ["T011", "T011"]
     assert "cannot encrypt the replication from master to slave" in built_fleet.findings[0].message
 
 
 def test_t012_two_links_with_same_name_are_reported() -> None:
     built_fleet = fleet("o-mq1", "o-mq2", links=[{"from": "o-mq1", "to": "o-mq2"}])
 
-    assert rules(built_fleet) == ["T012", "T012"]
+    assert rules_of_findings(built_fleet) == ["T012", "T012"]
 
 
 @pytest.mark.parametrize(
@@ -358,14 +358,14 @@ def test_t012_two_links_with_same_name_are_reported() -> None:
 def test_t012_link_with_name_of_other_bean_is_reported(name: str, taken_by: str) -> None:
     built_fleet = fleet("o-mq1", "o-mq2", topology="none", links=[{"from": "o-mq1", "to": "o-mq2", "name": name}])
 
-    assert rules(built_fleet) == ["T012", "T012"]
+    assert rules_of_findings(built_fleet) == ["T012", "T012"]
     assert taken_by in built_fleet.findings[0].message
 
 
 def test_t014_link_to_pair_without_usable_connector_is_reported() -> None:
     connectors = [{"name": "s", "scheme": "stomp", "port": 61613}]
 
-    assert set(rules(fleet("o-mq1", "o-mq2", connectors=connectors))) == {"T014"}
+    assert set(rules_of_findings(fleet("o-mq1", "o-mq2", connectors=connectors))) == {"T014"}
 
 
 def test_t015_agent_without_credentials_is_error() -> None:

@@ -21,15 +21,23 @@ from activemq_fleet.node.files.untrusted_paths import (
     owner_of_first_untrusted_directory,
     read_file,
 )
-from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
+from tests.unit.attackers import (
+    BROKER,
+    STRANGER,
+    call_as,
+    create_owned_directory,
+    directory_for_all_accounts,
+    repeat_as,
+    requires_root,
+)
 from tests.waiting import PATIENCE, wait_until, within
 
-pytestmark = needs_root
+pytestmark = requires_root
 
 
 @pytest.fixture
 def common() -> Iterator[Path]:
-    with common_directory() as directory:
+    with directory_for_all_accounts() as directory:
         (directory / "secret").mkdir(mode=0o700)
         (directory / "secret" / "file").write_text("root's secret")
         yield directory
@@ -38,7 +46,7 @@ def common() -> Iterator[Path]:
 @pytest.fixture
 def data(common: Path) -> Path:
     """Return a directory of the broker's account below directories of root."""
-    return owned_directory(common / "data")
+    return create_owned_directory(common / "data")
 
 
 def read(path: Path) -> bytes:
@@ -58,7 +66,7 @@ PLANTED: dict[str, Callable[[Path, Path], object]] = {
 @pytest.mark.parametrize("kind", PLANTED)
 def test_planted_path_that_is_not_regular_file_is_refused(common: Path, data: Path, kind: str) -> None:
     path = data / "file"
-    do_as(BROKER, lambda: PLANTED[kind](path, common / "secret" / "file"))
+    call_as(BROKER, lambda: PLANTED[kind](path, common / "secret" / "file"))
     with pytest.raises(UntrustedPathError, match=f"{path} is .*, not a regular file"):
         read(path)
 
@@ -81,7 +89,7 @@ def test_file_with_second_name_is_refused_if_single_name_is_required(data: Path)
         (data / "file").write_text("own")
         os.link(data / "file", data / "other")
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     assert read(data / "file") == b"own"
     with open_directory(str(data)) as directory, pytest.raises(UntrustedPathError, match="hard link"):
         directory.read_file("file", 10, owners={BROKER}, single_name=True)
@@ -94,7 +102,7 @@ def test_file_with_lease_of_other_process_is_refused_without_wait(data: Path) ->
         (data / "held").touch()
         time.sleep(PATIENCE)
 
-    with doing_as(BROKER, hold_lease):
+    with repeat_as(BROKER, hold_lease):
         wait_until((data / "held").exists, "the account holds a lease", pause=0.01)
         with pytest.raises(UntrustedPathError, match="another process holds a lease"):
             within(PATIENCE / 2, lambda: read(data / "file"))
@@ -103,7 +111,7 @@ def test_file_with_lease_of_other_process_is_refused_without_wait(data: Path) ->
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_directory_replaced_by_link_is_refused_at_any_depth(common: Path, data: Path, depth: int) -> None:
     names = ["a", "b", "c"]
-    do_as(BROKER, lambda: (data / "a" / "b" / "c").mkdir(parents=True))
+    call_as(BROKER, lambda: (data / "a" / "b" / "c").mkdir(parents=True))
     target = common / "elsewhere"
     (target / "b" / "c").mkdir(parents=True)
     (target / "c").mkdir()
@@ -113,7 +121,7 @@ def test_directory_replaced_by_link_is_refused_at_any_depth(common: Path, data: 
         victim.rename(f"{victim}-away")
         victim.symlink_to(target)
 
-    do_as(BROKER, replace_by_link)
+    call_as(BROKER, replace_by_link)
     with pytest.raises(UntrustedPathError, match=f"{victim} is a symbolic link that belongs to account 61616"):
         open_directory(str(data / "a" / "b" / "c"))
 
@@ -162,9 +170,9 @@ def test_swaps_in_loop_never_expose_file_of_root(common: Path, data: Path) -> No
         os.symlink(common / "secret", data / "store")
         os.unlink(data / "store")
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     contents = set()
-    with doing_as(BROKER, swap):
+    with repeat_as(BROKER, swap):
         end = time.monotonic() + 2
         while time.monotonic() < end:
             with contextlib.suppress(UntrustedPathError, FileNotFoundError):
@@ -174,7 +182,7 @@ def test_swaps_in_loop_never_expose_file_of_root(common: Path, data: Path) -> No
 
 def test_swaps_in_loop_never_create_file_in_directory_of_root(common: Path, data: Path) -> None:
     secret = common / "secret"
-    do_as(BROKER, lambda: (data / "real").mkdir())
+    call_as(BROKER, lambda: (data / "real").mkdir())
 
     def swap() -> None:
         os.rename(data / "real", data / "store")
@@ -183,7 +191,7 @@ def test_swaps_in_loop_never_create_file_in_directory_of_root(common: Path, data
         os.unlink(data / "store")
 
     successes = 0
-    with doing_as(BROKER, swap):
+    with repeat_as(BROKER, swap):
         end = time.monotonic() + 2
         while time.monotonic() < end:
             with (
@@ -201,7 +209,7 @@ def test_swaps_in_loop_never_create_file_in_directory_of_root(common: Path, data
 
 
 def test_planted_link_is_not_followed_by_writes(common: Path, data: Path) -> None:
-    do_as(BROKER, lambda: (data / "new").symlink_to(common / "secret" / "made"))
+    call_as(BROKER, lambda: (data / "new").symlink_to(common / "secret" / "made"))
     with open_directory(str(data)) as directory:
         with pytest.raises(FileExistsError):
             directory.write_new_file("new", b"x")
@@ -218,7 +226,7 @@ def test_removal_of_tree_removes_planted_link_but_not_its_target(common: Path, d
         (data / "tree" / "below" / "link").symlink_to(common / "secret")
         os.mkfifo(data / "tree" / "fifo")
 
-    do_as(BROKER, plant)
+    call_as(BROKER, plant)
     with open_directory(str(data)) as directory:
         directory.remove_tree_or_file("tree")
         assert directory.entry_names() == []
@@ -232,7 +240,7 @@ def test_tree_that_is_too_deep_is_refused(data: Path) -> None:
             os.mkdir("d")
             os.chdir("d")
 
-    do_as(BROKER, nest)
+    call_as(BROKER, nest)
     with open_directory(str(data)) as directory:
         with pytest.raises(UntrustedPathError, match="directories deep"):
             list(directory.walk_files_and_links())
@@ -242,13 +250,13 @@ def test_tree_that_is_too_deep_is_refused(data: Path) -> None:
 
 def test_rename_does_not_replace_existing_directory(data: Path) -> None:
     for name in ("one", "two"):
-        owned_directory(data / name)
+        create_owned_directory(data / name)
     with open_directory(str(data)) as directory, pytest.raises(FileExistsError):
         directory.rename("one", "two")
 
 
 def test_first_account_that_can_replace_path_is_reported(common: Path, data: Path) -> None:
-    do_as(BROKER, lambda: (data / "store").mkdir())
+    call_as(BROKER, lambda: (data / "store").mkdir())
     assert owner_of_first_untrusted_directory(str(common)) is None
     assert owner_of_first_untrusted_directory(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
     # The owner of a directory cannot hide the owner of a directory above it.
@@ -261,7 +269,7 @@ def test_first_account_that_can_replace_path_is_reported(common: Path, data: Pat
 
 
 def test_directory_of_root_that_group_can_write_is_untrusted(common: Path) -> None:
-    owned_directory(common / "shared", 0, 0o775)
+    create_owned_directory(common / "shared", 0, 0o775)
     assert owner_of_first_untrusted_directory(str(common / "shared")) == (0, 0)
 
 
