@@ -11,10 +11,10 @@ from activemq_fleet.lab.loopback_overlay import loopback_variables, variables_wi
 from tests.unit.lab_fleets import fleet_of, lab_layout_and_state, variables
 
 
-def make_lab_hosts(tmp_path: Path, *, whole: bool = False, **values: Any) -> LabBrokers:
+def make_lab_hosts(tmp_path: Path, *, is_full_distribution: bool = False, **values: Any) -> LabBrokers:
     hosts = variables(**values)
     fleet = fleet_of(hosts)
-    layout, state = lab_layout_and_state(fleet, tmp_path / "lab", is_full_distribution=whole)
+    layout, state = lab_layout_and_state(fleet, tmp_path / "lab", is_full_distribution=is_full_distribution)
     return LabBrokers(
         layout, replace(state, hosts=variables_with_overlay(hosts, loopback_variables(fleet, hosts, layout, state)))
     )

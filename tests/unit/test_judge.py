@@ -150,7 +150,7 @@ def test_broker_state_of_lab_is_that_of_judge(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
-    hosts = make_lab_hosts(tmp_path, whole=False, **profile)
+    hosts = make_lab_hosts(tmp_path, is_full_distribution=False, **profile)
     deployed = DeployedBrokerSettings(store="/store", pure=case.pure)
     run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
     monkeypatch.setattr(processes, "last_broker_process_run", lambda *_: run)

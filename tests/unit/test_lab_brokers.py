@@ -43,7 +43,7 @@ def start_command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_complete_distribution_starts_with_its_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = start_command_of(make_lab_hosts(tmp_path, whole=True), A, monkeypatch)
+    command = start_command_of(make_lab_hosts(tmp_path, is_full_distribution=True), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/bin/activemq.jar"
     assert "--noDefExt" not in command
 
@@ -78,7 +78,7 @@ def test_heap_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
 def test_command_line_is_that_of_service_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
-    hosts = make_lab_hosts(tmp_path, release=release, whole=True)
+    hosts = make_lab_hosts(tmp_path, release=release, is_full_distribution=True)
     broker = hosts.fleet.broker(A)
     unit = unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()
     (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))

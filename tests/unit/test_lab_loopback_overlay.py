@@ -24,10 +24,10 @@ TWO_PAIRS = (*PAIR, "orders-mq02-a.example.com", "orders-mq02-b.example.com")
 
 
 def overlay_of(
-    hosts: dict[str, dict[str, Any]], *, whole: bool = False, **groups: list[str]
+    hosts: dict[str, dict[str, Any]], *, is_full_distribution: bool = False, **groups: list[str]
 ) -> dict[str, dict[str, Any]]:
     fleet = fleet_of(hosts, **groups)
-    return loopback_variables(fleet, hosts, *lab_layout_and_state(fleet, is_full_distribution=whole))
+    return loopback_variables(fleet, hosts, *lab_layout_and_state(fleet, is_full_distribution=is_full_distribution))
 
 
 def test_address_contains_numbers_of_pair_and_node() -> None:
@@ -90,7 +90,7 @@ def test_pure_nodes_have_separate_stores() -> None:
 
 def test_console_is_disabled_if_only_jars_are_installed() -> None:
     assert overlay_of(variables())[A]["activemq_console"] is False
-    assert "activemq_console" not in overlay_of(variables(), whole=True)[A]
+    assert "activemq_console" not in overlay_of(variables(), is_full_distribution=True)[A]
 
 
 def test_multicast_uses_loopback_interface_and_port_of_lab() -> None:
