@@ -1,4 +1,4 @@
-"""Results of jobs: what lies in OUT, and that it appears whole or not at all."""
+"""Results of jobs: the files in OUT, and their atomic replacement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _drift(spark: SparkSession, *paths: str) -> DataFrame:
     return spark.createDataFrame(rows, SCHEMAS["drift"])
 
 
-def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_committed_output_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with AtomicJobOutput(spark, str(out), "drift") as output:
         assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
@@ -31,7 +31,7 @@ def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) ->
     assert json.loads((out / "manifest.json").read_text())["rows"] == {"drift": 3}
 
 
-def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Path) -> None:
+def test_footers_contain_schema_version(spark: SparkSession, tmp_path: Path) -> None:
     with AtomicJobOutput(spark, str(tmp_path / "out"), "drift") as output:
         output.write_dataset("drift", _drift(spark, "a"))
         output.commit()
@@ -40,7 +40,7 @@ def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Pat
     assert {field["metadata"]["schema_version"] for field in json.loads(footer)["fields"]} == {1}
 
 
-def test_what_is_not_committed_leaves_the_earlier_result(spark: SparkSession, tmp_path: Path) -> None:
+def test_uncommitted_output_keeps_earlier_output(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with AtomicJobOutput(spark, str(out), "drift") as output:
         output.write_dataset("drift", _drift(spark, "first"))
@@ -52,7 +52,7 @@ def test_what_is_not_committed_leaves_the_earlier_result(spark: SparkSession, tm
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "manifest.json"])
-def test_a_foreign_directory_is_refused_before_any_work(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_directory_of_another_program_is_refused_before_job(spark: SparkSession, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / name).write_text("{}")
@@ -63,33 +63,31 @@ def test_a_foreign_directory_is_refused_before_any_work(spark: SparkSession, tmp
 
 
 @pytest.fixture
-def elsewhere(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """A place that is not this machine's file system by its name, as an object store's is not."""
-    table = tmp_path.name.replace("_", "-")  # Hadoop keeps a table, and its name is a host's
+def viewfs_path(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """Yield a path whose scheme is not that of the local file system, as the path of an object store."""
+    table = tmp_path.name.replace("_", "-")  # Hadoop caches mount tables, whose names are host names
     key = f"fs.viewfs.mounttable.{table}.link./store"
     spark.conf.set(key, tmp_path.as_uri())
     yield f"viewfs://{table}/store/out"
     spark.conf.unset(key)
 
 
-def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
-    spark: SparkSession, elsewhere: str, tmp_path: Path
-) -> None:
+def test_newest_manifest_selects_output_without_rename(spark: SparkSession, viewfs_path: str, tmp_path: Path) -> None:
     for path in ("first", "second"):
-        with AtomicJobOutput(spark, elsewhere, "drift") as output:
+        with AtomicJobOutput(spark, viewfs_path, "drift") as output:
             output.write_dataset("drift", _drift(spark, path))
             output.add_text_file_to_commit("drift.json", f'{{"is": "{path}"}}\n')
             output.commit()
-    with AtomicJobOutput(spark, elsewhere, "drift") as output:
+    with AtomicJobOutput(spark, viewfs_path, "drift") as output:
         output.write_dataset("drift", _drift(spark, "never committed"))
-    assert [row["path"] for row in read_dataset(spark, elsewhere, "drift").collect()] == ["second"]
+    assert [row["path"] for row in read_dataset(spark, viewfs_path, "drift").collect()] == ["second"]
     assert len(list((tmp_path / "out" / "drift").glob("*.parquet"))) == 3
     with pytest.raises(InputError, match="contains the output of `drift`, which `audit` does not replace"):
-        AtomicJobOutput(spark, elsewhere, "audit")
+        AtomicJobOutput(spark, viewfs_path, "audit")
 
 
-def test_a_foreign_path_elsewhere_is_refused(spark: SparkSession, elsewhere: str, tmp_path: Path) -> None:
+def test_object_store_path_of_another_program_is_refused(spark: SparkSession, viewfs_path: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="this directory contains files that `drift` did not write"):
-        AtomicJobOutput(spark, elsewhere, "drift")
+        AtomicJobOutput(spark, viewfs_path, "drift")

@@ -1,4 +1,4 @@
-"""``drift`` on Spark: every kind of difference of a small fleet, in one run."""
+"""``drift`` on Spark: every kind of difference in a small fleet, in a single run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Rows = dict[tuple[str, str], tuple[str, str | None, str | None]]
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """One host for each thing that may have happened to it."""
-    place = tmp_path_factory.mktemp("a fleet [1]")  # names that Hadoop would take for patterns
-    fleet = Fleet(place / "planned", place / "found")
+    """Return a fleet with one host per kind of difference."""
+    directory = tmp_path_factory.mktemp("a fleet [1]")  # Hadoop would interpret this name as a pattern
+    fleet = Fleet(directory / "planned", directory / "found")
     fleet.host("same")
     (fleet.host("by-hand") / "conf/activemq.xml").write_text("<broker name='mine'>\n</broker>\n")
     fleet.record_status("by-hand", "conf/activemq.xml", status="changed")
@@ -80,7 +80,7 @@ def test_each_difference_has_its_status_and_cause(rows: Rows, host: str, path: s
     assert rows[host, path][:2] == (status, cause)
 
 
-def test_nothing_else_differs(rows: Rows) -> None:
+def test_no_other_file_differs(rows: Rows) -> None:
     assert sum(status != "same" for status, _, _ in rows.values()) == 8
     assert not {path for _, path in rows} - {
         *FILES,
@@ -91,7 +91,7 @@ def test_nothing_else_differs(rows: Rows) -> None:
     }
 
 
-def test_the_difference_is_shown_and_no_secret(rows: Rows) -> None:
+def test_differences_are_shown_without_secrets(rows: Rows) -> None:
     assert "+<broker name='mine'>" in (rows["by-hand", "conf/activemq.xml"][2] or "")
     assert "+activemq.password=@secret@" in (rows["secret", "conf/credentials.properties"][2] or "")
     assert rows["more", "conf/broker.ks"][2] == "the content of the file is not shown: a key store\n"
@@ -99,18 +99,18 @@ def test_the_difference_is_shown_and_no_secret(rows: Rows) -> None:
     assert "hunter22" not in repr(rows)
 
 
-def test_hosts_of_one_side_alone_are_told_and_not_compared(rows: Rows, result: FleetDrift) -> None:
+def test_hosts_that_are_only_planned_or_collected_are_listed(rows: Rows, result: FleetDrift) -> None:
     assert (result.not_collected, result.not_planned) == (("not-collected",), ("not-planned",))
     assert not {host for host, _ in rows} & {"not-collected", "not-planned"}
 
 
-def test_hosts_are_counted_the_most_different_first(result: FleetDrift) -> None:
-    assert [one.host for one in result.hosts[:2]] == ["more", "out-of-date"]
+def test_hosts_with_most_differences_are_listed_first(result: FleetDrift) -> None:
+    assert [host.host for host in result.hosts[:2]] == ["more", "out-of-date"]
     assert (result.same_hosts, len(result.hosts), result.has_differing_host) == (1, 6, True)
     assert (result.hosts[0].added, result.hosts[0].by_hand) == (2, 2)
 
 
-def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, tmp_path: Path) -> None:
+def test_output_of_plan_is_compared_like_output_of_render(spark: SparkSession, tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "planned", tmp_path / "found")
     fleet.host("one")
     with AtomicJobOutput(spark, str(tmp_path / "plan"), kind="plan") as output:
@@ -125,24 +125,24 @@ def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, t
 
 
 @pytest.mark.parametrize(
-    ("planned", "found", "line"),
+    ("planned", "collected", "message"),
     [
         ("empty", "found", "the directory contains neither files/"),
         ("planned", "empty", "the directory has no HOST/configuration"),
     ],
 )
-def test_an_empty_directory_is_told(spark: SparkSession, tmp_path: Path, planned: str, found: str, line: str) -> None:
+def test_empty_directory_is_refused(
+    spark: SparkSession, tmp_path: Path, planned: str, collected: str, message: str
+) -> None:
     Fleet(tmp_path / "planned", tmp_path / "found").host("one")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=line):
-        report_drift(spark, str(tmp_path / planned), str(tmp_path / found), str(tmp_path / "out"))
+    with pytest.raises(InputError, match=message):
+        report_drift(spark, str(tmp_path / planned), str(tmp_path / collected), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("side", ["planned/hosts/one/conf", "found/one/configuration/conf", "found"])
-def test_a_planted_link_to_a_file_elsewhere_is_refused_and_not_compared(
-    spark: SparkSession, tmp_path: Path, side: str
-) -> None:
+def test_link_out_of_input_directory_is_refused(spark: SparkSession, tmp_path: Path, side: str) -> None:
     Fleet(tmp_path / "planned", tmp_path / "found").host("one")
     (tmp_path / "secret").write_text("root alone\n")
     (tmp_path / side / "planted.xml").symlink_to(tmp_path / "secret")
@@ -151,7 +151,7 @@ def test_a_planted_link_to_a_file_elsewhere_is_refused_and_not_compared(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_drift_is_few_jobs_of_spark(spark: SparkSession, fleet: Fleet, tmp_path: Path) -> None:
+def test_drift_runs_two_spark_jobs(spark: SparkSession, fleet: Fleet, tmp_path: Path) -> None:
     with counted_jobs(spark) as jobs:
         report_drift(spark, str(fleet.planned), str(fleet.collected), str(tmp_path / "out"))
 

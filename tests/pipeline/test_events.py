@@ -1,4 +1,4 @@
-"""Logs as ``collect`` lays them down become events, however Spark cuts them up."""
+"""Conversion of the logs that ``collect`` writes to events, independent of how Spark splits them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,33 @@ LINE, OTHER = LINES[0], LINES[1].replace(b"03-29 02:30", b"03-02 02:30")
 STACK = b"java.io.IOException: outer\n\tat some.Place.method(Place.java:1)\n2000 more\n"
 Row = dict[str, Any]
 _FOOTER = b"org.apache.spark.sql.parquet.row.metadata"
-SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thread", "fields", "parsed", "problem")
+EVENT_FIELDS = (
+    "time",
+    "raw_time",
+    "level",
+    "kind",
+    "message",
+    "stack",
+    "logger",
+    "thread",
+    "fields",
+    "parsed",
+    "problem",
+)
 
 
-def lay(directory: Path, host: str, files: dict[str, bytes], **about: str | None) -> None:
-    """A host's logs, and its host.json unless nothing is known about it."""
-    place = directory / host
-    place.mkdir(parents=True)
+def write_logs(directory: Path, host: str, files: dict[str, bytes], **host_fields: str | None) -> None:
+    """Write the logs of a host, and its host.json if fields are given."""
+    host_directory = directory / host
+    host_directory.mkdir(parents=True)
     for name, data in files.items():
-        (place / name).write_bytes(data)
-    if about:
-        (place / "host.json").write_text(json.dumps({"host": host, **about}))
+        (host_directory / name).write_bytes(data)
+    if host_fields:
+        (host_directory / "host.json").write_text(json.dumps({"host": host, **host_fields}))
 
 
 def events(spark: SparkSession, inputs: AuditInputs) -> DataFrame:
-    """Every event, as tasks read them."""
+    """Return all events, as Spark tasks read them."""
     return map_log_events(spark, inputs, inputs.files_of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
 
@@ -51,12 +63,12 @@ def rows_of(frame: DataFrame) -> list[Row]:
     return rows
 
 
-def said(rows: list[Row]) -> list[Row]:
-    return [{name: row[name] for name in SAID} for row in rows]
+def event_fields(rows: list[Row]) -> list[Row]:
+    return [{name: row[name] for name in EVENT_FIELDS} for row in rows]
 
 
-def scanned(data: bytes, release: str | None, zone: str) -> list[Row]:
-    """What the scanner makes of the whole log at once."""
+def scanned_events(data: bytes, release: str | None, zone: str) -> list[Row]:
+    """Return the events that the scanner reads from a complete log."""
     batches = LogScanner(LogReleaseAndTimeZone(release, zone)).scan_into_record_batches(data)
     rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return rows
@@ -64,53 +76,57 @@ def scanned(data: bytes, release: str | None, zone: str) -> list[Row]:
 
 @pytest.fixture
 def large_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Files above 3 kB are large, and read as lines, which Spark's own settings would spread over partitions."""
+    """Treat files above 3 kB as large files, which Spark reads as lines and distributes over partitions."""
     monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE", 3000)
     monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE_PACKED", 600)
     with temporary_settings(spark, {"spark.sql.files.openCostInBytes": "2000"}):
         yield
 
 
-def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_path: Path) -> None:
-    whole = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], LINE.replace(b"2026-03-01", b"2026-03-03")))
-    cut = whole.index(b"\tat some") + 5
-    lay(
+def test_records_across_rotated_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    complete_log = b"".join(
+        line + b"\n" for line in (LINE, OTHER, STACK[:-1], LINE.replace(b"2026-03-01", b"2026-03-03"))
+    )
+    cut = complete_log.index(b"\tat some") + 5
+    write_logs(
         tmp_path,
         "rolled",
-        {"activemq.log.1.gz": gzip.compress(whole[:cut]), "activemq.log": whole[cut:]},
+        {"activemq.log.1.gz": gzip.compress(complete_log[:cut]), "activemq.log": complete_log[cut:]},
         timezone="Europe/Berlin",
         release="5.18.3",
         group="g",
     )
-    lay(tmp_path, "h [2] %20", {"activemq.log": LINE + b"\r\n\xff" + OTHER + b"\n"}, timezone="UTC", release="5.5.1")
-    lay(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE + b"\n"})
-    lay(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(whole * 50)[:-60]}, timezone="Mars/Olympus")
+    write_logs(
+        tmp_path, "h [2] %20", {"activemq.log": LINE + b"\r\n\xff" + OTHER + b"\n"}, timezone="UTC", release="5.5.1"
+    )
+    write_logs(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE + b"\n"})
+    write_logs(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(complete_log * 50)[:-60]}, timezone="Mars/Olympus")
 
     inputs = list_audit_inputs(
         spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")}
     )
     frame = events(spark, inputs)
     rows = rows_of(frame)
-    of = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
+    rows_by_host = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
 
     assert frame.schema == EVENTS_SCHEMA
-    assert said(of["rolled"]) == said(scanned(whole, "5.18.3", "Europe/Berlin"))
-    assert [(row["file"], row["line"], row["end_line"]) for row in of["rolled"]] == [
+    assert event_fields(rows_by_host["rolled"]) == event_fields(scanned_events(complete_log, "5.18.3", "Europe/Berlin"))
+    assert [(row["file"], row["line"], row["end_line"]) for row in rows_by_host["rolled"]] == [
         ("activemq.log.1.gz", 1, 1),
         ("activemq.log.1.gz", 2, 4),
         ("activemq.log", 3, 3),
     ]
-    assert [(row["message"], row["stack"]) for row in of["h [2] %20"]] == [
+    assert [(row["message"], row["stack"]) for row in rows_by_host["h [2] %20"]] == [
         ("Connector stomp started", "\\xff" + OTHER.decode()),
     ]
-    assert [(row["file"], row["parsed"], row["release"]) for row in of["unknown"]] == [
+    assert [(row["file"], row["parsed"], row["release"]) for row in rows_by_host["unknown"]] == [
         ("activemq.log.2", True, "5.16.7"),
         ("activemq.log", False, "5.16.7"),
         ("activemq.log", True, "5.16.7"),
     ]
-    assert of["unknown"][1]["message"] == STACK[:-1].decode()
-    assert of["unknown"][0]["time"].hour == 15
-    assert of["torn"][-1]["problem"] == TRUNCATED
+    assert rows_by_host["unknown"][1]["message"] == STACK[:-1].decode()
+    assert rows_by_host["unknown"][0]["time"].hour == 15
+    assert rows_by_host["torn"][-1]["problem"] == TRUNCATED
     assert inputs.problems == (
         "torn: the time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00. "
         "The audit reads the times in the logs of the host as UTC",
@@ -123,57 +139,61 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     }
 
 
-def test_large_files_are_read_as_the_one_log_that_they_are(
-    spark: SparkSession, tmp_path: Path, large_files: None
-) -> None:
+def test_large_rotated_files_are_read_like_complete_log(spark: SparkSession, tmp_path: Path, large_files: None) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"", b"x" * 700, LINES[-1], LINE, LINES[11]))
     first, last = block * 6, block * 5 + b"2026-03-05 10:00:00,123 | INFO  | no end of line | a.B | main"
-    lay(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
-    lay(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
+    write_logs(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
+    write_logs(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
 
     with temporary_settings(spark, ONE_PARTITION):
         rows = rows_of(events(spark, list_audit_inputs(spark, str(tmp_path))))
 
     for host, data, problem in (("a", first + STACK + last, CUT_OFF), ("b", first + b"\n\n", None)):
-        mine, wanted = [row for row in rows if row["host"] == host], scanned(data, None, "UTC")
-        wanted[-1]["problem"] = problem
-        assert said(mine) == said(wanted)
+        host_rows, expected_rows = [row for row in rows if row["host"] == host], scanned_events(data, None, "UTC")
+        expected_rows[-1]["problem"] = problem
+        assert event_fields(host_rows) == event_fields(expected_rows)
     assert [(row["line"], row["end_line"]) for row in rows if row["host"] == "b"] == [
-        (row["line"], row["end_line"]) for row in scanned(first + b"\n\n", None, "UTC")
+        (row["line"], row["end_line"]) for row in scanned_events(first + b"\n\n", None, "UTC")
     ]
 
 
-def test_what_workers_write_themselves_is_what_spark_writes(
+def test_workers_write_same_events_as_spark(
     spark: SparkSession, tmp_path: Path, large_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"x" * 700, *LINES))
-    lay(tmp_path / "logs", "b", {"activemq.log.1": block * 6, "activemq.log": LINE + b"\n\xff" + OTHER}, timezone="UTC")
-    lay(tmp_path / "logs", "a", {"activemq.log.1.gz": gzip.compress(LINE)[:-4], "activemq.log": LINE}, timezone="UTC")
+    write_logs(
+        tmp_path / "logs", "b", {"activemq.log.1": block * 6, "activemq.log": LINE + b"\n\xff" + OTHER}, timezone="UTC"
+    )
+    write_logs(
+        tmp_path / "logs", "a", {"activemq.log.1.gz": gzip.compress(LINE)[:-4], "activemq.log": LINE}, timezone="UTC"
+    )
     inputs = list_audit_inputs(spark, str(tmp_path / "logs"))
-    found = {}
-    for way in ("workers", "spark"):
-        if way == "spark":
+    outputs = {}
+    for writer in ("workers", "spark"):
+        if writer == "spark":
             monkeypatch.setattr(AtomicJobOutput, "_workers_directory", lambda _: None)
-        with AtomicJobOutput(spark, str(tmp_path / way)) as output:
-            read = read_and_write_log_events(spark, output, inputs)
+        with AtomicJobOutput(spark, str(tmp_path / writer)) as output:
+            log_summaries = read_and_write_log_events(spark, output, inputs)
             output.commit()
-        place = tmp_path / way / "events"
-        footers = {pq.read_metadata(path).metadata[_FOOTER] for path in place.iterdir()}
-        found[way] = (
-            sorted((one.to_dict() for one in read), key=lambda one: (one["host"], one["file"])),
+        events_directory = tmp_path / writer / "events"
+        footers = {pq.read_metadata(path).metadata[_FOOTER] for path in events_directory.iterdir()}
+        outputs[writer] = (
+            sorted((summary.to_dict() for summary in log_summaries), key=lambda row: (row["host"], row["file"])),
             [json.loads(footer) for footer in footers],
-            pq.read_schema(next(place.iterdir())).remove_metadata(),
-            sorted(pq.read_table(place).to_pylist(), key=lambda row: (row["host"], row["file"], row["line"])),
+            pq.read_schema(next(events_directory.iterdir())).remove_metadata(),
+            sorted(
+                pq.read_table(events_directory).to_pylist(), key=lambda row: (row["host"], row["file"], row["line"])
+            ),
         )
 
-    summaries = found["workers"][0]
-    assert sum(one["rows"] for one in summaries) > 50
-    assert sum(one["unread"] for one in summaries)
-    assert sum(len(one["problems"]) for one in summaries) == 4
-    assert found["workers"] == found["spark"]
+    summaries = outputs["workers"][0]
+    assert sum(summary["rows"] for summary in summaries) > 50
+    assert sum(summary["unread"] for summary in summaries)
+    assert sum(len(summary["problems"]) for summary in summaries) == 4
+    assert outputs["workers"] == outputs["spark"]
 
 
-def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_workers_write_empty_dataset_without_logs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with AtomicJobOutput(spark, str(tmp_path / "out")) as output:
@@ -182,9 +202,7 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])
-def test_a_directory_without_hosts_is_refused_in_one_line(
-    spark: SparkSession, tmp_path: Path, names: list[str]
-) -> None:
+def test_directory_without_logs_of_hosts_is_refused(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(LINE)

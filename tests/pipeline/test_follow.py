@@ -1,4 +1,4 @@
-"""``audit --follow`` on Spark: a stream that is killed while everything changes ends with the batch's result."""
+"""``audit --follow`` on Spark, which writes the same result as a batch even if it is killed while logs change."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from tests.waiting import LateError
 
 KILLS = int(os.environ.get("FOLLOW_KILLS", "1"))
 DATASETS = ("events", "incidents", "bridges", "messages", "deliveries")
-# Of a handful of rows, compiling what is to be done with them takes nearly all of the time.
+# With so few rows, Spark would spend most of the time on the compilation of plans.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 SETTINGS = (
     "spark.driver.memory=1g",
     "spark.sql.shuffle.partitions=2",
     "spark.default.parallelism=2",
-    # It lives for seconds: what the compilers do best would come too late.
+    # The process runs for seconds, so optimizing compilers would finish too late.
     "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     *(f"{name}={value}" for name, value in INTERPRETED.items()),
 )
-_PATIENCE = 1200  # seconds; a hang is ended by the test's own limit
+_PATIENCE = 1200  # seconds; the time limit of the test ends a hang
 
 
 @pytest.fixture(autouse=True)
@@ -51,26 +51,27 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
 
 
 def rows(out: Path, name: str, *, final: bool = False) -> list[str]:
-    """A dataset's rows as sorted text, without ``final``."""
+    """Return the rows of a dataset as sorted text, without the column ``final`` by default."""
     table = pq.read_table(out / name)
     if not final and "final" in table.column_names:
         table = table.drop_columns(["final"])
     return sorted(map(repr, table.to_pylist()))
 
 
-def finals(out: Path, name: str) -> dict[str, dict[str, Any]]:
-    """The rows of a dataset that are final, by their ids."""
-    found = pq.read_table(out / name).to_pylist()
-    return {row["incident" if name == "incidents" else "event_id"]: row for row in found if row["final"]}
+def final_rows(out: Path, name: str) -> dict[str, dict[str, Any]]:
+    """Return the final rows of a dataset by id."""
+    all_rows = pq.read_table(out / name).to_pylist()
+    return {row["incident" if name == "incidents" else "event_id"]: row for row in all_rows if row["final"]}
 
 
-def told(out: Path) -> Any:
+def summary_of(out: Path) -> Any:
+    """Return the content of audit.json."""
     return json.loads((out / "audit.json").read_text())
 
 
 @in_every_situation
-@pytest.mark.timeout(900 + 300 * KILLS)  # of a machine that others load
-def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.timeout(900 + 300 * KILLS)  # sufficient for a busy machine
+def test_randomly_killed_stream_writes_same_result_as_batch(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     writer = Writer(fleet, rounds=2 * KILLS + 2, pause=0.2, shares=KILLS + 1)
@@ -79,7 +80,7 @@ def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: Spar
     try:
         for _ in range(KILLS):
             writer.grant()
-            killed_while_it_works(logs, out, chance.uniform(0, 12))
+            run_and_kill(logs, out, chance.uniform(0, 12))
         writer.grant()
         writer.join(_PATIENCE)
     finally:
@@ -88,22 +89,22 @@ def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: Spar
     assert not writer.is_alive()
     fleet.continue_after_a_week()
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
-    settled = {name: finals(out, name) for name in ("incidents", "messages")}
+    settled = {name: final_rows(out, name) for name in ("incidents", "messages")}
     fleet.add_late_evidence()
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     for name, before in settled.items():
-        changed = {key for key, row in before.items() if finals(out, name).get(key) != row}
-        assert 0 < len(changed) < len(before), f"{name}: late evidence has to change some of what was final, {changed}"
+        changed = {key for key, row in before.items() if final_rows(out, name).get(key) != row}
+        assert 0 < len(changed) < len(before), f"late evidence must change some final rows of {name}: {changed}"
     audit(spark, str(logs), str(tmp_path / "batch"))
     for name in DATASETS:
         expected = rows(tmp_path / "batch", name)
-        assert expected, f"the fleet has no {name}: nothing was compared"
+        assert expected, f"the fleet has no {name}, so the test compares nothing: add evidence to the fleet"
         assert rows(out, name) == expected, name
-    assert {**told(out), "out": ""} == {**told(tmp_path / "batch"), "out": ""}
+    assert {**summary_of(out), "out": ""} == {**summary_of(tmp_path / "batch"), "out": ""}
 
 
-def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
-    """Start the command, wait until it works on a result, and kill all of it a while later."""
+def run_and_kill(logs: Path, out: Path, seconds: float) -> None:
+    """Start the command, wait until it writes a result, and kill all of its processes some seconds later."""
     command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out), "--follow"]
     options = [word for setting in SETTINGS for word in ("--conf", setting)]
     staged = staging_directory_of(out)
@@ -125,11 +126,11 @@ def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            raise LateError(f"no audit was begun in {_PATIENCE} s")
+            raise LateError(f"audit --follow did not begin an audit in {_PATIENCE} s: see follow.log")
         time.sleep(0.2)
 
 
-def test_late_evidence_changes_only_the_hosts_that_it_concerns(spark: SparkSession, tmp_path: Path) -> None:
+def test_late_evidence_changes_only_files_of_its_hosts(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     fleet.describe(B, "orders", "orders-mq01")
@@ -137,7 +138,7 @@ def test_late_evidence_changes_only_the_hosts_that_it_concerns(spark: SparkSessi
     fleet.append_records(C, *RUN)
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": False}
-    (of_c,) = parts_of(out, C)
+    (part_of_c,) = parts_of(out, C)
 
     fleet.append_records(B, RUN[0], WAIT, *RUN[1:], "a line")
     fleet.pass_minutes(20)
@@ -145,12 +146,12 @@ def test_late_evidence_changes_only_the_hosts_that_it_concerns(spark: SparkSessi
     fleet.append_records(B, "a line")
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": True, "takeover": True}
-    assert parts_of(out, C) == [of_c]
-    assert os.stat(out / "events" / of_c).st_nlink == 2
+    assert parts_of(out, C) == [part_of_c]
+    assert os.stat(out / "events" / part_of_c).st_nlink == 2
 
 
 def parts_of(out: Path, host: str) -> list[str]:
-    """The files of the dataset events that have rows of a host."""
+    """Return the names of the files of the dataset events that contain rows of a host."""
     return [
         path.name
         for path in (out / "events").glob("*.parquet")
@@ -159,24 +160,24 @@ def parts_of(out: Path, host: str) -> list[str]:
 
 
 def incidents(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / "incidents").to_pylist()
-    return found
+    incident_rows: list[dict[str, Any]] = pq.read_table(out / "incidents").to_pylist()
+    return incident_rows
 
 
-def test_a_path_that_cannot_be_followed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_object_store_or_missing_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="only directories on local or mounted file systems"):
         audit_after_changes(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
     with pytest.raises(InputError, match="the directory does not exist"):
         audit_after_changes(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
 
 
-def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_without_logs_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "mq01a").mkdir(parents=True)
     with pytest.raises(InputError, match="this path contains no logs"):
         audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
 
 
-def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: Path) -> None:
+def test_second_run_with_same_output_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     Fleet(logs).append_records(A, *RUN)
     (out / STATE_DIRECTORY).mkdir(parents=True)

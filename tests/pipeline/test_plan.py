@@ -1,4 +1,4 @@
-"""What ``plan`` writes is what the core says of the whole fleet, in full and after each change."""
+"""``plan`` writes the same rows as the core computes for the complete fleet, initially and after each change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.unit.planning.planned import (
 )
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))
-# So few rows that to compile their plans takes far longer than to run them.
+# With so few rows, the compilation of plans takes longer than their execution.
 QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
 
 
@@ -44,11 +44,11 @@ def quick(spark: SparkSession) -> Iterator[None]:
     for name, value in QUICK.items():
         spark.conf.set(name, value)
     yield
-    for name, old in before.items():
-        if old is None:
+    for name, earlier_value in before.items():
+        if earlier_value is None:
             spark.conf.unset(name)
         else:
-            spark.conf.set(name, old)
+            spark.conf.set(name, earlier_value)
 
 
 @pytest.fixture(scope="module")
@@ -57,47 +57,51 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any) -> PlanResult:
-    """Plan to ``out``, on what stands there already."""
+    """Run a plan that writes to ``out``, with the existing output as earlier plan."""
     (work / "hosts.jsonl").write_text(inventory_json_lines(hosts, groups))
-    place = str(work / out)
+    output_directory = str(work / out)
     source = read_hosts(spark, str(work / "hosts.jsonl"))
-    options.setdefault("since", reusable_plan_path(spark, place, None))
-    return plan(spark, source, place, PlanJobOptions(**options), tell=lambda _: None, warn=lambda _: None)
+    options.setdefault("since", reusable_plan_path(spark, output_directory, None))
+    return plan(spark, source, output_directory, PlanJobOptions(**options), tell=lambda _: None, warn=lambda _: None)
 
 
-def rows(place: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(place / name).to_pylist()
-    return [row | {"ports": dict(row["ports"])} if "ports" in row else row for row in found]
+def rows(output_directory: Path, name: str) -> list[dict[str, Any]]:
+    table_rows: list[dict[str, Any]] = pq.read_table(output_directory / name).to_pylist()
+    return [row | {"ports": dict(row["ports"])} if "ports" in row else row for row in table_rows]
 
 
-def assert_same(place: Path, wanted: Rows, blocking: set[str]) -> None:
-    """All rows are the whole fleet's; of components with a blocking finding there are no files."""
+def assert_same(output_directory: Path, expected_rows: Rows, blocking: set[str]) -> None:
+    """Assert that all rows are those of the complete fleet, without files of components with a blocking finding."""
     for name in ("brokers", "links", "findings"):
-        assert sorted_rows(rows(place, name)) == sorted_rows(wanted[name]), name
-    members = {row["host"]: row["component"] for row in rows(place, "components")}
+        assert sorted_rows(rows(output_directory, name)) == sorted_rows(expected_rows[name]), name
+    members = {row["host"]: row["component"] for row in rows(output_directory, "components")}
     refused = {members[host] for host in blocking}
-    group = {row["group"]: members[row["host"]] for row in wanted["brokers"]}
-    of = [members[row["host"]] if row["host"] else group[row["path"].split("/")[1]] for row in wanted["files"]]
-    expected = [row for row, component in zip(wanted["files"], of, strict=True) if component not in refused]
-    assert sorted_rows(rows(place, "files")) == sorted_rows(expected)
+    group = {row["group"]: members[row["host"]] for row in expected_rows["brokers"]}
+    components = [
+        members[row["host"]] if row["host"] else group[row["path"].split("/")[1]] for row in expected_rows["files"]
+    ]
+    expected = [
+        row for row, component in zip(expected_rows["files"], components, strict=True) if component not in refused
+    ]
+    assert sorted_rows(rows(output_directory, "files")) == sorted_rows(expected)
 
 
-def check(place: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
-    fleet, wanted = whole_fleet_and_rows(hosts, groups)
-    assert_same(place, wanted, {finding.host for finding in fleet.blocking_findings})
+def check(output_directory: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
+    fleet, expected_rows = whole_fleet_and_rows(hosts, groups)
+    assert_same(output_directory, expected_rows, {finding.host for finding in fleet.blocking_findings})
     assert result.blocking == len(fleet.blocking_findings)
 
 
-def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark: SparkSession, work: Path) -> None:
+def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: SparkSession, work: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
     check(work / "out", hosts, groups, run(spark, work, hosts, groups))
     parts = {row["component"] for row in rows(work / "out", "components")}
-    assert len(parts) > 8  # what nothing joins is not looked at together
+    assert len(parts) > 8  # unconnected pairs are planned separately
 
-    del hosts["clash-mq01-a.example.com"], hosts["clash-mq01-b.example.com"]  # who clashed with it is right now
-    hosts |= pairs("nroth-mq01")  # and the end of a link is found
+    del hosts["clash-mq01-a.example.com"], hosts["clash-mq01-b.example.com"]  # the pair with the same name is valid now
+    hosts |= pairs("nroth-mq01")  # the target of a link exists now
     for node in "ab":
-        del hosts[f"east-mq01-{node}.example.com"]["activemq_links"][2]  # so that this network has no error left
+        del hosts[f"east-mq01-{node}.example.com"]["activemq_links"][2]  # this network has no error now
         hosts[f"pure-mq01-{node}.example.com"]["activemq_heap"] = "1g"
     hosts["sharing-mq01-a.example.com"]["activemq_store_directory"] = "/srv/own"
     hosts["wrong-mq01-b.example.com"]["activemq_users"] = [{"name": "new", "password": "long enough"}]
@@ -105,12 +109,12 @@ def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark
     check(work / "out", hosts, groups, run(spark, work, hosts, groups))
 
     after = {(row["host"], row["path"]): row["sha256"] for row in rows(work / "out", "files")}
-    told = {(row["host"], row["path"]): row["op"] for row in rows(work / "out", "changes")}
-    assert told == changes(before, after)
-    assert set(told.values()) == {"added", "removed", "changed"}
+    operations = {(row["host"], row["path"]): row["op"] for row in rows(work / "out", "changes")}
+    assert operations == changes(before, after)
+    assert set(operations.values()) == {"added", "removed", "changed"}
 
 
-def test_a_plan_is_few_jobs_of_spark(spark: SparkSession, work: Path) -> None:
+def test_plan_runs_two_spark_jobs(spark: SparkSession, work: Path) -> None:
     with counted_jobs(spark) as jobs:
         run(spark, work, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
 
@@ -118,12 +122,12 @@ def test_a_plan_is_few_jobs_of_spark(spark: SparkSession, work: Path) -> None:
     assert len(jobs) == 2
 
 
-@pytest.mark.parametrize("convention", DRILLED, ids=lambda one: one.name)
-def test_a_fleet_of_other_names_is_planned_as_the_whole_is(
+@pytest.mark.parametrize("convention", DRILLED, ids=lambda convention: convention.name)
+def test_plan_with_other_naming_convention_equals_complete_plan(
     spark: SparkSession, work: Path, convention: Convention
 ) -> None:
-    hosts = {host: {**BASE, **own} for host, own in convention.variables_by_host().items()}
-    hosts["hal1"] = {**BASE, **convention.variables, "activemq_node": "a"}  # nothing says its group and its pair
+    hosts = {host: {**BASE, **variables} for host, variables in convention.variables_by_host().items()}
+    hosts["hal1"] = {**BASE, **convention.variables, "activemq_node": "a"}  # no variable sets its group and its pair
     result = run(spark, work, hosts, {}, out=convention.name)
 
     check(work / convention.name, hosts, {}, result)
@@ -132,7 +136,7 @@ def test_a_fleet_of_other_names_is_planned_as_the_whole_is(
     assert unclear["host"] == "hal1"
 
 
-def test_a_pattern_that_one_host_sets_is_that_of_all(spark: SparkSession, work: Path) -> None:
+def test_naming_pattern_of_single_host_applies_to_all_hosts(spark: SparkSession, work: Path) -> None:
     hosts = {f"b{number}{node}": dict(BASE) for number in (1, 2) for node in "ab"}
     hosts["b2b"]["activemq_naming_pattern"] = r"^(?P<group>b)(?P<number>\d)(?P<node>[ab])"
 
@@ -141,7 +145,7 @@ def test_a_pattern_that_one_host_sets_is_that_of_all(spark: SparkSession, work: 
     assert len(rows(work / "pattern", "brokers")) == len(hosts)
 
 
-def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
+def test_hosts_are_read_from_every_file_format(spark: SparkSession, work: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
     records = [json.loads(line) for line in inventory_json_lines(hosts, groups).splitlines()]
     table = pa.table({"host": [*hosts], "variables": [json.dumps(record["variables"]) for record in records]})
@@ -149,7 +153,7 @@ def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
     pq.write_table(table, work / "hosts.parquet")
     write_csv(table, work / "hosts.csv")
     variables = {record["host"]: record["variables"] for record in records}
-    listing = {"_meta": {"hostvars": variables}, **{name: {"hosts": found} for name, found in groups.items()}}
+    listing = {"_meta": {"hostvars": variables}, **{name: {"hosts": members} for name, members in groups.items()}}
     (work / "hosts.json").write_text(json.dumps(listing))
 
     for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
@@ -159,7 +163,7 @@ def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
         check(out, hosts, groups, result)
 
 
-def test_half_a_surrogate_pair_is_one_line_and_no_traceback(spark: SparkSession, work: Path) -> None:
+def test_unpaired_surrogate_in_host_name_is_refused(spark: SparkSession, work: Path) -> None:
     (work / "half.jsonl").write_text('{"host": "x-mq01-a\\ud800"}\n{"host": "\\ud800-mq01-a"}\n')
 
     with pytest.raises(FleetError, match="is not valid for a host"):
@@ -174,14 +178,14 @@ def test_half_a_surrogate_pair_is_one_line_and_no_traceback(spark: SparkSession,
 
 
 def changes(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
-    found = {}
+    operations = {}
     for key in before.keys() | after.keys():
         if before.get(key) != after.get(key):
-            found[key] = "added" if key not in before else "removed" if key not in after else "changed"
-    return found
+            operations[key] = "added" if key not in before else "removed" if key not in after else "changed"
+    return operations
 
 
-def test_random_edits_give_what_a_full_run_gives(spark: SparkSession, work: Path) -> None:
+def test_plan_after_random_edits_equals_complete_plan(spark: SparkSession, work: Path) -> None:
     dice = random.Random(7)
     hosts: Hosts = {}
     for number in range(8):
@@ -194,24 +198,24 @@ def test_random_edits_give_what_a_full_run_gives(spark: SparkSession, work: Path
 
 
 def edit(dice: random.Random, hosts: Hosts) -> None:
-    """One change that a day brings."""
+    """Apply a random change to the hosts."""
     groups = sorted({host.partition("-")[0] for host in hosts})
     group = dice.choice(groups)
-    mine = [host for host in hosts if host.startswith(f"{group}-")]
+    group_hosts = [host for host in hosts if host.startswith(f"{group}-")]
     kind = dice.choice(["remove", "link", "variable", "add", "waive"])
     if kind == "remove" and len(groups) > 4:
-        for host in mine:
+        for host in group_hosts:
             del hosts[host]
     elif kind == "link":
-        for host in mine:
+        for host in group_hosts:
             hosts[host]["activemq_links"] = [{"from": group, "to": dice.choice(groups)}]
     elif kind == "variable":
-        for host in mine:
+        for host in group_hosts:
             hosts[host]["activemq_heap"] = dice.choice(["1g", "2g"])
     elif kind == "add":
         hosts.update(pairs(f"n{dice.randint(0, 99)}-mq01"))
     else:
-        hosts[mine[0]]["activemq_waivers"] = [
+        hosts[group_hosts[0]]["activemq_waivers"] = [
             {"rule": "S002", "reason": f"{dice.randint(0, 9)}", "hosts": [f"{group}*"]}
         ]
 
@@ -227,7 +231,7 @@ def edit(dice: random.Random, hosts: Hosts) -> None:
         ({"activemq_release": "5.2"}, "a-mq01-a.example.com: activemq_release: "),
     ],
 )
-def test_a_wrong_variable_is_one_line_and_nothing_is_written(
+def test_invalid_variable_is_refused_and_nothing_is_written(
     spark: SparkSession, work: Path, change: dict[str, Any], text: str
 ) -> None:
     hosts = pairs("a-mq01")

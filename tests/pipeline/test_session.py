@@ -1,4 +1,4 @@
-"""Sessions as a user starts them: in a process of their own, whose output and end are looked at."""
+"""Sessions in separate processes, as a user starts them: their output, exit codes and remaining files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALL = {
     "spark.sql.shuffle.partitions": "2",
 }
 
-# A job that writes rows as slowly as it is told, as a user's command would run it.
+# A job that writes rows with a configurable pause per batch, run like a command of a user.
 _JOB = f"""
 import sys
 from activemq_fleet.cli.error_lines import run_and_print_errors
@@ -47,7 +47,7 @@ def job():
         with AtomicJobOutput(spark, sys.argv[1], "drift") as output:
             rows = spark.range(int(sys.argv[3])).repartition(2)
             text = sf.sha2(sf.col("id").cast("string"), 512)
-            long = [sf.concat(text, sf.lit(one)).alias(one) for one in columns]
+            long = [sf.concat(text, sf.lit(column)).alias(column) for column in columns]
             frame = rows.mapInArrow(slow, "id long").select(*long)
             output.write_dataset("drift", frame, ordered=True)
             output.commit()
@@ -67,20 +67,20 @@ def _start(
     )
 
 
-def _ended(job: subprocess.Popen[str]) -> tuple[int, str, str]:
+def _wait_for_end(job: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = job.communicate(timeout=_PATIENCE)
     return job.returncode, out, err
 
 
-def test_a_job_says_nothing_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_job_prints_nothing_and_removes_temporary_files(tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
-    assert _ended(_start(tmp_path / "out", TMPDIR=str(scratch))) == (0, "", "")
-    _wait_to_be_empty(scratch)
+    assert _wait_for_end(_start(tmp_path / "out", TMPDIR=str(scratch))) == (0, "", "")
+    _wait_until_empty(scratch)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "tmp"]
 
 
-def test_a_killed_run_leaves_the_earlier_result_and_the_next_one_tidies_up(tmp_path: Path) -> None:
+def test_killed_run_keeps_earlier_output_and_next_run_cleans_up(tmp_path: Path) -> None:
     scratch, out = tmp_path / "tmp", tmp_path / "out"
     scratch.mkdir()
     out.mkdir()
@@ -92,78 +92,82 @@ def test_a_killed_run_leaves_the_earlier_result_and_the_next_one_tidies_up(tmp_p
         lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
         "the job writes",
         patience=_PATIENCE,
-        expected_errors=(FileNotFoundError,),  # what is looked through comes and goes
+        expected_errors=(FileNotFoundError,),  # files disappear during the search
     )
     assert job.poll() is None, job.communicate()
     children = psutil.Process(job.pid).children(recursive=True)
     job.send_signal(signal.SIGKILL)
     job.communicate(timeout=_PATIENCE)
-    assert psutil.wait_procs(children, timeout=120)[1] == [], "what the job had started must end with it"
+    assert psutil.wait_procs(children, timeout=120)[1] == [], "the job did not end all of its processes"
     assert (out / "drift" / "earlier").exists()
     assert list(scratch.iterdir()) != []
 
-    assert _ended(_start(out, TMPDIR=str(scratch)))[0] == 0
+    assert _wait_for_end(_start(out, TMPDIR=str(scratch)))[0] == 0
     assert not (out / "drift" / "earlier").exists()
     assert not (tmp_path / "out.staged").exists()
-    _wait_to_be_empty(scratch)
+    _wait_until_empty(scratch)
 
 
-def test_a_java_that_was_killed_is_one_line(tmp_path: Path) -> None:
+def test_killed_java_is_reported_in_one_line(tmp_path: Path) -> None:
     job = _start(tmp_path / "out", seconds=3600)
     wait_until(
         lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
         "the job writes",
         patience=_PATIENCE,
-        expected_errors=(FileNotFoundError,),  # what is looked through comes and goes
+        expected_errors=(FileNotFoundError,),  # files disappear during the search
     )
-    (java,) = (one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "java")
+    (java,) = (process for process in psutil.Process(job.pid).children(recursive=True) if process.name() == "java")
     java.kill()
-    code, _, err = _ended(job)
+    code, _, err = _wait_for_end(job)
     assert code == 2
     (line,) = err.splitlines()
     assert "Java was killed by signal 9 in the middle of the job" in line
 
 
 @pytest.mark.parametrize("full", ["out", *further("tmp")])
-def test_a_full_disk_is_one_line(tmp_path: Path, full: str) -> None:
+def test_full_disk_is_reported_in_one_line(tmp_path: Path, full: str) -> None:
     if not clusters.can_hide_checkout():
-        pytest.skip("this user may not mount a small disk")
+        pytest.skip("this user may not mount file systems, and the test requires a small one: run it as root")
     for name in ("out", "tmp"):
         (tmp_path / name).mkdir()
-    small = f"mount -t tmpfs -o size=4m none '{tmp_path / full}' && exec \"$@\""
-    before = ("unshare", "--mount", "--map-root-user", "sh", "-c", small, "sh")
-    # Between tasks only the numbers of rows are moved, and they pack well.
+    mount_command = f"mount -t tmpfs -o size=4m none '{tmp_path / full}' && exec \"$@\""
+    before = ("unshare", "--mount", "--map-root-user", "sh", "-c", mount_command, "sh")
+    # Only the numbers of rows are transferred between tasks, and they compress well.
     rows = {"out": 100_000, "tmp": 8_000_000}[full]
-    code, _, err = _ended(_start(tmp_path / "out" / "result", rows=rows, before=before, TMPDIR=str(tmp_path / "tmp")))
+    code, _, err = _wait_for_end(
+        _start(tmp_path / "out" / "result", rows=rows, before=before, TMPDIR=str(tmp_path / "tmp"))
+    )
     assert code == 2
     (line,) = err.splitlines()
     assert "the disk is full" in line
     assert ("Spark cannot write temporary files in" in line) == (full == "tmp")
 
 
-def test_another_python_on_the_workers_is_one_line(tmp_path: Path) -> None:
-    other = _another_python()
-    if other is None:
-        pytest.skip("there is only one Python on this machine")
-    code, _, err = _ended(_start(tmp_path / "out", PYSPARK_PYTHON=other))
+def test_other_python_on_workers_is_reported_in_one_line(tmp_path: Path) -> None:
+    other_python = _another_python()
+    if other_python is None:
+        pytest.skip("this machine has only one version of Python: install another version to run the test")
+    code, _, err = _wait_for_end(_start(tmp_path / "out", PYSPARK_PYTHON=other_python))
     assert code == 2
     (line,) = err.splitlines()
     assert "the Spark workers run Python 3." in line
     assert "activemq-fleet pack" in line
 
 
-def test_nothing_listens_beyond_loopback(spark: SparkSession) -> None:
+def test_driver_listens_only_on_loopback(spark: SparkSession) -> None:
     spark.range(1).count()
-    listening = []
+    listening_sockets = []
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):  # Spark ends workers that have nothing to do
-            listening += [one for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
-    assert listening, "a driver listens at least for its own Python"
-    assert {one.laddr.ip.removeprefix("::ffff:") for one in listening} <= {"127.0.0.1", "::1"}
+        with suppress(psutil.NoSuchProcess):  # Spark stops idle workers
+            listening_sockets += [
+                connection for connection in process.net_connections("inet") if connection.status == psutil.CONN_LISTEN
+            ]
+    assert listening_sockets, "the driver must listen at least for its Python process, but no socket listens"
+    assert {connection.laddr.ip.removeprefix("::ffff:") for connection in listening_sockets} <= {"127.0.0.1", "::1"}
 
 
 def _another_python() -> str | None:
-    """A Python of another version than this one, that runs."""
+    """Return a working Python of another version, or None."""
     for minor in (10, 12, 13, 9, 14):
         names = [
             shutil.which(f"python3.{minor}"),
@@ -178,6 +182,6 @@ def _another_python() -> str | None:
     return None
 
 
-def _wait_to_be_empty(scratch: Path) -> None:
-    """What the job's Java removes may go a moment after the job."""
-    wait_until(lambda: not any(scratch.iterdir()), "nothing is left behind", seen=lambda: list(scratch.rglob("*")))
+def _wait_until_empty(scratch: Path) -> None:
+    """Wait until a directory is empty, because Java can remove its files shortly after the job ends."""
+    wait_until(lambda: not any(scratch.iterdir()), "the directory is empty", seen=lambda: list(scratch.rglob("*")))

@@ -1,4 +1,4 @@
-"""Verdicts of seeded histories on Spark, against their truth."""
+"""Verdicts of seeded histories on Spark, compared with their known outcomes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.support.time_ranges import ANY_TIME
 
 HISTORIES = int(os.environ.get("HISTORIES", "100"))
 JOBS = 4
-ONE_JOB_AN_ACTION = {"spark.sql.adaptive.enabled": "false"}
-"""Adaptive execution makes a job of every shuffle. The cases by hand are settled with it."""
+ONE_JOB_PER_ACTION = {"spark.sql.adaptive.enabled": "false"}
+"""Adaptive execution runs a job per shuffle. test_verdicts_cases.py uses it."""
 Units = dict[tuple[str, str], str]
 
 
-def laid_down(root: Path, histories: list[History]) -> Path:
-    """The journals of all histories as files."""
-    for one in histories:
-        for path, lines in one.files.items():
+def write_journals(root: Path, histories: list[History]) -> Path:
+    """Write the journals of all histories, and return the directory."""
+    for case in histories:
+        for path, lines in case.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text("".join(f"{line}\n" for line in lines))
     return root
@@ -39,18 +39,18 @@ def laid_down(root: Path, histories: list[History]) -> Path:
 
 def units_of(deliveries: list[dict[str, Any]]) -> Units:
     keys = [(row["event_id"], row["subscriber"]) for row in deliveries]
-    assert len(keys) == len(set(keys)), "a unit came twice"
+    assert len(keys) == len(set(keys)), "a delivery has two rows"
     return {(row["event_id"], row["subscriber"]): row["verdict"] for row in deliveries}
 
 
-def differences(found: Units, truth: Units) -> list[str]:
-    """What differs, the first ten, as text to be read."""
-    keys = sorted(key for key in {*found, *truth} if found.get(key) != truth.get(key))
-    return [f"{key}: found {found.get(key)}, in truth {truth.get(key)}" for key in keys[:10]]
+def differences(verdicts: Units, truth: Units) -> list[str]:
+    """Return the first 10 differences as text."""
+    keys = sorted(key for key in {*verdicts, *truth} if verdicts.get(key) != truth.get(key))
+    return [f"{key}: the verdict is {verdicts.get(key)} instead of {truth.get(key)}" for key in keys[:10]]
 
 
 def jobs_of(spark: SparkSession) -> int:
-    """How many jobs this Spark has begun so far."""
+    """Return the number of jobs that Spark has started."""
     assert spark.sparkContext._jsc is not None
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
@@ -65,7 +65,7 @@ class Run:
 
     @property
     def truth(self) -> Units:
-        return {key: verdict for one in self.histories for key, verdict in one.units.items()}
+        return {key: verdict for case in self.histories for key, verdict in case.units.items()}
 
     @property
     def events(self) -> dict[str, str]:
@@ -76,47 +76,47 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """All histories, settled together."""
+    """Judge all histories together."""
     histories = [history(seed) for seed in range(HISTORIES)]
-    place = tmp_path_factory.mktemp("histories")
-    inputs = list_audit_inputs(spark, str(laid_down(place / "logs", histories)))
+    directory = tmp_path_factory.mktemp("histories")
+    inputs = list_audit_inputs(spark, str(write_journals(directory / "logs", histories)))
     before = jobs_of(spark)
-    with temporary_settings(spark, ONE_JOB_AN_ACTION), AtomicJobOutput(spark, str(place / "out")) as output:
+    with temporary_settings(spark, ONE_JOB_PER_ACTION), AtomicJobOutput(spark, str(directory / "out")) as output:
         _, gaps = judge_and_write_event_deliveries(
             output, read_agent_event_journals(spark, output, inputs), ANY_TIME, None
         )
         output.commit()
     jobs = jobs_of(spark) - before
-    deliveries, messages = (pq.read_table(place / "out" / name) for name in ("deliveries", "messages"))
+    deliveries, messages = (pq.read_table(directory / "out" / name) for name in ("deliveries", "messages"))
     return Run(histories, gaps, deliveries, messages, jobs)
 
 
-def test_units_have_the_verdicts_that_are_true(run: Run) -> None:
+def test_deliveries_have_correct_verdicts(run: Run) -> None:
     assert differences(units_of(run.deliveries.to_pylist()), run.truth) == []
 
 
-def test_events_have_the_worst_verdict_of_their_units(run: Run) -> None:
-    truth = {event: verdict for one in run.histories for event, verdict in one.events.items()}
+def test_events_have_worst_verdict_of_their_deliveries(run: Run) -> None:
+    truth = {event: verdict for case in run.histories for event, verdict in case.events.items()}
 
     assert {e: (v, truth.get(e)) for e, v in run.events.items() if truth.get(e) != v} == {}
     assert run.events.keys() == truth.keys()
 
 
-def test_what_is_missing_of_journals_is_told(run: Run) -> None:
-    told = {gap.agent for gap in run.gaps}
-    harmed = {agent for one in run.histories for agent, places in one.gone.items() if places}
-    no_journal = {
-        agent for one in run.histories for agent in one.gone if not any(f.startswith(f"{agent}/") for f in one.files)
+def test_missing_parts_of_journals_are_reported(run: Run) -> None:
+    reported_agents = {gap.agent for gap in run.gaps}
+    damaged_agents = {agent for case in run.histories for agent, places in case.gone.items() if places}
+    agents_without_journal = {
+        agent for case in run.histories for agent in case.gone if not any(f.startswith(f"{agent}/") for f in case.files)
     }
 
-    assert told - harmed == set()
-    assert harmed - told <= no_journal
+    assert reported_agents - damaged_agents == set()
+    assert damaged_agents - reported_agents <= agents_without_journal
 
 
-def test_datasets_have_their_columns(run: Run) -> None:
+def test_datasets_have_columns_of_schema(run: Run) -> None:
     assert run.deliveries.schema.remove_metadata() == arrow_schema_of("deliveries").remove_metadata()
     assert run.messages.schema.remove_metadata() == arrow_schema_of("messages").remove_metadata()
 
 
-def test_all_histories_take_four_jobs_of_spark(run: Run) -> None:
+def test_all_histories_take_four_spark_jobs(run: Run) -> None:
     assert run.jobs == JOBS

@@ -1,4 +1,4 @@
-"""Verdicts of cases written by hand: each has agents of its own, and all are settled together."""
+"""Verdicts of hand-written cases. Each case has separate agents, and all cases are judged together."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ def event(publisher: str, seq: int) -> str:
 
 
 def journal(agent: str, *entries: Entry, epoch_of: str = "", first: int = 1) -> list[str]:
-    """The lines of a journal whose records are numbered from ``first``."""
-    found = []
+    """Return the lines of a journal whose records are numbered from ``first``."""
+    lines = []
     for number, (kind, fields) in enumerate(entries, first):
         ts = f"2026-03-01T12:{number // 60 % 60:02}:{number % 60:02}.000001Z"
         head = {"v": 1, "agent": agent, "epoch": epoch_of or epoch(agent), "jseq": number, "ts": ts, "kind": kind}
-        found.append(json.dumps({**head, **fields}, separators=(",", ":")))
-    return found
+        lines.append(json.dumps({**head, **fields}, separators=(",", ":")))
+    return lines
 
 
 def barrier_of(publisher: str, prefix: str) -> str:
-    """A barrier's topic; those with an odd name are of the time before it named them."""
+    """Return the topic of a barrier. Publishers with a name of odd length use the old form without their name."""
     return f"{prefix}/__barrier__" if len(publisher) % 2 else f"{prefix}/__barrier__/{publisher}"
 
 
 def publishes(publisher: str, count: int, topic: str = "a/b", *, barrier: bool = True) -> list[Entry]:
-    """Events from 1, each accepted, sent and acknowledged; then a barrier."""
-    found: list[Entry] = []
+    """Return the records of accepted, sent and acknowledged events, numbered from 1, and of a barrier after them."""
+    records: list[Entry] = []
     for seq in range(1, count + 1):
         fields = {"event_id": event(publisher, seq), "topic": topic}
-        found += [("accepted", fields), ("sent", {**fields, "conn": 1}), ("acknowledged", {**fields, "conn": 1})]
+        records += [("accepted", fields), ("sent", {**fields, "conn": 1}), ("acknowledged", {**fields, "conn": 1})]
     closing = {"event_id": event(publisher, count + 1), "topic": barrier_of(publisher, topic.rpartition("/")[0])}
-    return [*found, ("accepted", closing), ("barrier", closing)] if barrier else found
+    return [*records, ("accepted", closing), ("barrier", closing)] if barrier else records
 
 
 def handles(publisher: str, *seqs: int, topic: str = "a/b") -> list[Entry]:
-    fields = [{"event_id": event(publisher, seq), "topic": topic, "conn": 1} for seq in seqs]
-    return [(kind, one) for one in fields for kind in ("received", "handling", "handled")]
+    events = [{"event_id": event(publisher, seq), "topic": topic, "conn": 1} for seq in seqs]
+    return [(kind, fields) for fields in events for kind in ("received", "handling", "handled")]
 
 
-def hears_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
+def receives_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
     return "barrier", {
         "event_id": event(publisher, seq),
         "topic": barrier_of(publisher, prefix),
@@ -79,24 +79,24 @@ def subscribes(*filters: str) -> Entry:
     return "subscribed", {"filters": list(filters), "conn": 1, "broker": "mq01"}
 
 
-def case(write: Callable[[], dict[str, list[str]]]) -> Callable[[], dict[str, list[str]]]:
-    CASES[write.__name__] = write
-    return write
+def case(write_journals: Callable[[], dict[str, list[str]]]) -> Callable[[], dict[str, list[str]]]:
+    CASES[write_journals.__name__] = write_journals
+    return write_journals
 
 
 @dataclass(frozen=True)
-class Found:
+class Judgment:
     gaps: list[AgentJournalGap]
     units: dict[tuple[str, str], tuple[str, str]]
     events: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """All cases, through files as ``collect`` lays them down; every other one packed."""
+def judgment(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judgment:
+    """Judge all cases from files as ``collect`` writes them, with every second file compressed."""
     root = tmp_path_factory.mktemp("logs")
-    for number, write in enumerate(CASES.values()):
-        for agent, lines in write().items():
+    for number, write_journals in enumerate(CASES.values()):
+        for agent, lines in write_journals().items():
             directory = root / agent / "agent"
             directory.mkdir(parents=True)
             text = "".join(f"{line}\n" for line in lines).encode()
@@ -111,26 +111,26 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
         output.commit()
     deliveries, messages = (pq.read_table(out / name).to_pylist() for name in ("deliveries", "messages"))
     units = {(row["event_id"], row["subscriber"]): (row["verdict"], row["reason"]) for row in deliveries}
-    return Found(gaps, units, {row["event_id"]: SimpleNamespace(**row) for row in messages})
+    return Judgment(gaps, units, {row["event_id"]: SimpleNamespace(**row) for row in messages})
 
 
 @pytest.fixture(scope="module")
-def units(found: Found) -> dict[tuple[str, str], tuple[str, str]]:
-    return found.units
+def units(judgment: Judgment) -> dict[tuple[str, str], tuple[str, str]]:
+    return judgment.units
 
 
 @pytest.fixture(scope="module")
-def events(found: Found) -> dict[str, Any]:
-    return found.events
+def events(judgment: Judgment) -> dict[str, Any]:
+    return judgment.events
 
 
 @case
 def fan_out() -> dict[str, list[str]]:
-    who = {f"fan-{n}": journal(f"fan-{n}", subscribes("a/+"), *handles("fan", 1)) for n in range(FANNED_OUT)}
-    return {"fan": journal("fan", *publishes("fan", 1)), **who}
+    subscribers = {f"fan-{n}": journal(f"fan-{n}", subscribes("a/+"), *handles("fan", 1)) for n in range(FANNED_OUT)}
+    return {"fan": journal("fan", *publishes("fan", 1)), **subscribers}
 
 
-def test_an_event_for_many_subscribers_has_a_unit_of_each(events: dict[str, Any]) -> None:
+def test_event_for_many_subscribers_has_delivery_of_each(events: dict[str, Any]) -> None:
     assert events[event("fan", 1)].verdict == "delivered"
     assert len(events[event("fan", 1)].by) == FANNED_OUT
 
@@ -140,51 +140,54 @@ def loner() -> dict[str, list[str]]:
     return {"loner": journal("loner", *publishes("loner", 1)), "loner-sub": journal("loner-sub", subscribes("b/#"))}
 
 
-def test_an_event_that_nobody_is_subscribed_to_is_indeterminate(events: dict[str, Any]) -> None:
+def test_event_without_subscriber_is_indeterminate(events: dict[str, Any]) -> None:
     assert (events[event("loner", 1)].verdict, events[event("loner", 1)].reason) == (
         "indeterminate",
         words.NO_SUBSCRIBER,
     )
 
 
-def test_a_barrier_is_no_event(events: dict[str, Any]) -> None:
+def test_barrier_is_no_event(events: dict[str, Any]) -> None:
     assert event("loner", 2) not in events
 
 
 @case
 def itself() -> dict[str, list[str]]:
-    sent, own = publishes("itself", 3), handles("itself", 1, 3)
-    return {"itself": journal("itself", subscribes("a/#"), *sent, *own, hears_barrier("itself", 4))}
+    sent, handled = publishes("itself", 3), handles("itself", 1, 3)
+    return {"itself": journal("itself", subscribes("a/#"), *sent, *handled, receives_barrier("itself", 4))}
 
 
-def test_an_agent_may_be_subscribed_to_what_it_publishes(units: dict[Any, Any]) -> None:
+def test_agent_that_subscribes_to_its_topic_has_verdicts(units: dict[Any, Any]) -> None:
     assert units[event("itself", 2), "itself"] == ("lost", words.BARRIER_CAME)
     assert units[event("itself", 3), "itself"] == ("delivered", words.HANDLED)
 
 
 @case
 def victim() -> dict[str, list[str]]:
-    """Somebody else sends the publisher's barrier, ahead of its event, on the topic that names nobody."""
+    """Return journals of a case in which another client sends the publisher's barrier before the event.
+
+    It uses the topic that does not name the publisher.
+    """
     forged = {"event_id": event("victim", 3), "topic": "a/__barrier__", "conn": 1, "broker": "mq01"}
-    heard = journal("hearer", subscribes("a/#"), *handles("victim", 1), ("barrier", forged))
-    return {"victim": journal("victim", *publishes("victim", 2)), "hearer": heard}
+    subscriber_journal = journal("hearer", subscribes("a/#"), *handles("victim", 1), ("barrier", forged))
+    return {"victim": journal("victim", *publishes("victim", 2)), "hearer": subscriber_journal}
 
 
-def test_a_forged_barrier_proves_no_loss(units: dict[Any, Any]) -> None:
+def test_forged_barrier_proves_no_loss(units: dict[Any, Any]) -> None:
     assert units[event("victim", 2), "hearer"] == ("stuck", words.NO_BARRIER)
 
 
 @case
 def forwarded() -> dict[str, list[str]]:
-    again = {"event_id": event("origin", 2), "topic": "copies/b"}
+    forwarded_event = {"event_id": event("origin", 2), "topic": "copies/b"}
     return {
         "origin": journal("origin", *publishes("origin", 2)),
-        "relay": journal("relay", subscribes("a/#"), *handles("origin", 1, 2), ("accepted", again)),
+        "relay": journal("relay", subscribes("a/#"), *handles("origin", 1, 2), ("accepted", forwarded_event)),
         "reader": journal("reader", subscribes("copies/#"), *handles("origin", 2, topic="copies/b")),
     }
 
 
-def test_an_event_that_another_agent_sends_on_is_the_same_event(events: dict[str, Any]) -> None:
+def test_forwarded_event_remains_same_event(events: dict[str, Any]) -> None:
     assert events[event("origin", 2)].by == ["reader", "relay"]
     assert events[event("origin", 2)].topic == "a/b"
 
@@ -198,22 +201,24 @@ def salvaged() -> dict[str, list[str]]:
     return {"sal": journal("sal", *publishes("sal", 3)), "salvaged": [*before, *end, *after]}
 
 
-def test_a_new_epoch_of_a_subscriber_goes_on_with_his_inbox(units: dict[Any, Any]) -> None:
+def test_new_epoch_of_subscriber_continues_its_inbox(units: dict[Any, Any]) -> None:
     assert units[event("sal", 2), "salvaged"] == ("delivered", words.HANDLED)
 
 
-def test_what_a_salvaged_store_may_have_forgotten_is_indeterminate(units: dict[Any, Any], found: Found) -> None:
+def test_event_possibly_missing_in_salvaged_store_is_indeterminate(units: dict[Any, Any], judgment: Judgment) -> None:
     assert units[event("sal", 3), "salvaged"] == ("indeterminate", words.SUBSCRIBER_GAP)
-    assert [(gap.jseq, gap.records) for gap in found.gaps if gap.agent == "salvaged"] == [(5, 999_999)]
+    assert [(gap.jseq, gap.records) for gap in judgment.gaps if gap.agent == "salvaged"] == [(5, 999_999)]
 
 
 @case
 def headless() -> dict[str, list[str]]:
-    old = journal("headless", subscribes("a/#"), *handles("long", 1, 2), hears_barrier("long", 4), first=5000)
-    return {"long": journal("long", *publishes("long", 3)), "headless": old}
+    remaining_journal = journal(
+        "headless", subscribes("a/#"), *handles("long", 1, 2), receives_barrier("long", 4), first=5000
+    )
+    return {"long": journal("long", *publishes("long", 3)), "headless": remaining_journal}
 
 
-def test_what_lies_before_a_neighbour_cannot_hide_an_event(units: dict[Any, Any]) -> None:
+def test_missing_start_of_journal_does_not_hide_lost_event(units: dict[Any, Any]) -> None:
     assert units[event("long", 3), "headless"] == ("lost", words.BARRIER_CAME)
 
 
@@ -222,18 +227,18 @@ def nameless() -> dict[str, list[str]]:
     return {"nameless": journal("nameless", ("received", {"rx_id": "nameless:x:rx1", "topic": "q", "conn": 1}))}
 
 
-def test_a_message_without_an_id_is_no_event(events: dict[str, Any]) -> None:
-    assert not any("rx" in str(one) for one in events)
+def test_message_without_id_is_no_event(events: dict[str, Any]) -> None:
+    assert not any("rx" in str(event_id) for event_id in events)
 
 
 @case
 def unheard() -> dict[str, list[str]]:
-    return {"unheard": journal("unheard", subscribes("a/#"), *handles("ghost", 1, 3), hears_barrier("ghost", 9))}
+    return {"unheard": journal("unheard", subscribes("a/#"), *handles("ghost", 1, 3), receives_barrier("ghost", 9))}
 
 
-def test_a_publisher_without_a_journal_is_told(units: dict[Any, Any], found: Found) -> None:
+def test_publisher_without_journal_is_reported(units: dict[Any, Any], judgment: Judgment) -> None:
     assert units[event("ghost", 3), "unheard"] == ("delivered", words.HANDLED)
-    assert [gap.what for gap in found.gaps if gap.agent == "ghost"] == ["no journal"]
+    assert [gap.what for gap in judgment.gaps if gap.agent == "ghost"] == ["no journal"]
 
 
 @case
@@ -243,11 +248,11 @@ def torn() -> dict[str, list[str]]:
     return {"torn": journal("torn", *publishes("torn", 2)), "torn-sub": lines}
 
 
-def test_a_journal_that_ends_within_a_line_is_not_believed_to_be_complete(units: dict[Any, Any]) -> None:
+def test_journal_that_ends_within_line_is_incomplete(units: dict[Any, Any]) -> None:
     assert units[event("torn", 2), "torn-sub"] == ("indeterminate", words.SUBSCRIBER_GAP)
 
 
-def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_without_journals_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs/mq01").mkdir(parents=True)
     (tmp_path / "logs/mq01/activemq.log").write_text("nothing\n")
 
@@ -279,23 +284,23 @@ def judge_hosts(
     )
 
 
-HONEST = [subscribes("a/#"), *handles("forged-pub", 1, 3), hears_barrier("forged-pub", 4)]
+HONEST = [subscribes("a/#"), *handles("forged-pub", 1, 3), receives_barrier("forged-pub", 4)]
 
 
 def forged_journals(evil: str) -> dict[str, list[str]]:
-    """A lost event, of which another host has written into its own journal that the subscriber handled it."""
-    own = journal(evil, ("started", {}))
+    """Return journals of a lost event, and of a host whose journal claims that the subscriber handled the event."""
+    evil_journal = journal(evil, ("started", {}))
     same_epoch = journal("forged-sub", *handles("forged-pub", 2), first=len(HONEST) + 1)
     new_epoch = journal("forged-sub", subscribes("a/#"), *handles("forged-pub", 2), epoch_of=epoch("another"))
     return {
         "forged-pub": journal("forged-pub", *publishes("forged-pub", 3)),
         "forged-sub": journal("forged-sub", *HONEST),
-        evil: own + same_epoch + new_epoch,
+        evil: evil_journal + same_epoch + new_epoch,
     }
 
 
-def test_a_journal_speaks_for_the_agent_of_its_host_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """Attack p24: the event counted as delivered."""
+def test_journal_proves_only_events_of_agent_on_its_host(spark: SparkSession, tmp_path: Path) -> None:
+    """In attack p24 the lost event counted as delivered."""
     messages, deliveries, claims = judge_hosts(spark, tmp_path, forged_journals("evil"))
 
     assert messages[event("forged-pub", 2)] == "lost"
@@ -307,8 +312,8 @@ def test_a_journal_speaks_for_the_agent_of_its_host_alone(spark: SparkSession, t
     ]
 
 
-def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, tmp_path: Path) -> None:
-    """The attacker's host sorts first, and has the earlier time; the agents' names are no hosts."""
+def test_inventory_sets_host_of_agents_journal(spark: SparkSession, tmp_path: Path) -> None:
+    """The host of the attacker sorts first and has the earlier time, and the names of the agents are not hosts."""
     hosts = forged_journals("a-evil")
     hosts = {
         "host-1": hosts["forged-pub"],

@@ -405,7 +405,7 @@ class TestAnotherAccount:
 
     def test_link_into_directory_of_another_user_is_error(self, guarded: Path) -> None:
         (guarded / "of-other-user").mkdir()
-        os.chown(guarded / "theirs", 65534, 65534)
+        os.chown(guarded / "of-other-user", 65534, 65534)
         (guarded / "handlers.d").mkdir()
         write_program(guarded / "of-other-user" / "E")
         (guarded / "handlers.d" / "E").symlink_to("../of-other-user/E")
