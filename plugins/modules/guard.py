@@ -54,7 +54,7 @@ import os
 import sys
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.program import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.guard_installation import (
     guard_program,
     install_executable,
     remove_executable,

@@ -203,7 +203,7 @@ def test_messages_after_fence_point_are_listed_and_can_be_replayed(tmp_path: Pat
 
 def is_guard(process: psutil.Process, host: str) -> bool:
     words = process.cmdline()
-    return "activemq_fleet.node.fence.start_guard" in words and any(f"/{host}/" in word for word in words)
+    return "activemq_fleet.node.fence.guard_cli" in words and any(f"/{host}/" in word for word in words)
 
 
 def replace_lock(store: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.waiting import wait_until
 
-GUARD = [sys.executable, "-m", "activemq_fleet.node.fence.start_guard"]
+GUARD = [sys.executable, "-m", "activemq_fleet.node.fence.guard_cli"]
 BROKER = """
 import fcntl, os, signal, sys, time
 link, log = sys.argv[1:]
@@ -31,7 +31,7 @@ while True:
 
 CRASHING = """
 import os, sys
-from activemq_fleet.node.fence import guard
+from activemq_fleet.node.fence import guard_cli
 from activemq_fleet.node.files import disk, new_files
 left, signal = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 def crash_before(module, name):
@@ -52,7 +52,7 @@ for name in ("write_new_file", "sync_directory"):
     crash_before(new_files, name)
 for name in ("link", "fsync", "mkdir"):
     crash_before(os, name)
-guard.main()
+guard_cli.main()
 """
 
 

@@ -152,7 +152,7 @@ def test_guard_command_of_root_advises_account_of_store(root_directory: Path, op
     store = root_directory / "store"
     call_as(BROKER, write_claim(store, 1, "1-abcdef0123456789"), (store / "lock").mkdir)
 
-    code = "import sys; from activemq_fleet.node.fence.guard import main; main()"
+    code = "import sys; from activemq_fleet.node.fence.guard_cli import main; main()"
     output = run_as_root(code, "--store", store, *option)
 
     assert output.startswith("exit 1: ")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence import program as guard
+from activemq_fleet.node.fence import guard_installation
 from activemq_fleet.node.watchdog import program as watchdog
 
 NODE = Path(__file__).resolve().parents[2] / "plugins/module_utils/node"
@@ -19,7 +19,7 @@ PYTHON = getattr(sys, "_base_executable", sys.executable)
 """The interpreter outside virtual environments, which cannot import this project from another directory."""
 
 
-@pytest.mark.parametrize("program", [guard.guard_program, watchdog.watchdog_program])
+@pytest.mark.parametrize("program", [guard_installation.guard_program, watchdog.watchdog_program])
 def test_packed_program_starts_without_installed_packages(program: Callable[[str], bytes], tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(program(PYTHON))
@@ -36,7 +36,7 @@ def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) 
     (tmp_path / "node/process/added_module.py").write_text(
         "from ..errors import NodeError\n\nERROR = NodeError('added')\n"
     )
-    with (tmp_path / "node/fence/guard.py").open("a") as source:
+    with (tmp_path / "node/fence/guard_cli.py").open("a") as source:
         source.write(
             "\nfrom ..process import added_module\n\n\ndef main() -> None:\n    print(repr(added_module.ERROR))\n"
         )
@@ -51,7 +51,7 @@ def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) 
 
 def test_program_is_independent_of_package_of_node(tmp_path: Path) -> None:
     shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
-    assert _packed_guard_program(tmp_path) == guard.guard_program(PYTHON)
+    assert _packed_guard_program(tmp_path) == guard_installation.guard_program(PYTHON)
 
 
 def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
@@ -59,15 +59,15 @@ def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as earlier:
         package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
         earlier.writestr("__main__.py", f"from {package}.guard import main\n\nmain()\n")
-    content = guard.guard_program(PYTHON)
-    assert guard.install_executable(str(path), content)
+    content = guard_installation.guard_program(PYTHON)
+    assert guard_installation.install_executable(str(path), content)
     assert path.read_bytes() == content
-    assert not guard.install_executable(str(path), content)
+    assert not guard_installation.install_executable(str(path), content)
 
 
 def _packed_guard_program(directory: Path) -> bytes:
     code = (
-        f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.program import guard_program\n"
+        f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.guard_installation import guard_program\n"
         f"sys.stdout.buffer.write(guard_program({PYTHON!r}))"
     )
     return subprocess.run([PYTHON, "-I", "-c", code], capture_output=True, timeout=60, check=True).stdout

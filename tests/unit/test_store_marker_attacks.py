@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.fence import guard
+from activemq_fleet.node.fence import guard_cli
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.node.process.denied_access import explain_denied_path_access
@@ -129,9 +129,9 @@ def test_store_of_root_is_refused_for_account_of_broker(common: Path) -> None:
 def test_guard_names_owner_and_mode_of_store_that_it_cannot_use(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, local = create_owned_directory(common / "store", 0, 0o700), create_owned_directory(common / "local")
     monkeypatch.setattr(sys, "argv", ["guard", f"--store={store}", "--mend"])
-    monkeypatch.setattr(guard, "print_to_unit_log", (local / "log").write_text)
+    monkeypatch.setattr(guard_cli, "print_to_unit_log", (local / "log").write_text)
     with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
-        call_as(BROKER, guard.main)
+        call_as(BROKER, guard_cli.main)
     text = (local / "log").read_text()
     assert text.startswith(
         f"the store {store} was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"

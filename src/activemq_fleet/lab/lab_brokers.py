@@ -47,7 +47,7 @@ from activemq_fleet.render.systemd_units import (
 )
 from activemq_fleet.topology import Broker, Fleet
 
-_GUARD = (sys.executable, "-m", "activemq_fleet.node.fence.start_guard")
+_GUARD = (sys.executable, "-m", "activemq_fleet.node.fence.guard_cli")
 _LONGEST_REASON, _REASON_BEGIN = 400, 120  # characters; Spring's go on for pages
 _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
 

@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The guard: the main process of a fenced broker's unit, and the broker's parent.
+"""The guard: the parent process of a fenced broker, which carries out the steps that ``decision`` returns.
 
-    guard --store STORE --local DIRECTORY -- java …
+``guard_cli`` contains the command line of its program.
 
 The broker's configuration names ``DIRECTORY/store`` as its store. This is a link that first points to a gate, a
 directory in which no broker can acquire the lock. So the broker starts, checks its configuration, and waits as every
@@ -10,24 +10,13 @@ standby does. When the guard holds the pair's lock and has claimed a generation 
 generation, and the broker acquires the lock there at its next attempt. While the broker serves, the guard checks the
 store, and kills the broker after another guard has claimed the store.
 
-With ``--fence-command FILE`` the guard makes no generations. It points the link to the store itself after the broker of
-the other node is dead: its guard recorded that, the command of FILE terminated it, or an operator confirmed it.
-
-    guard --store STORE --confirm NUMBER     confirm that the broker that claimed NUMBER is dead
-    guard --store STORE --unfence            convert the store for brokers without a guard; both brokers must be stopped
-    guard --store STORE --mend               repair the store of a killed broker, before a start without a fence
-    guard --store STORE --mend --accept-loss the same, even if messages of durable subscriptions are lost
-    guard --store STORE --accept-loss        continue from the newest generation, even if messages are lost
-    guard --store STORE --keep-index PID     keep a copy of the index next to a broker without a fence
-
-With ``--keep-index-copies`` the guard keeps such copies of each generation. With ``--refuse-loss`` no broker may open
-a generation without an index if messages of durable subscriptions would be lost, until ``--accept-loss`` is called.
+With a fence command the guard makes no generations. It points the link to the store itself after the broker of the
+other node is dead: its guard recorded that, the command terminated it, or an operator confirmed it.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import os
@@ -36,20 +25,16 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NodeError
 from ..files import disk
-from ..kahadb.index_keeper import keep_copies_of_index
 from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..kahadb.store_repair import repair_killed_broker_stores
-from ..process.denied_access import explain_denied_path_access
-from ..process.system_accounts import current_account
 from ..process.systemd_notification import notify_systemd
 from .broker_process import (
     ENDED,
@@ -69,7 +54,7 @@ from .decision import (
     StoreCopyingGuardState,
     claim_without_store_copy,
 )
-from .fence_setup_and_removal import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
+from .fence_setup_and_removal import claim_existing_store, move_files_into_generation, record_guard_start
 from .generation import (
     GenerationCopyResult,
     copy_store_into_new_generation,
@@ -77,15 +62,13 @@ from .generation import (
     make_first_generation,
     replace_lock_file_by_directory,
 )
-from .old_generations import remove_and_describe_old_store_copies
-from .operator_fence_command import FenceCommand, read_fence_command
+from .operator_fence_command import FenceCommand
 from .shared_store import (
     BARRIER,
     SHARED_LINK,
     FenceError,
     SharedStore,
     claimant_name_of_this_machine,
-    raise_for_root_in_untrusted_directory,
 )
 
 if TYPE_CHECKING:
@@ -108,164 +91,6 @@ TIDY_INTERVAL = 60.0
 """Seconds until the first check for removable generations, and between two checks."""
 _BUILD_TIMEOUT = 600
 """Seconds that making a generation may take: the index is copied, and systemd gets no watchdog message."""
-
-
-def main() -> NoReturn:
-    """Run the guard: start a broker, fence its store, and exit with its status (75 if the guard killed it)."""
-    parser = argparse.ArgumentParser(
-        prog="guard",
-        description=(
-            "Start a broker on a shared store, and prevent both nodes of the pair from writing to the store "
-            "(activemq_fence)."
-        ),
-    )
-    parser.add_argument("--store", required=True, help="set the shared directory of the pair's store")
-    parser.add_argument("--local", help="keep the state of the guard in this directory on the host's own disk")
-    parser.add_argument("--fence-command", metavar="FILE", help="read activemq_fence_command from this JSON file")
-    parser.add_argument(
-        "--tidy",
-        action="store_true",
-        help="remove old copies of the store (generations) if newer copies contain all their messages",
-    )
-    parser.add_argument(
-        "--unfence",
-        action="store_true",
-        help="convert the store for brokers without activemq_fence: guard; stop the brokers of both nodes first",
-    )
-    parser.add_argument(
-        "--mend", action="store_true", help="repair a store that no guard protects, after its broker was killed"
-    )
-    parser.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="let the broker start without a usable index of the store, and lose messages of durable subscriptions",
-    )
-    parser.add_argument(
-        "--refuse-loss",
-        action="store_true",
-        help="do not start the broker without a usable index of the store if durable subscriptions would lose messages",
-    )
-    parser.add_argument(
-        "--keep-index",
-        type=int,
-        metavar="PID",
-        help="keep a copy of the store's index while the broker's process PID runs",
-    )
-    parser.add_argument(
-        "--keep-index-copies",
-        action="store_true",
-        help="keep a copy of the store's index while the broker of this node runs",
-    )
-    parser.add_argument(
-        "--confirm",
-        type=int,
-        metavar="NUMBER",
-        help=(
-            "confirm that the other node's broker, which opened the store at takeover NUMBER, is dead. This node can "
-            "then take over"
-        ),
-    )
-    parser.add_argument("command", nargs="*", help="start the broker with this command line")
-    options = parser.parse_args()
-    try:
-        if options.tidy:
-            status = _say_all(remove_and_describe_old_store_copies(SharedStore(options.store)))
-        elif options.unfence:
-            status = _say_all(unfence_store(options.store))
-        elif options.mend:
-            raise_for_root_in_untrusted_directory(options.store)
-            status = _say_all(repair_killed_broker_stores(options.store, accept_loss=options.accept_loss))
-        elif options.accept_loss:
-            raise_for_root_in_untrusted_directory(options.store)
-            status = _say_all(_accept_index_loss(options.store))
-        elif options.keep_index:
-            status = _keep_index(options.store, options.keep_index)
-        elif options.confirm:
-            status = _say_all(_confirm_broker_dead(options.store, options.confirm))
-        else:
-            command = read_fence_command(options.fence_command) if options.fence_command else None
-            guard = Guard(
-                options.store,
-                options.local,
-                command,
-                keeps_index=options.keep_index_copies,
-                refuses_loss=options.refuse_loss,
-            )
-            status = guard.run_broker(options.command)
-    except PermissionError as error:
-        is_of_store = str(error.filename).startswith(options.store)
-        reason = explain_denied_path_access(current_account(), options.store) if is_of_store else error
-        print_to_unit_log(f"{_not_done(options)}: {reason}")
-        status = 1
-    except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
-        print_to_unit_log(f"{_not_done(options)}: {error}")
-        status = 1
-    # sys.exit would wait for the thread that checks a store which does not answer.
-    os._exit(status)
-
-
-def _not_done(options: argparse.Namespace) -> str:
-    if options.tidy:
-        return f"the guard could not remove old generations (copies) of the store {options.store}, and will try again"
-    if options.mend:
-        return f"the store {options.store} was not repaired completely"
-    if options.unfence or options.confirm or options.accept_loss:
-        return "the guard changed nothing"
-    return "the guard did not start the broker"
-
-
-def _say_all(sentences: Iterable[str]) -> int:
-    for sentence in sentences:
-        print_to_unit_log(sentence)
-    return 0
-
-
-def _accept_index_loss(directory: str) -> Iterator[str]:
-    """Record that the operator accepts the loss of a shared store's index.
-
-    A node may then continue from the store's newest generation without its index. Yields a sentence on what was done.
-    Raises FenceError for a store without generations, OSError.
-    """
-    store = SharedStore(directory)
-    if not os.path.isdir(os.path.join(directory, BARRIER)):
-        raise FenceError(
-            f"nothing was changed, because {directory} has no directory {BARRIER}: no guard (activemq_fence) uses "
-            "this store. Correct --store, or add --mend to repair it even if durable subscriptions lose messages"
-        )
-    number = store.gather_lock_and_claim_evidence().newest_claim_number
-    store.record_accepted_index_loss(number)
-    yield (
-        f"the next takeover of the store {directory} may use the newest copy of the store (generation {number}) "
-        "without an index, because you accepted that durable subscriptions lose messages"
-    )
-
-
-def _keep_index(directory: str, pid: int) -> int:
-    """Start a separate process that keeps a copy of the index of a broker's stores; return the exit status."""
-    if os.fork():
-        return 0
-    os.setsid()
-    keep_copies_of_index(directory, pid, print_to_unit_log)
-    os._exit(0)
-
-
-def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
-    """Record the operator's confirmation that the broker of a store's newest claim is dead.
-
-    Yields a sentence for each act. Raises FenceError if that number is not the highest, OSError.
-    """
-    store = SharedStore(directory)
-    highest = store.gather_lock_and_claim_evidence().newest_claim_number
-    if highest != number:
-        raise FenceError(
-            f"the newest takeover of the store {directory} has the number {highest}, not {number}. The log of the "
-            "standby's service unit contains the command with the right number: run that command"
-        )
-    store.record_broker_dead(number)
-    yield (
-        f"the broker that opened the store {directory} at takeover {number} is recorded as dead, so the standby can "
-        "take over"
-    )
 
 
 class Guard:
@@ -525,7 +350,8 @@ class Guard:
         if self._command is None:
             move_files_into_generation(self._store, number)
         else:
-            _say_all(repair_killed_broker_stores(path, accept_loss=not self._refuses_loss))
+            for sentence in repair_killed_broker_stores(path, accept_loss=not self._refuses_loss):
+                print_to_unit_log(sentence)
             begin_data_file_if_acks_moved(path)
         self._store.sync_claims()
         disk.set_symlink_target(self._link, path)

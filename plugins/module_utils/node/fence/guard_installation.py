@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and installs the guard as one file that the host's Python runs."""
+"""Builds, installs and removes the guard's program, one file that the host's Python runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 
 from ..files import disk
 from ..install.program_archive import pack_program
-from . import guard
+from . import guard_cli
 
 
 def guard_program(python: str) -> bytes:
@@ -16,7 +16,7 @@ def guard_program(python: str) -> bytes:
 
     ``python`` is the interpreter that runs it.
     """
-    return pack_program(guard, python)
+    return pack_program(guard_cli, python)
 
 
 def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
