@@ -67,12 +67,12 @@ import sys
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog_installation import (
     WatchdogPaths,
     install_and_start_watchdog,
     remove_watchdog,
+    watchdog_program,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import watchdog_program
 
 
 def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

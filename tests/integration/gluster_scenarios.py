@@ -26,7 +26,8 @@ from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import ReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.watchdog.watchdog import Watchdog, _options
+from activemq_fleet.node.watchdog.watchdog import Watchdog
+from activemq_fleet.node.watchdog.watchdog_cli import parse_options
 from activemq_fleet.render.broker_paths import broker_directory_paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS
@@ -243,12 +244,12 @@ def _reports(scenario: Scenario, host: str) -> dict[str, Any]:
     hosts = (host,)
     status = lab_status(lab.fleet, hosts, hosts, 10)
     base = broker_directory_paths(lab.fleet.broker(host)).base
-    watchdog = Watchdog(_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
+    watchdog = Watchdog(parse_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
     watchdog.check_broker()
     return {
         "state": scenario.state(host),
         "status": sorted({f"{finding.rule} {finding.message}" for finding in status.findings}),
-        "watchdog": f"{watchdog._count.kind}",
+        "watchdog": f"{watchdog._streak.kind}",
     }
 
 

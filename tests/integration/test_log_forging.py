@@ -17,7 +17,8 @@ from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.node.process.proc import find_broker_process
 from activemq_fleet.node.state import broker_state as state
-from activemq_fleet.node.watchdog import watchdog
+from activemq_fleet.node.watchdog.watchdog import Watchdog
+from activemq_fleet.node.watchdog.watchdog_cli import parse_options
 from tests.integration.conftest import LabOf
 from tests.integration.forging import (
     FORGED,
@@ -67,9 +68,9 @@ def broker_state_of(broker: Planted) -> str:
     return str(state.gather_broker_state(str(broker.data.parent), None)["state"])
 
 
-def watchdog_of(broker: Planted) -> watchdog.Watchdog:
+def watchdog_of(broker: Planted) -> Watchdog:
     arguments = ["--base", str(broker.data.parent), "--unit", "x.service", "--ha", "shared-file", "kill"]
-    return watchdog.Watchdog(watchdog._options(arguments), None)
+    return Watchdog(parse_options(arguments), None)
 
 
 @in_every_situation

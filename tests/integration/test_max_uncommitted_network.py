@@ -41,7 +41,7 @@ def test_max_uncommitted_network_is_unhealthy_with_reason_of_broker(ground: Grou
 
     assert state["state"] == "unhealthy", state
     assert NULL_TRANSACTION in state["how"]
-    assert watchdog._count.kind == "odd"
+    assert watchdog._streak.kind == "odd"
     assert broker.settle(0.1).exit_code is None
 
 

@@ -59,7 +59,7 @@ def test_watchdog_kills_frozen_broker_and_not_full_broker(
         state = gather_broker_state(str(broker.data.parent), None)["state"]
     process = find_broker_process(str(broker.data.parent))
     assert process is not None
-    assert broker_watchdog._count.kind in ("fine", "odd")
+    assert broker_watchdog._streak.kind in ("fine", "odd")
     # A full memory also blocks the message of the probe.
     assert state == {"memory": "unhealthy", "store": "active"}[limit]
     os.kill(process.pid, signal.SIGSTOP)
@@ -86,5 +86,5 @@ def test_probes_of_watchdog_leave_no_record_in_log(ground: Ground, release: str)
     before = broker.output
     for _ in range(5):
         broker_watchdog.check_broker()
-    assert broker_watchdog._count.kind == "fine"
+    assert broker_watchdog._streak.kind == "fine"
     assert not until(lambda: broker.output != before, 2)

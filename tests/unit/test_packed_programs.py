@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence import guard_installation
-from activemq_fleet.node.watchdog import program as watchdog
+from activemq_fleet.node.watchdog import watchdog_installation
 
 NODE = Path(__file__).resolve().parents[2] / "plugins/module_utils/node"
 PYTHON = getattr(sys, "_base_executable", sys.executable)
 """The interpreter outside virtual environments, which cannot import this project from another directory."""
 
 
-@pytest.mark.parametrize("program", [guard_installation.guard_program, watchdog.watchdog_program])
+@pytest.mark.parametrize("program", [guard_installation.guard_program, watchdog_installation.watchdog_program])
 def test_packed_program_starts_without_installed_packages(program: Callable[[str], bytes], tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(program(PYTHON))

@@ -19,7 +19,8 @@ from activemq_fleet.node.probe import management
 from activemq_fleet.node.process import proc as process
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.node.state import fault_injection
-from activemq_fleet.node.watchdog import watchdog
+from activemq_fleet.node.watchdog.watchdog import Watchdog
+from activemq_fleet.node.watchdog.watchdog_cli import parse_options
 
 NOBODY = 65534
 AGENT = 65533
@@ -119,10 +120,10 @@ def test_watchdog_checks_broker_and_not_process_of_another_account(base: Path) -
     (base / "versions/v/conf/activemq.xml").write_text("<beans><broker/></beans>")
     (base / "current").symlink_to("versions/v")
     os.chown(base / "data", AGENT, AGENT)
-    options = watchdog._options(["--base", str(base), "--unit", "orders.service", "--ha", "none", "kill"])
-    broker_watchdog = watchdog.Watchdog(options, None)
+    options = parse_options(["--base", str(base), "--unit", "orders.service", "--ha", "none", "kill"])
+    broker_watchdog = Watchdog(options, None)
     with process_like_broker(base, NOBODY), process_like_broker(base, AGENT) as broker:
-        process = broker_watchdog._sample().evidence.process
+        process = broker_watchdog._take_sample().evidence.process
         assert process is not None
         assert process.pid == broker
 

@@ -26,7 +26,9 @@ from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_rebuild_
 from activemq_fleet.node.log.broker_run import UNKNOWN, Phase
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot, send_signal
-from activemq_fleet.node.watchdog import hang_detection, program, watchdog
+from activemq_fleet.node.watchdog import hang_detection, watchdog
+from activemq_fleet.node.watchdog.watchdog_cli import parse_options
+from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program
 from tests.log_reading import logger_of
 from tests.situations import some_situations
 
@@ -243,7 +245,7 @@ class Rig:
             file.write(f"{timestamp},001 | INFO  | {message} | {logger_of(message)} | main\n")
 
     def watchdog(self, action: str, ha: str = "shared-file", kills: Path | None = None) -> watchdog.Watchdog:
-        options = watchdog._options(["--base", str(self.base), "--unit", "x.service", "--ha", ha, action])
+        options = parse_options(["--base", str(self.base), "--unit", "x.service", "--ha", ha, action])
         return watchdog.Watchdog(options, str(kills) if kills else None)
 
     def close_ports(self) -> None:
@@ -261,8 +263,8 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     monkeypatch.setattr(watchdog, "PROBE", 0.1)
-    monkeypatch.setattr(watchdog, "_DUMP", 0.05)
-    monkeypatch.setattr(watchdog, "_GONE", 60)
+    monkeypatch.setattr(watchdog, "_THREAD_DUMP_TIME", 0.05)
+    monkeypatch.setattr(watchdog, "_KILL_TIMEOUT", 60)
     rig = Rig(tmp_path)
     try:
         yield rig
@@ -393,7 +395,7 @@ def test_kill_limit_applies_across_restarts_of_watchdog(rig: Rig, tmp_path: Path
     rig.log(STARTED)
     freeze_broker(rig)
     now = seconds_since_boot()
-    watchdog.write_kills(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
+    watchdog.write_kill_times(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
     broker_watchdog = rig.watchdog("kill", kills=tmp_path / "kills")
     for _ in range(4):
         broker_watchdog.check_broker()
@@ -480,7 +482,7 @@ def metrics_reader(rig: Rig) -> Callable[[], str]:
     """Return a function that makes the watchdog check its broker, and returns its metrics."""
     metrics = rig.base / "metrics.prom"
     options = ["--base", str(rig.base), "--unit", "x", "--ha", "none", "--metrics", str(metrics), "warn"]
-    broker_watchdog = watchdog.Watchdog(watchdog._options(options), None)
+    broker_watchdog = watchdog.Watchdog(parse_options(options), None)
 
     def check_and_read_metrics() -> str:
         broker_watchdog.check_broker()
@@ -490,7 +492,7 @@ def metrics_reader(rig: Rig) -> Callable[[], str]:
 
 
 def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "_STORE", 0.0)
+    monkeypatch.setattr(watchdog, "_STORE_READ_INTERVAL", 0.0)
     store = add_store(rig)
     risk = RebuildRisk({("prices", "reporting:daily"): 2, ("orders", "x:y"): None}, is_complete=True)
     path = Path(record_rebuild_risk(str(store), str(store), "", risk))
@@ -501,7 +503,7 @@ def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, m
 
 
 def test_unresponsive_store_delays_no_check_of_broker(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "_STORE", 0.0)
+    monkeypatch.setattr(watchdog, "_STORE_READ_INTERVAL", 0.0)
     add_store(rig)
     read_directories, response = [], threading.Event()
 
@@ -525,7 +527,7 @@ def test_unresponsive_store_delays_no_check_of_broker(rig: Rig, monkeypatch: pyt
 
 def test_watchdog_program_is_single_file_that_needs_only_python(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "activemq-watchdog"
-    path.write_bytes(program.watchdog_program(sys.executable))
+    path.write_bytes(watchdog_program(sys.executable))
     path.chmod(0o755)
     rig.log(STARTED)
     freeze_broker(rig)
@@ -545,5 +547,5 @@ def test_watchdog_program_is_single_file_that_needs_only_python(rig: Rig, tmp_pa
 
 
 def test_watchdog_program_is_reproducible() -> None:
-    assert program.watchdog_program("/usr/bin/python3") == program.watchdog_program("/usr/bin/python3")
-    assert program.watchdog_program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")
+    assert watchdog_program("/usr/bin/python3") == watchdog_program("/usr/bin/python3")
+    assert watchdog_program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.watchdog.installation import (
+from activemq_fleet.node.watchdog.watchdog_installation import (
     WatchdogPaths,
     install_and_start_watchdog,
     remove_watchdog,

@@ -179,7 +179,7 @@ def test_listener_of_another_account_gets_no_login_and_is_no_broker(
 def test_listener_of_another_account_gets_no_login_from_watchdog(standby: Standby) -> None:
     standby.deploy("mqtt+nio")
     standby.listen("mqtt", "127.0.0.1", STRANGER)
-    program = "from activemq_fleet.node.watchdog.watchdog import main; main()"
+    program = "from activemq_fleet.node.watchdog.watchdog_cli import main; main()"
     options = ["--base", str(standby.base), "--unit", "x.service", "--ha", "shared-file", "--every", "0.2", "kill"]
     watchdog = subprocess.Popen(
         [sys.executable, "-c", program, *options],

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of records in the systemd journals of a broker's units: of its watchdog, of its guard and of systemd.
 
-The watchdog (``watchdog.hang_detection``, ``watchdog.watchdog``) and the guard (``fence.guard``) print the messages.
+The watchdog (``watchdog.hang_detection``, ``watchdog.watchdog``) and the guard (``fence.guard``, ``fence.guard_cli``)
+print the messages.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The watchdog program: probes a broker every few seconds, and reports or kills a hung broker.
+"""The watchdog: probes a broker every few seconds, and reports or kills a hung broker.
 
-It runs under systemd as the broker's own account, which is sufficient to probe and to kill the broker. It imports only
-the standard library and the modules that ``program`` packs with it. ``hang_detection`` decides whether a broker is
-hung.
+It runs under systemd as the broker's own account, which is sufficient to probe and to kill the broker.
+``hang_detection`` decides whether a broker is hung. ``watchdog_cli`` contains the command line of the program.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
@@ -17,7 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NoReturn
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
@@ -50,16 +49,37 @@ from ..process.proc import (
 from ..process.systemd_notification import notify_systemd
 from ..protocols import supports_round_trip
 from ..textfile import MetricSample, to_prometheus_text
-from ..timeouts import MISSES, PROBE, WATCH_INTERVAL
+from ..timeouts import MISSES, PROBE
 from . import hang_detection
 
 _REPLICATION = "replication"
-_DUMP = 2.0
-_CERTIFICATES = 600.0
-_GONE = 30.0
-_STORE = 60.0
+_THREAD_DUMP_TIME = 2.0
+"""Seconds that a JVM has to print a thread dump before it is killed."""
+_CERTIFICATE_INTERVAL = 600.0
+"""Seconds between two reads of the expiry times of certificates."""
+_KILL_TIMEOUT = 30.0
+"""Seconds in which a killed process must end."""
+_STORE_READ_INTERVAL = 60.0
 """Seconds between two reads of the records in a store."""
 _ERROR, _WARNING, _INFO = 3, 4, 6
+
+
+@dataclass(frozen=True)
+class WatchdogOptions:
+    """The options of a watchdog, as its command line sets them.
+
+    ``base`` is the directory of the broker, ``unit`` its systemd unit, and ``ha`` its profile (``activemq_ha``).
+    ``every`` is the interval between two checks in seconds. ``metrics`` is the path of the metrics file, None to write
+    none, and ``label`` contains the labels NAME=VALUE of each metric. ``action`` is ``warn`` or ``kill``.
+    """
+
+    base: str
+    unit: str
+    ha: str
+    every: float
+    metrics: str | None
+    label: Sequence[str]
+    action: str
 
 
 class Watchdog:
@@ -68,63 +88,83 @@ class Watchdog:
     ``kills`` is the path of the file with the times of the last kills, None to keep none.
     """
 
-    def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
+    def __init__(self, options: WatchdogOptions, kills: str | None) -> None:
         self._options = options
         self._layout = ConfigurationPaths(os.path.abspath(options.base))
-        self._kills = kills
+        self._kills_path = kills
         self._process: Process | None = None
-        self._known: tuple[int, float] | None = None
-        self._count = hang_detection.SampleStreak()
-        self._read: tuple[str | None, DeployedBrokerSettings] | None = None
+        self._answering_process: tuple[int, float] | None = None
+        self._streak = hang_detection.SampleStreak()
+        self._configuration: tuple[str | None, DeployedBrokerSettings] | None = None
         self._kill_count = 0
         self._certificates: dict[str, float] = {}
-        self._certificates_read = -_CERTIFICATES
+        self._certificates_read = -_CERTIFICATE_INTERVAL
         self._risks = _StoreRisks()
+
+    def check_broker_periodically(self) -> NoReturn:
+        """Check the broker at the interval of the options, until systemd stops the program."""
+        base, interval = self._options.base, self._options.every
+        unreadable = ""
+        while True:
+            began = time.monotonic()
+            try:
+                self.check_broker()
+                unreadable = ""
+            except (OSError, ParseError, NodeError) as error:
+                reason = (
+                    f"{hang_detection.NOT_WATCHED}, because its files below {base} cannot be read ({error}). "
+                    "Correct this error: until then the watchdog does not detect a hang"
+                )
+                if reason != unreadable:
+                    _print_log_line(_WARNING, reason)
+                unreadable = reason
+                notify_systemd(f"STATUS={escape_unprintable(' '.join(reason.split()))}", "WATCHDOG=1")
+            time.sleep(max(0.0, interval - (time.monotonic() - began)))
 
     def check_broker(self) -> None:
         """Check once whether the watchdog's broker is hung, and log a warning or kill it if so.
 
         The watchdog acts only if the state of the broker was wrong for long enough.
         """
-        sample = self._sample()
+        sample = self._take_sample()
         diagnosis, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
-        before = self._count
-        self._count = before.streak_after_sample(diagnosis, process, now)
+        before = self._streak
+        self._streak = before.streak_after_sample(diagnosis, process, now)
         notify_systemd(f"STATUS={diagnosis.text}", "WATCHDOG=1")
         if self._options.metrics:
-            self._write_metrics(diagnosis, now)
+            self._write_metrics(self._options.metrics, diagnosis, now)
         if before.told is not None and diagnosis.kind == hang_detection.FINE:
             _print_log_line(_INFO, f"the broker is healthy again: {diagnosis.text}")
-        if diagnosis.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_action_due(
+        if diagnosis.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._streak.is_action_due(
             now, diagnosis.patience
         ):
             return
-        self._count = replace(self._count, told=now)
+        self._streak = replace(self._streak, told=now)
         if diagnosis.kind == hang_detection.ODD:
             _print_log_line(_WARNING, diagnosis.text)
         elif process is not None:
-            self._act(diagnosis, process, now)
+            self._warn_or_kill(diagnosis, process, now)
 
-    def _sample(self) -> hang_detection.WatchdogSample:
-        process = self._find()
+    def _take_sample(self) -> hang_detection.WatchdogSample:
+        process = self._find_process()
         if process is None:
             return hang_detection.WatchdogSample(Evidence(None))
-        deployed = self._configuration(process)
+        deployed = self._read_configuration(process)
         who = (process.pid, process.started)
         is_pure = self._options.ha == "pure"
-        evidence = observe_broker(process, deployed, self._probe, self._read_phase, briefly=True)
+        evidence = observe_broker(process, deployed, self._probe_connectors, self._read_phase, briefly=True)
         if any(answer.greeted for answer in evidence.answers.values()):
-            self._known = who
-        evidence = replace(evidence, pure=is_pure, has_answered=self._known == who)
+            self._answering_process = who
+        evidence = replace(evidence, pure=is_pure, has_answered=self._answering_process == who)
         slave = None
         if is_pure and (evidence.is_stopped_by_signal or evidence.silent_connector_descriptions):
-            slave = has_connected_client(self._replication(deployed))
+            slave = has_connected_client(self._replication_connector(deployed))
         return hang_detection.WatchdogSample(evidence, slave)
 
     def _read_phase(self, process: Process) -> Phase:
         return broker_log.read_broker_phase(self._layout.data, process.start_time)
 
-    def _find(self) -> Process | None:
+    def _find_process(self) -> Process | None:
         """Return the process of the watchdog's broker.
 
         It is the last known one if it is still in the unit, else the result of a new search.
@@ -137,15 +177,15 @@ class Watchdog:
         self._process = find_broker_process(self._layout.base, self._options.unit)
         return self._process
 
-    def _configuration(self, process: Process) -> DeployedBrokerSettings:
+    def _read_configuration(self, process: Process) -> DeployedBrokerSettings:
         """Return the configuration with which the broker was started: an earlier version while a restart is pending."""
         pending = pending_restart.pending_restart_of_process(self._layout, process)
         name = pending.previous if pending and pending.previous else self._layout.current_version_name()
-        if self._read is None or self._read[0] != name:
-            self._read = (name, read_deployed_configuration(self._layout, name))
-        return self._read[1]
+        if self._configuration is None or self._configuration[0] != name:
+            self._configuration = (name, read_deployed_configuration(self._layout, name))
+        return self._configuration[1]
 
-    def _probe(self, deployed: DeployedBrokerSettings, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+    def _probe_connectors(self, deployed: DeployedBrokerSettings, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
         """Probe one connector (STOMP or MQTT) of the broker with a round trip.
 
         Probe all connectors if that fails or failed last time.
@@ -156,7 +196,7 @@ class Watchdog:
             if can_probe_protocol(listener.scheme) and listener.name != _REPLICATION
         ]
         listeners.sort(key=lambda listener: not supports_round_trip(listener.scheme))
-        first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
+        first = 1 if self._streak.kind == hang_detection.FINE else len(listeners)
         answers = probe_connectors_together(listeners[:first], deployed, expected, PROBE)
         notify_systemd("WATCHDOG=1")
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):
@@ -164,26 +204,26 @@ class Watchdog:
             notify_systemd("WATCHDOG=1")
         return answers
 
-    def _replication(self, deployed: DeployedBrokerSettings) -> Listener | None:
+    def _replication_connector(self, deployed: DeployedBrokerSettings) -> Listener | None:
         return next((listener for listener in deployed.listeners if listener.name == _REPLICATION), None)
 
-    def _act(self, diagnosis: hang_detection.HangDiagnosis, process: Process, now: float) -> None:
+    def _warn_or_kill(self, diagnosis: hang_detection.HangDiagnosis, process: Process, now: float) -> None:
         options = self._options
-        kills = read_kill_times(self._kills)
+        kills = read_kill_times(self._kills_path)
         allowed = hang_detection.can_kill_again(kills, now)
         line = hang_detection.hung_broker_message(
             diagnosis.text,
             action=options.action,
             ha=options.ha,
             unit=options.unit,
-            seconds=now - self._count.since,
+            seconds=now - self._streak.since,
             kills=allowed,
         )
         _print_log_line(_ERROR, line)
         if options.action != "kill" or not allowed:
             return
         # Recorded before the kill, because the watchdog may stop together with its broker.
-        write_kills(self._kills, [*kills, now])
+        write_kill_times(self._kills_path, [*kills, now])
         self._kill_count += 1
         if kill_with_thread_dump(process):
             _print_log_line(_WARNING, f"the watchdog killed the hung broker, process {process.pid}")
@@ -195,14 +235,14 @@ class Watchdog:
                 "already ended",
             )
 
-    def _write_metrics(self, diagnosis: hang_detection.HangDiagnosis, now: float) -> None:
+    def _write_metrics(self, path: str, diagnosis: hang_detection.HangDiagnosis, now: float) -> None:
         """Replace the metrics file, for the textfile collector of the host's node exporter."""
-        if now - self._certificates_read >= _CERTIFICATES and self._read and self._process:
+        if now - self._certificates_read >= _CERTIFICATE_INTERVAL and self._configuration and self._process:
             self._certificates_read = now
-            rows = fetch_connector_certificate_expiry_times(self._read[1], self._process, PROBE)
+            rows = fetch_connector_certificate_expiry_times(self._configuration[1], self._process, PROBE)
             ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
-        count = self._count
+        count = self._streak
         is_hung = (
             count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= diagnosis.patience
         )
@@ -222,7 +262,7 @@ class Watchdog:
             ),
         ]
         subscriptions = self._risks.count_subscriptions_with_possible_loss(
-            self._read[1].store if self._read else "", now
+            self._configuration[1].store if self._configuration else "", now
         )
         if subscriptions is not None:
             meaning = (
@@ -242,7 +282,7 @@ class Watchdog:
         ]
         labels = dict(label.split("=", 1) for label in self._options.label)
         with contextlib.suppress(OSError):  # a full /run: the node exporter shows how old the file is
-            disk.replace_file(self._options.metrics, to_prometheus_text(samples, labels), 0o644)
+            disk.replace_file(path, to_prometheus_text(samples, labels), 0o644)
 
 
 class _StoreRisks:
@@ -265,7 +305,7 @@ class _StoreRisks:
         """
         is_reading = self._reader is not None and self._reader.is_alive()
         if store and now >= self._due and not is_reading:
-            self._due = now + _STORE
+            self._due = now + _STORE_READ_INTERVAL
             self._reader = threading.Thread(target=self._read, args=(store,), daemon=True)
             self._reader.start()
         return self._count
@@ -287,9 +327,9 @@ def kill_with_thread_dump(process: Process) -> bool:
         if process.state != "T":
             # The JVM prints a thread dump, which is the only evidence of the cause after the kill.
             send_signal(handle, process, signal.SIGQUIT)
-            time.sleep(_DUMP)
+            time.sleep(_THREAD_DUMP_TIME)
         send_signal(handle, process, signal.SIGKILL)
-        end = time.monotonic() + _GONE
+        end = time.monotonic() + _KILL_TIMEOUT
         while is_still_running(process) and time.monotonic() < end:
             notify_systemd("WATCHDOG=1")
             time.sleep(0.1)
@@ -316,7 +356,7 @@ def read_kill_times(path: str | None) -> list[float]:
         return []
 
 
-def write_kills(path: str | None, kills: Sequence[float]) -> None:
+def write_kill_times(path: str | None, kills: Sequence[float]) -> None:
     if path is None:
         return
     with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
@@ -327,65 +367,3 @@ def _print_log_line(priority: int, text: str) -> None:
     """Print one line for the systemd journal, with its priority (sd-daemon(3))."""
     sys.stdout.write(f"<{priority}>{escape_unprintable(' '.join(text.split()))}\n")
     sys.stdout.flush()
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="activemq-watchdog",
-        description=(
-            "Report or kill a broker that hangs (activemq_watchdog). A systemd unit of activemq.fleet starts "
-            "this program."
-        ),
-    )
-    parser.add_argument(
-        "--base", required=True, help="watch the broker in this directory, activemq_base/activemq_instance"
-    )
-    parser.add_argument("--unit", required=True, help="show UNIT as the service unit of the broker in log lines")
-    parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
-    parser.add_argument(
-        "--every",
-        type=float,
-        default=WATCH_INTERVAL,
-        metavar="SECONDS",
-        help="check the broker at this interval, in seconds (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--metrics",
-        help="write the metrics of the watchdog to this file, for the textfile collector of the host's node exporter",
-    )
-    parser.add_argument(
-        "--label", action="append", default=[], help="add the label NAME=VALUE to each metric of --metrics"
-    )
-    parser.add_argument("action", choices=("warn", "kill"))
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the watchdog program, which checks a broker at a fixed interval.
-
-    It runs until systemd stops it.
-    """
-    options = _options(sys.argv[1:] if arguments is None else arguments)
-    directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
-    watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
-    notify_systemd("READY=1")
-    unreadable = ""
-    while True:
-        began = time.monotonic()
-        try:
-            watchdog.check_broker()
-            unreadable = ""
-        except (OSError, ParseError, NodeError) as error:
-            reason = (
-                f"{hang_detection.NOT_WATCHED}, because its files below {options.base} cannot be read ({error}). "
-                "Correct this error: until then the watchdog does not detect a hang"
-            )
-            if reason != unreadable:
-                _print_log_line(_WARNING, reason)
-            unreadable = reason
-            notify_systemd(f"STATUS={escape_unprintable(' '.join(reason.split()))}", "WATCHDOG=1")
-        time.sleep(max(0.0, options.every - (time.monotonic() - began)))
-
-
-if __name__ == "__main__":
-    main()

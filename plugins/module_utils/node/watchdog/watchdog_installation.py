@@ -1,6 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Installs or removes a watchdog and its systemd unit. It never changes the broker."""
+"""Builds, installs and removes a watchdog's program, one file that the host's Python runs, and its systemd unit.
+
+It never changes the broker.
+"""
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
@@ -11,10 +14,20 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files import disk
+from ..install.program_archive import pack_program
 from ..process.service_names import watchdog_service_name
 from ..text_lines import split_lines
+from . import watchdog_cli
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
+
+
+def watchdog_program(python: str) -> bytes:
+    """Return the content of the executable file of a broker's watchdog.
+
+    ``python`` is the interpreter that runs it.
+    """
+    return pack_program(watchdog_cli, python)
 
 
 @dataclass(frozen=True)
