@@ -63,33 +63,28 @@ from .generation import (
     replace_lock_file_by_directory,
 )
 from .operator_fence_command import FenceCommand
-from .shared_store import (
-    BARRIER,
-    SHARED_LINK,
-    FenceError,
-    SharedStore,
-    claimant_name_of_this_machine,
-)
+from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, claimant_name_of_this_machine
 
 if TYPE_CHECKING:
     from typing import TypeAlias  # of Python 3.10
 
     AnyFence: TypeAlias = "StoreCopyingGuardState | FenceCommandGuardState"
 
-LOOK_INTERVAL = 0.05
+_CHECK_INTERVAL = 0.05
 """Seconds between two checks of a guard whose broker serves: the broker can run that long after the peer claims."""
-TRY_INTERVAL = 0.1
-"""Seconds between two tries for the pair's lock."""
-FENCE_INTERVAL = 10.0
+_LOCK_INTERVAL = 0.1
+"""Seconds between two attempts to acquire the pair's lock."""
+_FENCE_COMMAND_INTERVAL = 10.0
 """Seconds until a fence command that failed is called again."""
-RETRY_INTERVAL = 1.0
+_TAKEOVER_INTERVAL = 1.0
 """Seconds until a guard that had the lock and could not create or claim a generation tries again."""
-LOOK_TIMEOUT = 20.0
+_EVIDENCE_TIMEOUT = 20.0
 """Seconds within which the store must answer. A broker whose store does not answer cannot serve clients either."""
-FIRST_TIDY = 2.0
-TIDY_INTERVAL = 60.0
-"""Seconds until the first check for removable generations, and between two checks."""
-_BUILD_TIMEOUT = 600
+_FIRST_REMOVAL_DELAY = 2.0
+"""Seconds from the start of the guard, and from a takeover, to the next removal of old generations."""
+_REMOVAL_INTERVAL = 60.0
+"""Seconds between two removals of old generations."""
+_COPY_TIMEOUT = 600
 """Seconds that making a generation may take: the index is copied, and systemd gets no watchdog message."""
 
 
@@ -113,21 +108,21 @@ class Guard:
         refuses_loss: bool = False,
     ) -> None:
         self._store = SharedStore(store)
-        self._command = command
-        self._local = local
-        self._link = os.path.join(local, "store")
+        self._fence_command = command
+        self._local_directory = local
+        self._store_link = os.path.join(local, "store")
         self._gate = os.path.join(local, "gate")
-        self._token = secrets.token_hex(16)
+        self._lock_token = secrets.token_hex(16)
         self._node = ""
         self._keeps_index = keeps_index
         self._refuses_loss = refuses_loss
-        self._built: tuple[StoreClaim, dict[str, Any], RebuildRisk] | None = None
+        self._unclaimed_generation: tuple[StoreClaim, dict[str, Any], RebuildRisk] | None = None
         self._broker: subprocess.Popen[bytes] | None = None
-        self._looks = ThreadPoolExecutor(1, thread_name_prefix="look")
-        self._tidier: subprocess.Popen[bytes] | None = None
-        self._keeper: subprocess.Popen[bytes] | None = None
-        self._tidy_at = time.monotonic() + FIRST_TIDY
-        self._noted_until = 0
+        self._evidence_executor = ThreadPoolExecutor(1, thread_name_prefix="evidence")
+        self._removal_process: subprocess.Popen[bytes] | None = None
+        self._index_keeper: subprocess.Popen[bytes] | None = None
+        self._next_removal_at = time.monotonic() + _FIRST_REMOVAL_DELAY
+        self._dead_brokers_recorded_until = 0
         self._both_have_guards = False
 
     def run_broker(self, command: list[str]) -> int:
@@ -137,28 +132,32 @@ class Guard:
 
         Raises FenceError or OSError for a problem that is detected before the broker starts.
         """
-        os.makedirs(self._local, 0o750, exist_ok=True)
-        alive = self._only_one()
-        self._node = self._read_node()
-        self._prepare()
-        disk.set_symlink_target(os.path.join(self._local, SHARED_LINK), self._store.directory)
-        self._close_gate()
+        os.makedirs(self._local_directory, 0o750, exist_ok=True)
+        alive = self._lock_against_second_guard()
+        self._node = self._read_or_create_node_name()
+        self._prepare_store()
+        disk.set_symlink_target(os.path.join(self._local_directory, SHARED_LINK), self._store.directory)
+        self._point_store_link_to_gate()
         self._broker = broker = start_broker(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_unused: signal_broker(broker, signal.SIGTERM))
         try:
-            fence = FenceCommandGuardState(self._node) if self._command else StoreCopyingGuardState(self._node)
-            return exit_status_of_return_code(self._watch(fence, broker))
+            fence = FenceCommandGuardState(self._node) if self._fence_command else StoreCopyingGuardState(self._node)
+            return exit_status_of_return_code(self._carry_out_steps_until_broker_ends(fence, broker))
         finally:
             kill_broker(broker)
             # Recorded before the lock is released, so that the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
-                self._note_ends(max(self._store.claim_numbers(), default=0))
+                self._record_dead_brokers(max(self._store.claim_numbers(), default=0))
             self._store.release_pair_lock()
-            self._close_gate()
+            self._point_store_link_to_gate()
 
-    def _prepare(self) -> None:
+    def _prepare_store(self) -> None:
+        """Create the guard's directories in the store, and record that this node has a guard.
+
+        With a fence command nothing is recorded. Raises FenceError for a store with generations then.
+        """
         self._store.make_directories()
-        if self._command is None:
+        if self._fence_command is None:
             self._both_have_guards = record_guard_start(self._store, self._node)
             return
         highest = self._store.highest_claim()
@@ -169,16 +168,17 @@ class Guard:
                 f"--store {self._store.directory} --unfence. Then start the brokers"
             )
 
-    def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
+    def _carry_out_steps_until_broker_ends(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
+        """Gather evidence and carry out the step that follows, until the broker ends; return its exit status."""
         while True:
-            step = fence.next_guard_step(self._look(at_end=fence.serves is None))
+            step = fence.next_guard_step(self._gather_evidence(at_end=fence.serves is None))
             notify_systemd("WATCHDOG=1")
             if step.action is GuardAction.END:
                 kill_broker(broker)
                 print_to_unit_log(f"the guard killed the broker, because {step.reason}. This node restarts as standby")
                 return ENDED
             try:
-                fence, pause = self._carry_out(fence, step)
+                fence, pause = self._carry_out_step(fence, step)
             except (OSError, FenceError, NodeError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
@@ -186,74 +186,80 @@ class Guard:
                 self._store.release_pair_lock()
                 fence = fence.guard_state_after_claim_attempt()
                 is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)
-                pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
-                self._drop_building()
-                self._tidy_at = 0.0
+                pause = _FENCE_COMMAND_INTERVAL if is_slow else _TAKEOVER_INTERVAL
+                self._remove_unclaimed_generation()
+                self._next_removal_at = 0.0
             if pause:
-                self._tidy()
+                self._start_removal_of_old_generations()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return broker.wait(pause)
 
-    def _look(self, *, at_end: bool) -> FenceEvidence:
+    def _gather_evidence(self, *, at_end: bool) -> FenceEvidence:
         """Gather the evidence of the shared store's lock and claim; late evidence counts as lost."""
-        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_lock_and_claim_evidence, at_end=at_end)
+        reading: Future[FenceEvidence] = self._evidence_executor.submit(
+            self._store.gather_lock_and_claim_evidence, at_end=at_end
+        )
         try:
-            return look.result(LOOK_TIMEOUT)
+            return reading.result(_EVIDENCE_TIMEOUT)
         except (LateError, OSError, FenceError, NodeError) as error:
             print_to_unit_log(
                 f"the guard cannot read the store {self._store.directory} "
-                f"({error or f'no answer within {LOOK_TIMEOUT:g} s'}), so it kills the broker of this node if the "
+                f"({error or f'no answer within {_EVIDENCE_TIMEOUT:g} s'}), so it kills the broker of this node if the "
                 "broker uses the store. Check the mount of the store"
             )
             return FenceEvidence(holds_lock=False, highest=None)
 
-    def _carry_out(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
+    def _carry_out_step(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
         """Carry out a step of the guard; return the guard's new state, and the seconds until the next check."""
         if step.action is GuardAction.WAIT:
-            return self._wait(fence, step.number)
+            return self._try_to_acquire_lock(fence, step.number)
         if step.action is GuardAction.BUILD and isinstance(fence, StoreCopyingGuardState):
-            self._build(step.number)
+            self._create_unclaimed_generation(step.number)
             return fence.guard_state_after_copying_generation(step.number), 0.0
         if step.action is GuardAction.FENCE:
-            self._fence_other(step.number)
+            self._run_fence_command(step.number)
             return fence, 0.0
         if step.action is GuardAction.CLAIM:
-            self._claim(step.number)
+            self._claim_store(step.number)
             return fence.guard_state_after_claim_attempt(step.number), 0.0
         if step.action is GuardAction.ADMIT:
-            self._admit(step.number)
+            self._let_broker_open_store(step.number)
             return fence.guard_state_after_granting_access(step.number), 0.0
-        return fence, LOOK_INTERVAL
+        return fence, _CHECK_INTERVAL
 
-    def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
+    def _try_to_acquire_lock(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
         """Try to acquire the pair's lock; the other node may have written since an earlier copy, so it is outdated."""
-        self._note_ends(number)
-        has_it = self._store.try_to_acquire_pair_lock(self._token)
-        if has_it and self._command is None and not self._store.block_unguarded_brokers():
+        self._record_dead_brokers(number)
+        has_it = self._store.try_to_acquire_pair_lock(self._lock_token)
+        if has_it and self._fence_command is None and not self._store.block_unguarded_brokers():
             self._store.release_pair_lock()  # A broker without a guard serves, so this node waits.
             has_it = False
-        return fence.guard_state_after_claim_attempt(), 0.0 if has_it else TRY_INTERVAL
+        return fence.guard_state_after_claim_attempt(), 0.0 if has_it else _LOCK_INTERVAL
 
-    def _build(self, number: int) -> None:
-        """Make a generation (copy of the store) in the directory that only the guard of this node uses."""
-        if not number and claim_existing_store(self._store):
+    def _create_unclaimed_generation(self, source_number: int) -> None:
+        """Make a generation (copy of the store) in the directory that only the guard of this node uses.
+
+        ``source_number`` is the generation to copy, 0 for a store that no node has claimed.
+        """
+        if not source_number and claim_existing_store(self._store):
             return
         target = self._store.unclaimed_copy_path(self._node)
         began, store = time.monotonic(), self._store.directory
-        notify_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
+        notify_systemd(f"WATCHDOG_USEC={_COPY_TIMEOUT * 1_000_000}")
         try:
-            made = self._make(number, target)
+            made = self._copy_store_files(source_number, target)
         finally:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
-        if made.risk and self._refuses_loss and not self._store.is_index_loss_accepted(number):
+        if made.risk and self._refuses_loss and not self._store.is_index_loss_accepted(source_number):
             raise RebuildRefusedError(
-                f"the newest copy of the store {store} (generation {number}) has no usable index, and no saved copy of "
-                "the index exists. A broker that builds its index from the store journal loses messages of these "
-                f"durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store from a backup, or "
-                f"accept this loss: {' '.join(command_to_start_guard())} --store {store} --accept-loss"
+                f"the newest copy of the store {store} (generation {source_number}) has no usable index, and no saved "
+                "copy of the index exists. A broker that builds its index from the store journal loses messages of "
+                f"these durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store from a backup, "
+                f"or accept this loss: {' '.join(command_to_start_guard())} --store {store} --accept-loss"
             )
-        claim = StoreClaim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
-        self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
+        claim = StoreClaim(source_number + 1, self._node, f"{source_number + 1}-{secrets.token_hex(16)}")
+        claim_details = {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}
+        self._unclaimed_generation = claim, claim_details, made.risk
         print_to_unit_log(
             f"generation {claim.number}, a copy of the store {store} for the next takeover, was created in "
             f"{time.monotonic() - began:.3f} s: {made.links} files linked, {made.copies} files copied, "
@@ -261,31 +267,33 @@ class Guard:
         )
         if made.restored:
             print_to_unit_log(
-                f"the index of the previous copy of the store (generation {number}) cannot be used, so generation "
-                f"{claim.number} was created with {made.restored}. No action is required"
+                f"the index of the previous copy of the store (generation {source_number}) cannot be used, so "
+                f"generation {claim.number} was created with {made.restored}. No action is required"
             )
 
-    def _make(self, number: int, target: str) -> GenerationCopyResult:
-        if not number:
+    def _copy_store_files(self, source_number: int, target: str) -> GenerationCopyResult:
+        """Link or copy the files of generation ``source_number`` into the directory ``target``."""
+        if not source_number:
             return make_first_generation(target)
-        source = self._store.read_claim_and_details(number)[0]
+        source = self._store.read_claim_and_details(source_number)[0]
         path = self._store.generation_directory_path(source.directory)
-        make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_store_into_new_generation
-        return make(path, target, in_place=path == self._store.directory)
+        is_dead = self._store.is_broker_recorded_dead(source_number)
+        create_generation = hard_link_generation if is_dead else copy_store_into_new_generation
+        return create_generation(path, target, in_place=path == self._store.directory)
 
-    def _fence_other(self, number: int) -> None:
+    def _run_fence_command(self, number: int) -> None:
         """Run the operator's command that stops the other node's broker, and record that it is dead."""
-        if self._command is None:
+        if self._fence_command is None:
             raise FenceError(
                 "activemq_fence is set to command, but the inventory does not define that command: set "
                 "activemq_fence_command for both nodes, and run the playbook site"
             )
-        began, host = time.monotonic(), self._command.host_to_fence
+        began, host = time.monotonic(), self._fence_command.host_to_fence
         print_to_unit_log(
             f"the broker on host {host} may still write to the store, so the guard runs the fence command "
-            f"{self._command.argv[0]}"
+            f"{self._fence_command.argv[0]}"
         )
-        if why := self._command.run_and_describe_failure(lambda: notify_systemd("WATCHDOG=1")):
+        if why := self._fence_command.run_and_describe_failure(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
                 f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard of "
                 "this node repeats the fence command. Only if you are sure that this broker is dead, confirm it: "
@@ -297,28 +305,33 @@ class Guard:
             "dead, so this node can take over"
         )
 
-    def _drop_building(self) -> None:
+    def _remove_unclaimed_generation(self) -> None:
         """Remove the unclaimed copy of the store that this guard made, because the disk may be full."""
         with contextlib.suppress(OSError):
             disk.remove_tree_or_file(self._store.unclaimed_copy_path(self._node))
 
-    def _path_of(self, number: int) -> str:
+    def _claimed_directory(self, number: int) -> str:
+        """Return the path of the directory that the broker of claim ``number`` uses."""
         return self._store.generation_directory_path(self._store.read_claim_and_details(number)[0].directory)
 
-    def _claim(self, number: int) -> None:
-        if self._command is not None:
+    def _claim_store(self, number: int) -> None:
+        """Claim the store for this node as takeover ``number``, with the generation that the guard made for it.
+
+        Raises FenceError if the other node has claimed this number.
+        """
+        if self._fence_command is not None:
             if not self._store.create_claim(claim_without_store_copy(number, self._node), {"claimed": time.time()}):
                 raise FenceError(
                     f"the other node took over the store {self._store.directory} first (takeover {number}), so this "
                     "node stays standby"
                 )
             return
-        if self._built is None or self._built[0].number != number:
+        if self._unclaimed_generation is None or self._unclaimed_generation[0].number != number:
             raise FenceError(
                 f"the copy of the store {self._store.directory} for takeover {number} is incomplete, so this node "
                 "stays standby. The guard of this node creates the copy again automatically"
             )
-        (claim, claim_details, risk), self._built = self._built, None
+        (claim, claim_details, risk), self._unclaimed_generation = self._unclaimed_generation, None
         if risk:
             path = record_rebuild_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
             print_to_unit_log(
@@ -338,36 +351,37 @@ class Guard:
         )
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
-                replace_lock_file_by_directory(self._path_of(number - 1))
+                replace_lock_file_by_directory(self._claimed_directory(number - 1))
 
-    def _admit(self, number: int) -> None:
-        path = self._path_of(number)
+    def _let_broker_open_store(self, number: int) -> None:
+        """Point the store's link to the directory of claim ``number``, in which the broker can acquire the lock."""
+        path = self._claimed_directory(number)
         if not os.path.isdir(path):
             raise FenceError(
                 f"the broker cannot start: the directory {path}, the newest copy of the store, is missing. If it was "
                 "moved, move it back. Otherwise restore it from a backup, which lacks the newest messages"
             )
-        if self._command is None:
+        if self._fence_command is None:
             move_files_into_generation(self._store, number)
         else:
             for sentence in repair_killed_broker_stores(path, accept_loss=not self._refuses_loss):
                 print_to_unit_log(sentence)
             begin_data_file_if_acks_moved(path)
         self._store.sync_claims()
-        disk.set_symlink_target(self._link, path)
-        self._start_keeper(path)
-        self._tidy_at = time.monotonic() + FIRST_TIDY
+        disk.set_symlink_target(self._store_link, path)
+        self._start_index_keeper(path)
+        self._next_removal_at = time.monotonic() + _FIRST_REMOVAL_DELAY
         print_to_unit_log(f"the broker opens the store {path} (takeover {number})")
 
     # -- old generations ----------------------------------------------------------------------
 
-    def _note_ends(self, highest: int) -> None:
+    def _record_dead_brokers(self, highest: int) -> None:
         """Record that the brokers of this node's claims are dead.
 
         The caller's broker must wait at the gate or be dead, so that a claim is valid for one start of a broker.
         Brokers without a guard are dead after both nodes have a guard.
         """
-        if highest in (0, self._noted_until):
+        if highest in (0, self._dead_brokers_recorded_until):
             return
         for number in {*self._store.generation_names_by_number(), highest}:
             if number > highest or self._store.is_broker_recorded_dead(number):
@@ -375,51 +389,59 @@ class Guard:
             node = self._store.read_claim_and_details(number)[0].node
             if node == self._node or (not node and self._both_have_guards and number < highest):
                 self._store.record_broker_dead(number)
-        self._noted_until = highest
+        self._dead_brokers_recorded_until = highest
 
-    def _tidy(self) -> None:
-        """Remove old generations (copies of the store) periodically in another process, which delays no check."""
+    def _start_removal_of_old_generations(self) -> None:
+        """Start another process that removes old generations (copies of the store), so that no check waits for it.
+
+        It is started only if the last removal has ended, and the next one is due.
+        """
         now = time.monotonic()
-        is_idle = self._tidier is None or self._tidier.poll() is not None
-        if is_idle and now >= self._tidy_at:
-            self._tidy_at = now + TIDY_INTERVAL
+        is_idle = self._removal_process is None or self._removal_process.poll() is not None
+        if is_idle and now >= self._next_removal_at:
+            self._next_removal_at = now + _REMOVAL_INTERVAL
             with contextlib.suppress(OSError):
-                self._tidier = subprocess.Popen([*command_to_start_guard(), "--store", self._store.directory, "--tidy"])
+                self._removal_process = subprocess.Popen(
+                    [*command_to_start_guard(), "--store", self._store.directory, "--tidy"]
+                )
 
-    def _start_keeper(self, path: str) -> None:
+    def _start_index_keeper(self, path: str) -> None:
         """Start another process that keeps a copy of the store's index, so that no check waits for it."""
         if self._keeps_index and self._broker:
             with contextlib.suppress(OSError):
-                self._keeper = subprocess.Popen(
+                self._index_keeper = subprocess.Popen(
                     [*command_to_start_guard(), "--store", path, "--keep-index", str(self._broker.pid)]
                 )
 
     # -- the broker ---------------------------------------------------------------------------
 
-    def _read_node(self) -> str:
+    def _read_or_create_node_name(self) -> str:
         """Return the name of this node, which is made once."""
-        path = os.path.join(self._local, "node")
+        path = os.path.join(self._local_directory, "node")
         if not os.path.exists(path):
             disk.replace_file(path, secrets.token_hex(12).encode(), 0o640)
-        return claimant_name_of_this_machine(self._local)
+        return claimant_name_of_this_machine(self._local_directory)
 
-    def _only_one(self) -> int:
+    def _lock_against_second_guard(self) -> int:
         """Lock a file as long as this guard or its broker runs, so that no second guard starts; return its descriptor.
 
         Raises FenceError if another guard or its broker holds the lock.
         """
-        descriptor = os.open(os.path.join(self._local, "alive"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
+        descriptor = os.open(
+            os.path.join(self._local_directory, "alive"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640
+        )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             raise FenceError(
                 "another process of this broker's guard (activemq_fence) still runs. Stop the broker's service unit "
-                f"with systemctl, kill the processes that fuser -v {self._local}/alive lists, and start the unit"
+                f"with systemctl, kill the processes that fuser -v {self._local_directory}/alive lists, and start the "
+                "unit"
             ) from None
         return descriptor
 
-    def _close_gate(self) -> None:
+    def _point_store_link_to_gate(self) -> None:
         """Point the store's link to a directory in which ``lock`` is a directory: no broker can acquire the lock."""
         os.makedirs(os.path.join(self._gate, "lock"), 0o750, exist_ok=True)
-        disk.set_symlink_target(self._link, self._gate)
+        disk.set_symlink_target(self._store_link, self._gate)
