@@ -2,7 +2,7 @@
 
 Every part has a thread. If a thread ends unexpectedly, the agent logs the reason and its process ends, because an agent
 with a missing part would appear to work. systemd restarts it, and all accepted events and received messages are in the
-store.
+store. The service also sends systemd the line that ``systemctl status`` shows.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class Service:
                     )
                 else:
                     self._notifier.send_assignments_to_systemd("WATCHDOG=1")
-            if (status := self._one_line()) != last_status:
+            if (status := self._systemctl_status_line()) != last_status:
                 last_status = status
                 self._notifier.send_assignments_to_systemd(f"STATUS={status}")
             self._look.wait(LOOK)
@@ -309,7 +309,8 @@ class Service:
     def _is_ready(self) -> bool:
         return self.config.ready == "outbox" or self.subscriber is None or bool(self.subscriber.granted)
 
-    def _one_line(self) -> str:
+    def _systemctl_status_line(self) -> str:
+        """Return the line that ``systemctl status`` shows: the connected broker, or why none is connected."""
         link = self.publisher.link
         if link.broker:
             return f"connected to {link.broker}"
