@@ -1,8 +1,8 @@
-// What a reader sees of each SVG of the page: every text, where it stands and on what, and every
-// place where a line runs through a text. Left as JSON in <pre id="found">.
+// Measures each SVG of the page: the position and the background of every text, and every text that a line
+// crosses. Writes the result as JSON to <pre id="found">.
 const drawn = (shape) => getComputedStyle(shape).fill !== "none";
 const within = (box, x, y) => box.left <= x && x <= box.right && box.top <= y && y <= box.bottom;
-const after = (one, other) => one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING;
+const after = (first, second) => first.compareDocumentPosition(second) & Node.DOCUMENT_POSITION_FOLLOWING;
 const plain = (box) => ({ left: box.left, top: box.top, right: box.right, bottom: box.bottom });
 
 function read(svg) {
@@ -11,7 +11,7 @@ function read(svg) {
   }));
   const texts = [...svg.querySelectorAll("text")].map((shape) => {
     const box = shape.getBoundingClientRect();
-    // It belongs where it is anchored, however long it is.
+    // A text belongs to the rectangle at its anchor, regardless of its length.
     const anchors = { start: box.left + 2, middle: (box.left + box.right) / 2, end: box.right - 2 };
     const x = anchors[shape.getAttribute("text-anchor") || "start"], y = (box.top + box.bottom) / 2;
     const below = rects.filter((rect) => after(rect.shape, shape) && within(rect.box, x, y)).pop();
@@ -21,13 +21,13 @@ function read(svg) {
     } };
   });
   return { width: svg.width.baseVal.value, height: svg.height.baseVal.value,
-           page: plain(svg.getBoundingClientRect()), texts: texts.map((one) => one.text),
+           page: plain(svg.getBoundingClientRect()), texts: texts.map((measured) => measured.text),
            crossed: [...svg.querySelectorAll("path.line")].flatMap((line) => crossed(line, texts)) };
 }
 
-// Contents of the texts that a line runs through, unless a rectangle drawn later hides it there.
+// Returns the contents of the texts that a line crosses, unless a rectangle that is drawn later hides the line there.
 function crossed(line, texts) {
-  const matrix = line.getScreenCTM(), length = line.getTotalLength(), found = new Set();
+  const matrix = line.getScreenCTM(), length = line.getTotalLength(), contents = new Set();
   const box = line.getBoundingClientRect();
   const near = texts.filter(({ text }) => text.box.left < box.right + 2 && box.left - 2 < text.box.right
     && text.box.top < box.bottom + 2 && box.top - 2 < text.box.bottom);
@@ -37,15 +37,15 @@ function crossed(line, texts) {
       // A line of text is higher than its letters.
       const letters = { ...text.box, top: text.box.top + 3, bottom: text.box.bottom - 3 };
       const hidden = after(line, below.shape) && within(below.box, point.x, point.y);
-      if (within(letters, point.x, point.y) && !hidden) found.add(text.content);
+      if (within(letters, point.x, point.y) && !hidden) contents.add(text.content);
     }
   }
-  return [...found];
+  return [...contents];
 }
 
-const found = {};
-for (const svg of document.querySelectorAll("svg")) found[svg.parentElement.id] = read(svg);
+const pictures = {};
+for (const svg of document.querySelectorAll("svg")) pictures[svg.parentElement.id] = read(svg);
 const pre = document.createElement("pre");
 pre.id = "found";
-pre.textContent = JSON.stringify(found);
+pre.textContent = JSON.stringify(pictures);
 document.body.append(pre);

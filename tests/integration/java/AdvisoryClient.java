@@ -1,7 +1,7 @@
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 
-/** What a Java client does with an account, one line each: javax.jms and jakarta.jms alike, so by reflection. */
+/** Prints one line per operation that a client tries with an account; by reflection, for javax and jakarta. */
 public class AdvisoryClient {
   interface Step { void run() throws Throwable; }
 
@@ -29,12 +29,12 @@ public class AdvisoryClient {
     Object consumer = call(receiver, "createConsumer", destination);
     Object producer = call(sender, "createProducer", destination);
     sendWhenKnown(producer, call(sender, "createTextMessage", "x"));
-    if (call(consumer, "receive", 20000L) == null) throw new IllegalStateException("nothing came");
+    if (call(consumer, "receive", 20000L) == null) throw new IllegalStateException("no message was received in 20 s");
     call(consumer, "close");
     call(producer, "close");
   }
 
-  /** A temporary destination of another connection counts as deleted until an advisory has told this one of it. */
+  /** Sends again until an advisory has announced the temporary destination of the other connection. */
   static void sendWhenKnown(Object producer, Object message) throws Throwable {
     for (long end = System.nanoTime() + 20_000_000_000L; ; Thread.sleep(50)) {
       try { call(producer, "send", message); return; } catch (Exception error) {

@@ -7,7 +7,7 @@ import javax.management.remote.JMXConnector;
 import javax.management.remote.JMXConnectorFactory;
 import javax.management.remote.JMXServiceURL;
 
-/** Prints the name of a broker that it reads over JMX, and whether it may write there; else why not. */
+/** Reads the name of a broker over JMX and calls one operation; prints both results, or why JMX refused. */
 public class ReadBroker {
     public static void main(String[] arguments) throws Exception {
         Map<String, Object> environment = new HashMap<>();

@@ -7,7 +7,7 @@ import JMS.MessageProducer;
 import JMS.Session;
 import javax.naming.InitialContext;
 
-/** Sends numbered persistent messages to a queue, and prints for each its number and how many ms the send blocked. */
+/** Sends numbered persistent messages to a queue, and prints the number of each and the duration of its send in ms. */
 public class SendThroughTakeOver {
     public static void main(String[] arguments) throws Exception {
         String username = System.getenv("BROKER_USERNAME");

@@ -4,7 +4,7 @@ import JMS.MessageProducer;
 import JMS.Session;
 import org.apache.activemq.ActiveMQConnectionFactory;
 
-/** Sends messages to a topic and prints how many a consumer of an acknowledgement mode gets: URL MODE COUNT. */
+/** Sends COUNT messages, and prints how many a consumer in an acknowledgement mode receives: URL MODE COUNT. */
 public class TopicAcknowledger {
     public static void main(String[] arguments) throws Exception {
         Connection connection = new ActiveMQConnectionFactory("ann", "anns-secret", arguments[0]).createConnection();
