@@ -71,7 +71,7 @@ def answer_in_background(peer: socket.socket) -> Iterator[threading.Lock]:
 
 
 @attack
-def flood_of_wanted_messages(peer: socket.socket) -> None:
+def flood_of_subscribed_messages(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     send_repeatedly(peer, message(b"a/Flood", b"x" * 100))
 
@@ -83,13 +83,13 @@ def flood_of_acknowledged_messages(peer: socket.socket) -> None:
 
 
 @attack
-def flood_of_unwanted_messages(peer: socket.socket) -> None:
+def flood_of_unsubscribed_messages(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     send_repeatedly(peer, message(b"nobody/asked", b"x" * 1000, 1))
 
 
 @attack
-def flood_from_a_broker_that_answers_canaries(peer: socket.socket) -> None:
+def flood_from_broker_that_answers_canaries(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     blocks = [b"".join(message(topic, b"x" * 500, 1, mid) for mid in range(1, 50)) for topic in (b"a/E", b"no/E")]
     for lock in answer_in_background(peer):
@@ -98,13 +98,13 @@ def flood_from_a_broker_that_answers_canaries(peer: socket.socket) -> None:
 
 
 @attack
-def giant_packets_that_are_announced_only(peer: socket.socket) -> None:
+def announced_giant_packets(peer: socket.socket) -> None:
     peer.sendall(CONNACK + b"\x30\xff\xff\xff\x7f")
     time.sleep(600)
 
 
 @attack
-def giant_packets_that_come(peer: socket.socket) -> None:
+def giant_packets(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     while True:
         peer.sendall(b"\x32\xff\xff\xff\x7f")
@@ -113,13 +113,13 @@ def giant_packets_that_come(peer: socket.socket) -> None:
 
 
 @attack
-def largest_packets_that_are_read(peer: socket.socket) -> None:
+def largest_accepted_packets(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     send_repeatedly(peer, message(b"a/Large", b'{"eventId":"x","a":[' + b"[]," * 340_000 + b"[]]}", 1))
 
 
 @attack
-def control_characters_for_a_handler(peer: socket.socket) -> None:
+def control_characters_for_handler(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     send_repeatedly(peer, message(b"a/Handled", b"\0" * 1_000_000, 1))
 
@@ -145,7 +145,7 @@ def endless_pings(peer: socket.socket) -> None:
 
 
 @attack
-def answers_to_nothing(peer: socket.socket) -> None:
+def answers_without_requests(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     send_repeatedly(
         peer, b"".join(bytes([kind, 2]) + struct.pack("!H", mid) for mid in range(100) for kind in (0x40, 0xB0))
@@ -153,7 +153,7 @@ def answers_to_nothing(peer: socket.socket) -> None:
 
 
 @attack
-def subacks_to_nothing(peer: socket.socket) -> None:
+def subacks_without_requests(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     send_repeatedly(peer, b"".join(b"\x90\x03" + struct.pack("!HB", mid, mid % 256) for mid in range(1, 60_000, 7)))
 
@@ -165,7 +165,7 @@ def huge_topics(peer: socket.socket) -> None:
 
 
 @attack
-def topics_that_are_no_text(peer: socket.socket) -> None:
+def binary_topics(peer: socket.socket) -> None:
     peer.sendall(CONNACK + message(b"a/\xff\xfe", b"x"))
     time.sleep(600)
 
@@ -195,9 +195,9 @@ def second_connack_after_answered_canaries(peer: socket.socket) -> None:
 
 
 @attack
-def everything(peer: socket.socket) -> None:
+def random_attack(peer: socket.socket) -> None:
     """Run a random attack on each connection, except those of a busy broker, which an agent does not leave."""
-    busy = {"everything", "flood_from_a_broker_that_answers_canaries"}
+    busy = {"random_attack", "flood_from_broker_that_answers_canaries"}
     random.choice([function for name, function in ATTACKS.items() if name not in busy])(peer)
 
 

@@ -58,7 +58,7 @@ def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> Inbox
     return store.queue_message_for_inbox(topic, payload, broker="b", conn=conn).result()
 
 
-def everything_pending(store: Store) -> list[IncomingMessage]:
+def pending_messages_of_all_lanes(store: Store) -> list[IncomingMessage]:
     """Return the messages of all lanes in the order of receipt."""
     return sorted(
         message for lane in store.row_and_byte_counts().lanes for message in store.pending_messages(lane, 10**6)

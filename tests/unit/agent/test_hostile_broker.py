@@ -89,7 +89,7 @@ def is_handled(correct_broker: TinyBroker, seen: Path) -> bool:
 
 
 @pytest.mark.timeout(600 + 3 * SECONDS)
-@pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"everything"}) if SECONDS > 30 else ["everything"])
+@pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"random_attack"}) if SECONDS > 30 else ["random_attack"])
 def test_agent_survives_hostile_broker_and_uses_other_broker(tmp_path: Path, guarded: Path, attack: str) -> None:
     with (
         hostile_broker(attack) as hostile_port,
@@ -106,7 +106,7 @@ def test_agent_survives_hostile_broker_and_uses_other_broker(tmp_path: Path, gua
             time.sleep(0.2)
             assert process.poll() is None, (tmp_path / "agent.log").read_text()[-2000:]
         assert memory_of(process.pid) < MOST_MEMORY
-        if attack != "flood_from_a_broker_that_answers_canaries":  # the agent keeps this broker
+        if attack != "flood_from_broker_that_answers_canaries":  # the agent keeps this broker
             wait_until(lambda: is_handled(correct_broker, tmp_path / "seen-After"), 180)
             publish("a/Own", b"{}", socket=tmp_path / "state/agent.sock")
             wait_until(lambda: any(topic == "a/Own" for topic, _ in correct_broker.published), 180)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
 from activemq_agent.store import InboxStorageOutcome, SentEvent, Store, StoreLimits
-from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
+from tests.unit.agent.store_clock import SimulatedClock, acknowledge, open_store, pending_messages_of_all_lanes, receive
 
 # A few calls reach each of these limits.
 LIMITS = StoreLimits(
@@ -244,7 +244,7 @@ class StoreMachine(RuleBasedStateMachine):
         ] == [(event.place, event.event_id, event.topic, event.payload) for event in unexpired]
         assert [
             (message.rx, message.event_id, message.topic, message.attempts)
-            for message in everything_pending(self.store)
+            for message in pending_messages_of_all_lanes(self.store)
         ] == [(*message, model.attempts.get(message[0], 0)) for message in model.inbox]
         counts = self.store.row_and_byte_counts()
         assert counts.outbox_rows == len(model.outbox)
