@@ -42,7 +42,7 @@ _PATIENCE = 1200  # seconds; the time limit of the test ends a hang
 
 
 @pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
+def interpreted_plans(spark: SparkSession) -> Iterator[None]:
     for name, value in INTERPRETED.items():
         spark.conf.set(name, value)
     yield

@@ -39,7 +39,7 @@ QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": 
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick(spark: SparkSession) -> Iterator[None]:
+def quick_settings(spark: SparkSession) -> Iterator[None]:
     before = {name: spark.conf.get(name, None) for name in QUICK}
     for name, value in QUICK.items():
         spark.conf.set(name, value)
@@ -52,15 +52,17 @@ def quick(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plan")
 
 
-def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any) -> PlanResult:
+def run(
+    spark: SparkSession, work_directory: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any
+) -> PlanResult:
     """Run a plan that writes to ``out``, with the existing output as earlier plan."""
-    (work / "hosts.jsonl").write_text(inventory_json_lines(hosts, groups))
-    output_directory = str(work / out)
-    source = read_hosts(spark, str(work / "hosts.jsonl"))
+    (work_directory / "hosts.jsonl").write_text(inventory_json_lines(hosts, groups))
+    output_directory = str(work_directory / out)
+    source = read_hosts(spark, str(work_directory / "hosts.jsonl"))
     options.setdefault("since", reusable_plan_path(spark, output_directory, None))
     return plan(spark, source, output_directory, PlanJobOptions(**options), tell=lambda _: None, warn=lambda _: None)
 
@@ -70,7 +72,7 @@ def rows(output_directory: Path, name: str) -> list[dict[str, Any]]:
     return [row | {"ports": dict(row["ports"])} if "ports" in row else row for row in table_rows]
 
 
-def assert_same(output_directory: Path, expected_rows: Rows, blocking: set[str]) -> None:
+def assert_same_rows(output_directory: Path, expected_rows: Rows, blocking: set[str]) -> None:
     """Assert that all rows are those of the complete fleet, without files of components with a blocking finding."""
     for name in ("brokers", "links", "findings"):
         assert sorted_rows(rows(output_directory, name)) == sorted_rows(expected_rows[name]), name
@@ -86,16 +88,16 @@ def assert_same(output_directory: Path, expected_rows: Rows, blocking: set[str])
     assert sorted_rows(rows(output_directory, "files")) == sorted_rows(expected)
 
 
-def check(output_directory: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
+def assert_plan_is_complete(output_directory: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
     fleet, expected_rows = whole_fleet_and_rows(hosts, groups)
-    assert_same(output_directory, expected_rows, {finding.host for finding in fleet.blocking_findings})
+    assert_same_rows(output_directory, expected_rows, {finding.host for finding in fleet.blocking_findings})
     assert result.blocking == len(fleet.blocking_findings)
 
 
-def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: SparkSession, work: Path) -> None:
+def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: SparkSession, work_directory: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
-    check(work / "out", hosts, groups, run(spark, work, hosts, groups))
-    parts = {row["component"] for row in rows(work / "out", "components")}
+    assert_plan_is_complete(work_directory / "out", hosts, groups, run(spark, work_directory, hosts, groups))
+    parts = {row["component"] for row in rows(work_directory / "out", "components")}
     assert len(parts) > 8  # unconnected pairs are planned separately
 
     del hosts["clash-mq01-a.example.com"], hosts["clash-mq01-b.example.com"]  # the pair with the same name is valid now
@@ -105,18 +107,18 @@ def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: Spar
         hosts[f"pure-mq01-{node}.example.com"]["activemq_heap"] = "1g"
     hosts["sharing-mq01-a.example.com"]["activemq_store_directory"] = "/srv/own"
     hosts["wrong-mq01-b.example.com"]["activemq_users"] = [{"name": "new", "password": "long enough"}]
-    before = {(row["host"], row["path"]): row["sha256"] for row in rows(work / "out", "files")}
-    check(work / "out", hosts, groups, run(spark, work, hosts, groups))
+    before = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
+    assert_plan_is_complete(work_directory / "out", hosts, groups, run(spark, work_directory, hosts, groups))
 
-    after = {(row["host"], row["path"]): row["sha256"] for row in rows(work / "out", "files")}
-    operations = {(row["host"], row["path"]): row["op"] for row in rows(work / "out", "changes")}
+    after = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
+    operations = {(row["host"], row["path"]): row["op"] for row in rows(work_directory / "out", "changes")}
     assert operations == changes(before, after)
     assert set(operations.values()) == {"added", "removed", "changed"}
 
 
-def test_plan_runs_two_spark_jobs(spark: SparkSession, work: Path) -> None:
+def test_plan_runs_two_spark_jobs(spark: SparkSession, work_directory: Path) -> None:
     with counted_jobs(spark) as jobs:
-        run(spark, work, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
+        run(spark, work_directory, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
 
     # The facts, and all rows, which tasks write.
     assert len(jobs) == 2
@@ -124,53 +126,53 @@ def test_plan_runs_two_spark_jobs(spark: SparkSession, work: Path) -> None:
 
 @pytest.mark.parametrize("convention", DRILLED, ids=lambda convention: convention.name)
 def test_plan_with_other_naming_convention_equals_complete_plan(
-    spark: SparkSession, work: Path, convention: Convention
+    spark: SparkSession, work_directory: Path, convention: Convention
 ) -> None:
     hosts = {host: {**BASE, **variables} for host, variables in convention.variables_by_host().items()}
     hosts["hal1"] = {**BASE, **convention.variables, "activemq_node": "a"}  # no variable sets its group and its pair
-    result = run(spark, work, hosts, {}, out=convention.name)
+    result = run(spark, work_directory, hosts, {}, out=convention.name)
 
-    check(work / convention.name, hosts, {}, result)
-    assert {row["pair"] for row in rows(work / convention.name, "brokers")} == set(convention.pairs)
-    (unclear,) = [row for row in rows(work / convention.name, "findings") if row["rule"] == "T001"]
+    assert_plan_is_complete(work_directory / convention.name, hosts, {}, result)
+    assert {row["pair"] for row in rows(work_directory / convention.name, "brokers")} == set(convention.pairs)
+    (unclear,) = [row for row in rows(work_directory / convention.name, "findings") if row["rule"] == "T001"]
     assert unclear["host"] == "hal1"
 
 
-def test_naming_pattern_of_single_host_applies_to_all_hosts(spark: SparkSession, work: Path) -> None:
+def test_naming_pattern_of_single_host_applies_to_all_hosts(spark: SparkSession, work_directory: Path) -> None:
     hosts = {f"b{number}{node}": dict(BASE) for number in (1, 2) for node in "ab"}
     hosts["b2b"]["activemq_naming_pattern"] = r"^(?P<group>b)(?P<number>\d)(?P<node>[ab])"
 
-    check(work / "pattern", hosts, {}, run(spark, work, hosts, {}, out="pattern"))
+    assert_plan_is_complete(work_directory / "pattern", hosts, {}, run(spark, work_directory, hosts, {}, out="pattern"))
 
-    assert len(rows(work / "pattern", "brokers")) == len(hosts)
+    assert len(rows(work_directory / "pattern", "brokers")) == len(hosts)
 
 
-def test_hosts_are_read_from_every_file_format(spark: SparkSession, work: Path) -> None:
+def test_hosts_are_read_from_every_file_format(spark: SparkSession, work_directory: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
     records = [json.loads(line) for line in inventory_json_lines(hosts, groups).splitlines()]
     table = pa.table({"host": [*hosts], "variables": [json.dumps(record["variables"]) for record in records]})
     table = table.append_column("groups", pa.array([",".join(record["groups"]) for record in records]))
-    pq.write_table(table, work / "hosts.parquet")
-    write_csv(table, work / "hosts.csv")
+    pq.write_table(table, work_directory / "hosts.parquet")
+    write_csv(table, work_directory / "hosts.csv")
     variables = {record["host"]: record["variables"] for record in records}
     listing = {"_meta": {"hostvars": variables}, **{name: {"hosts": members} for name, members in groups.items()}}
-    (work / "hosts.json").write_text(json.dumps(listing))
+    (work_directory / "hosts.json").write_text(json.dumps(listing))
 
     for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
-        out = work / name.replace(".", "_")
-        source = read_hosts(spark, str(work / name))
+        out = work_directory / name.replace(".", "_")
+        source = read_hosts(spark, str(work_directory / name))
         result = plan(spark, source, str(out), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
-        check(out, hosts, groups, result)
+        assert_plan_is_complete(out, hosts, groups, result)
 
 
-def test_unpaired_surrogate_in_host_name_is_refused(spark: SparkSession, work: Path) -> None:
-    (work / "half.jsonl").write_text('{"host": "x-mq01-a\\ud800"}\n{"host": "\\ud800-mq01-a"}\n')
+def test_unpaired_surrogate_in_host_name_is_refused(spark: SparkSession, work_directory: Path) -> None:
+    (work_directory / "half.jsonl").write_text('{"host": "x-mq01-a\\ud800"}\n{"host": "\\ud800-mq01-a"}\n')
 
     with pytest.raises(FleetError, match="is not valid for a host"):
         plan(
             spark,
-            read_hosts(spark, str(work / "half.jsonl")),
-            str(work / "half"),
+            read_hosts(spark, str(work_directory / "half.jsonl")),
+            str(work_directory / "half"),
             PlanJobOptions(),
             tell=lambda _: None,
             warn=lambda _: None,
@@ -185,19 +187,21 @@ def changes(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
     return operations
 
 
-def test_plan_after_random_edits_equals_complete_plan(spark: SparkSession, work: Path) -> None:
+def test_plan_after_random_edits_equals_complete_plan(spark: SparkSession, work_directory: Path) -> None:
     dice = random.Random(7)
     hosts: Hosts = {}
     for number in range(8):
         hosts |= pairs(f"g{number}-mq01", f"g{number}-mq02", topology=dice.choice(["mesh", "ring", "none"]))
-    run(spark, work, hosts, {}, out="edited")
+    run(spark, work_directory, hosts, {}, out="edited")
     for _ in range(EDITINGS):
         for _ in range(dice.randint(2, 5)):
-            edit(dice, hosts)
-        check(work / "edited", hosts, {}, run(spark, work, hosts, {}, out="edited"))
+            apply_random_edit(dice, hosts)
+        assert_plan_is_complete(
+            work_directory / "edited", hosts, {}, run(spark, work_directory, hosts, {}, out="edited")
+        )
 
 
-def edit(dice: random.Random, hosts: Hosts) -> None:
+def apply_random_edit(dice: random.Random, hosts: Hosts) -> None:
     """Apply a random change to the hosts."""
     groups = sorted({host.partition("-")[0] for host in hosts})
     group = dice.choice(groups)
@@ -232,13 +236,13 @@ def edit(dice: random.Random, hosts: Hosts) -> None:
     ],
 )
 def test_invalid_variable_is_refused_and_nothing_is_written(
-    spark: SparkSession, work: Path, change: dict[str, Any], text: str
+    spark: SparkSession, work_directory: Path, change: dict[str, Any], text: str
 ) -> None:
     hosts = pairs("a-mq01")
     hosts["a-mq01-a.example.com"].update(change)
 
     with pytest.raises(FleetError) as error:
-        run(spark, work, hosts, {}, out="wrong", since=None)
+        run(spark, work_directory, hosts, {}, out="wrong", since=None)
 
     assert str(error.value).startswith(text)
-    assert not (work / "wrong").exists()
+    assert not (work_directory / "wrong").exists()

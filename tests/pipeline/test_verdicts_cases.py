@@ -51,7 +51,7 @@ def barrier_of(publisher: str, prefix: str) -> str:
     return f"{prefix}/__barrier__" if len(publisher) % 2 else f"{prefix}/__barrier__/{publisher}"
 
 
-def publishes(publisher: str, count: int, topic: str = "a/b", *, barrier: bool = True) -> list[Entry]:
+def publisher_records(publisher: str, count: int, topic: str = "a/b", *, barrier: bool = True) -> list[Entry]:
     """Return the records of accepted, sent and acknowledged events, numbered from 1, and of a barrier after them."""
     records: list[Entry] = []
     for seq in range(1, count + 1):
@@ -61,12 +61,12 @@ def publishes(publisher: str, count: int, topic: str = "a/b", *, barrier: bool =
     return [*records, ("accepted", closing), ("barrier", closing)] if barrier else records
 
 
-def handles(publisher: str, *seqs: int, topic: str = "a/b") -> list[Entry]:
+def handled_records(publisher: str, *seqs: int, topic: str = "a/b") -> list[Entry]:
     events = [{"event_id": event(publisher, seq), "topic": topic, "conn": 1} for seq in seqs]
     return [(kind, fields) for fields in events for kind in ("received", "handling", "handled")]
 
 
-def receives_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
+def received_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
     return "barrier", {
         "event_id": event(publisher, seq),
         "topic": barrier_of(publisher, prefix),
@@ -75,7 +75,7 @@ def receives_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
     }
 
 
-def subscribes(*filters: str) -> Entry:
+def subscribed_record(*filters: str) -> Entry:
     return "subscribed", {"filters": list(filters), "conn": 1, "broker": "mq01"}
 
 
@@ -126,8 +126,10 @@ def events(judgment: Judgment) -> dict[str, Any]:
 
 @case
 def fan_out() -> dict[str, list[str]]:
-    subscribers = {f"fan-{n}": journal(f"fan-{n}", subscribes("a/+"), *handles("fan", 1)) for n in range(FANNED_OUT)}
-    return {"fan": journal("fan", *publishes("fan", 1)), **subscribers}
+    subscribers = {
+        f"fan-{n}": journal(f"fan-{n}", subscribed_record("a/+"), *handled_records("fan", 1)) for n in range(FANNED_OUT)
+    }
+    return {"fan": journal("fan", *publisher_records("fan", 1)), **subscribers}
 
 
 def test_event_for_many_subscribers_has_delivery_of_each(events: dict[str, Any]) -> None:
@@ -137,7 +139,10 @@ def test_event_for_many_subscribers_has_delivery_of_each(events: dict[str, Any])
 
 @case
 def loner() -> dict[str, list[str]]:
-    return {"loner": journal("loner", *publishes("loner", 1)), "loner-sub": journal("loner-sub", subscribes("b/#"))}
+    return {
+        "loner": journal("loner", *publisher_records("loner", 1)),
+        "loner-sub": journal("loner-sub", subscribed_record("b/#")),
+    }
 
 
 def test_event_without_subscriber_is_indeterminate(events: dict[str, Any]) -> None:
@@ -153,8 +158,8 @@ def test_barrier_is_no_event(events: dict[str, Any]) -> None:
 
 @case
 def itself() -> dict[str, list[str]]:
-    sent, handled = publishes("itself", 3), handles("itself", 1, 3)
-    return {"itself": journal("itself", subscribes("a/#"), *sent, *handled, receives_barrier("itself", 4))}
+    sent, handled = publisher_records("itself", 3), handled_records("itself", 1, 3)
+    return {"itself": journal("itself", subscribed_record("a/#"), *sent, *handled, received_barrier("itself", 4))}
 
 
 def test_agent_that_subscribes_to_its_topic_has_verdicts(units: dict[Any, Any]) -> None:
@@ -169,8 +174,8 @@ def victim() -> dict[str, list[str]]:
     It uses the topic that does not name the publisher.
     """
     forged = {"event_id": event("victim", 3), "topic": "a/__barrier__", "conn": 1, "broker": "mq01"}
-    subscriber_journal = journal("hearer", subscribes("a/#"), *handles("victim", 1), ("barrier", forged))
-    return {"victim": journal("victim", *publishes("victim", 2)), "hearer": subscriber_journal}
+    subscriber_journal = journal("hearer", subscribed_record("a/#"), *handled_records("victim", 1), ("barrier", forged))
+    return {"victim": journal("victim", *publisher_records("victim", 2)), "hearer": subscriber_journal}
 
 
 def test_forged_barrier_proves_no_loss(units: dict[Any, Any]) -> None:
@@ -181,9 +186,11 @@ def test_forged_barrier_proves_no_loss(units: dict[Any, Any]) -> None:
 def forwarded() -> dict[str, list[str]]:
     forwarded_event = {"event_id": event("origin", 2), "topic": "copies/b"}
     return {
-        "origin": journal("origin", *publishes("origin", 2)),
-        "relay": journal("relay", subscribes("a/#"), *handles("origin", 1, 2), ("accepted", forwarded_event)),
-        "reader": journal("reader", subscribes("copies/#"), *handles("origin", 2, topic="copies/b")),
+        "origin": journal("origin", *publisher_records("origin", 2)),
+        "relay": journal(
+            "relay", subscribed_record("a/#"), *handled_records("origin", 1, 2), ("accepted", forwarded_event)
+        ),
+        "reader": journal("reader", subscribed_record("copies/#"), *handled_records("origin", 2, topic="copies/b")),
     }
 
 
@@ -194,11 +201,11 @@ def test_forwarded_event_remains_same_event(events: dict[str, Any]) -> None:
 
 @case
 def salvaged() -> dict[str, list[str]]:
-    before = journal("salvaged", subscribes("a/#"), *handles("sal", 1))
+    before = journal("salvaged", subscribed_record("a/#"), *handled_records("sal", 1))
     end = journal("salvaged", ("stopped", {"reason": "store damaged"}), first=1_000_004)
     later = {"event_id": event("sal", 2), "topic": "a/b"}
     after = journal("salvaged", *[("started", {})] * 90, ("handled", later), epoch_of=epoch("salvaged-2"))
-    return {"sal": journal("sal", *publishes("sal", 3)), "salvaged": [*before, *end, *after]}
+    return {"sal": journal("sal", *publisher_records("sal", 3)), "salvaged": [*before, *end, *after]}
 
 
 def test_new_epoch_of_subscriber_continues_its_inbox(units: dict[Any, Any]) -> None:
@@ -213,9 +220,9 @@ def test_event_possibly_missing_in_salvaged_store_is_indeterminate(units: dict[A
 @case
 def headless() -> dict[str, list[str]]:
     remaining_journal = journal(
-        "headless", subscribes("a/#"), *handles("long", 1, 2), receives_barrier("long", 4), first=5000
+        "headless", subscribed_record("a/#"), *handled_records("long", 1, 2), received_barrier("long", 4), first=5000
     )
-    return {"long": journal("long", *publishes("long", 3)), "headless": remaining_journal}
+    return {"long": journal("long", *publisher_records("long", 3)), "headless": remaining_journal}
 
 
 def test_missing_start_of_journal_does_not_hide_lost_event(units: dict[Any, Any]) -> None:
@@ -233,7 +240,11 @@ def test_message_without_id_is_no_event(events: dict[str, Any]) -> None:
 
 @case
 def unheard() -> dict[str, list[str]]:
-    return {"unheard": journal("unheard", subscribes("a/#"), *handles("ghost", 1, 3), receives_barrier("ghost", 9))}
+    return {
+        "unheard": journal(
+            "unheard", subscribed_record("a/#"), *handled_records("ghost", 1, 3), received_barrier("ghost", 9)
+        )
+    }
 
 
 def test_publisher_without_journal_is_reported(units: dict[Any, Any], judgment: Judgment) -> None:
@@ -243,9 +254,9 @@ def test_publisher_without_journal_is_reported(units: dict[Any, Any], judgment: 
 
 @case
 def torn() -> dict[str, list[str]]:
-    lines = journal("torn-sub", subscribes("a/#"), *handles("torn", 1), *handles("torn", 2))
+    lines = journal("torn-sub", subscribed_record("a/#"), *handled_records("torn", 1), *handled_records("torn", 2))
     lines[-1] = lines[-1][:40]
-    return {"torn": journal("torn", *publishes("torn", 2)), "torn-sub": lines}
+    return {"torn": journal("torn", *publisher_records("torn", 2)), "torn-sub": lines}
 
 
 def test_journal_that_ends_within_line_is_incomplete(units: dict[Any, Any]) -> None:
@@ -284,16 +295,18 @@ def judge_hosts(
     )
 
 
-HONEST = [subscribes("a/#"), *handles("forged-pub", 1, 3), receives_barrier("forged-pub", 4)]
+HONEST = [subscribed_record("a/#"), *handled_records("forged-pub", 1, 3), received_barrier("forged-pub", 4)]
 
 
 def forged_journals(evil: str) -> dict[str, list[str]]:
     """Return journals of a lost event, and of a host whose journal claims that the subscriber handled the event."""
     evil_journal = journal(evil, ("started", {}))
-    same_epoch = journal("forged-sub", *handles("forged-pub", 2), first=len(HONEST) + 1)
-    new_epoch = journal("forged-sub", subscribes("a/#"), *handles("forged-pub", 2), epoch_of=epoch("another"))
+    same_epoch = journal("forged-sub", *handled_records("forged-pub", 2), first=len(HONEST) + 1)
+    new_epoch = journal(
+        "forged-sub", subscribed_record("a/#"), *handled_records("forged-pub", 2), epoch_of=epoch("another")
+    )
     return {
-        "forged-pub": journal("forged-pub", *publishes("forged-pub", 3)),
+        "forged-pub": journal("forged-pub", *publisher_records("forged-pub", 3)),
         "forged-sub": journal("forged-sub", *HONEST),
         evil: evil_journal + same_epoch + new_epoch,
     }

@@ -335,7 +335,7 @@ def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
     assert len([second for second in rounds if second > 126]) < 5
 
 
-def test_refused_connections_do_not_extend_fast_phase() -> None:
+def test_host_without_tcp_response_does_not_extend_fast_phase() -> None:
     bench = Bench(1)
     conn = bench.connect()
     bench.answer_canaries(conn)
