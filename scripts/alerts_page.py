@@ -51,7 +51,7 @@ of the time (`test_monitoring.py`).
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check(PAGE, "".join(_page()), "the alerts say", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the alerts", arguments)
 
 
 def _page() -> Iterator[str]:

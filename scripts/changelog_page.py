@@ -23,7 +23,7 @@ PAGE = ROOT / "CHANGELOG.md"
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 if it is out of date."""
-    return write_or_check(PAGE, simplify_markdown(render_changelog(ROOT)), "the files in changelogs/ say", arguments)
+    return write_or_check(PAGE, simplify_markdown(render_changelog(ROOT)), "the files in changelogs/", arguments)
 
 
 def render_changelog(root: Path) -> str:

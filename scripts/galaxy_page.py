@@ -126,7 +126,7 @@ Apache-2.0, see the file LICENSE.
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 if it is out of date."""
-    return write_or_check(PAGE, "".join(_page()), "the documentation of the plugins says", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the documentation of the plugins", arguments)
 
 
 def _page() -> Iterator[str]:

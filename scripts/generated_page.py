@@ -15,16 +15,16 @@ _PLAIN = re.compile(r"\\([,.'\"?!:;()=/%+-])|(?<=\w)\\([#_])(?=\w)")
 
 
 def write_or_check(path: Path, page: str, source: str, arguments: list[str]) -> int:
-    """Write a page of docs/ and return 0; with --check return 1 when the file there is another one.
+    """Write a page of docs/ and return 0; with --check return 1 if the file differs.
 
-    ``source`` is what the page is made of, for the message.
+    ``source`` is the source of the page, for the message.
     """
     if "--check" not in arguments:
         path.write_text(page, encoding="utf-8")
         return 0
     if path.exists() and path.read_text(encoding="utf-8") == page:
         return 0
-    print(f"{path.name} is not what {source}: run `make rules`", file=sys.stderr)
+    print(f"{path.name} differs from {source}: run `make rules`", file=sys.stderr)
     return 1
 
 

@@ -196,7 +196,7 @@ def main(arguments: list[str]) -> int:
     except (ImportError, AttributeError) as error:
         print(f"scripts/glossary.py: a definition is not where it is said to be: {error}", file=sys.stderr)
         return 1
-    return write_or_check(PAGE, page, "scripts/glossary.py says", arguments)
+    return write_or_check(PAGE, page, "scripts/glossary.py", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -43,7 +43,7 @@ _PARTS = """
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check(PAGE, "".join(_page()), "the kinds of log records say", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the kinds of log records", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -51,7 +51,7 @@ the output names the file and the table.
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check(PAGE, "".join(_page()), "the release data says", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the release data", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
         write_or_check(
             ROLES / name.removeprefix(f"{COLLECTION}.") / "README.md",
             "".join(_readme(name, role["entry_points"]["main"])),
-            "the argument specification of the role says",
+            "the argument specification of the role",
             arguments,
         )
         for name, role in sorted(documented_plugins()["role"].items())

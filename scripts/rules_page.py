@@ -28,7 +28,7 @@ one rule, and `activemq-fleet rule` lists all.
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check(PAGE, "".join(_page()), "the rules say", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the rules", arguments)
 
 
 def rules_page(address_of: Callable[[Rule], str], *, with_sections: bool) -> Iterator[str]:

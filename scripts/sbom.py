@@ -201,7 +201,7 @@ def _hash_of(file: Path) -> HashType:
 
 
 def _document(root: Component, epoch: int) -> Bom:
-    # A serial number is a UUID by the schema: that of the artifact, so that another build writes the same one.
+    # The schema requires a UUID as serial number. This one depends on the artifact only.
     return Bom(
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, str(root.purl)),
         metadata=BomMetaData(component=root, timestamp=datetime.fromtimestamp(epoch, UTC)),
@@ -209,7 +209,7 @@ def _document(root: Component, epoch: int) -> Bom:
 
 
 def _add_requirements(bom: Bom, requirers: Iterable[Requirer], pins: Mapping[str, Pin]) -> None:
-    """Add the packages that the requirers need, directly or not, and who requires each of them."""
+    """Add the packages that the requirers need, directly or not, and the packages that require each of them."""
     requirers = tuple(requirers)
     required = frozenset[str]().union(*(requirer.required for requirer in requirers))
     optional = frozenset[str]().union(*(requirer.optional for requirer in requirers))

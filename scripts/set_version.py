@@ -1,11 +1,11 @@
-"""Set the version of library, collection and agent, or check that every file repeats it.
+"""Set the version of library, collection and agent, or check that every file contains it.
 
     python -m scripts.set_version VERSION
     python -m scripts.set_version --check [--tag TAG]
 
-The source is src/activemq_fleet/_version.py. galaxy.yml, the plugins of the collection, and the names of
-built files in the documentation repeat it. ``--tag`` also requires that the tag of a release is ``v`` and the version,
-and that the changelog has a release of it, with no fragment left.
+The source is src/activemq_fleet/_version.py. galaxy.yml, the plugins of the collection, and the names of built
+files in the documentation contain copies of it. ``--tag`` also requires that the tag of a release is ``v`` and the
+version, that the changelog has a release of it, and that no fragment remains.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = "src/activemq_fleet/_version.py"
-_FORM = re.compile(r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)")
+_VERSION_FORMAT = re.compile(r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)")
 _ASSIGNED = re.compile(r'(?<=^__version__ = ")[^"]*(?="$)', re.MULTILINE)
 _GALAXY = re.compile(r"(?<=^version: )\S+$", re.MULTILINE)
 _COLLECTION = "plugins/plugin_utils/library.py"
@@ -30,19 +30,19 @@ _BUILT_FILES = re.compile(
     r"|(?<=\bactivemq-agent==)\d+\.\d+\.\d+"
     r"|(?<=library `activemq-fleet` of version )\d+\.\d+\.\d+"
 )
-# The changelog describes earlier versions; tests hold invented ones.
-_LEFT_OUT = ("CHANGELOG.md", "changelogs/", "tests/", "requirements/", "scripts/")
+# The changelog describes earlier versions; tests contain invented ones.
+_EXCLUDED = ("CHANGELOG.md", "changelogs/", "tests/", "requirements/", "scripts/")
 
 
 class VersionError(Exception):
-    """A version has another form than MAJOR.MINOR.PATCH, or a file repeats another one."""
+    """A version does not have the form MAJOR.MINOR.PATCH, or a file contains a different version."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Set or check the version; print one line for each problem."""
     parser = argparse.ArgumentParser(prog="set_version", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("version", nargs="?", help="the new version, MAJOR.MINOR.PATCH")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file repeats another version")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a file contains a different version")
     parser.add_argument("--tag", help="with --check: the tag of the release")
     options = parser.parse_args(arguments)
     if options.check == bool(options.version) or (options.tag is not None and not options.check):
@@ -63,18 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def source_version(root: Path) -> str:
     """Return the version in its source file."""
     match = _ASSIGNED.search((root / SOURCE).read_text("utf-8"))
-    if match is None or not _FORM.fullmatch(match[0]):
+    if match is None or not _VERSION_FORMAT.fullmatch(match[0]):
         raise VersionError(f'{SOURCE} has no line __version__ = "MAJOR.MINOR.PATCH": write it')
     return match[0]
 
 
 def set_version(root: Path, version: str) -> list[str]:
-    """Write a version into its source and every file that repeats it; return the names of changed files."""
-    if not _FORM.fullmatch(version):
-        # Galaxy takes versions of semver and pip those of PEP 440: only this form is the same for both.
+    """Write a version to its source and every file that contains it; return the names of changed files."""
+    if not _VERSION_FORMAT.fullmatch(version):
+        # Galaxy requires versions of semver, and pip requires those of PEP 440. This form is valid for both.
         raise VersionError(f"{version!r} is not MAJOR.MINOR.PATCH, for example 0.2.0")
     changed = []
-    for name, pattern in _repeating_files(root):
+    for name, pattern in _files_with_version(root):
         text = (root / name).read_text("utf-8")
         replaced = pattern.sub(version, text)
         if replaced != text:
@@ -84,9 +84,9 @@ def set_version(root: Path, version: str) -> list[str]:
 
 
 def find_differences(root: Path) -> Iterator[str]:
-    """Yield ``FILE:LINE: message`` for each place that repeats another version than the source has."""
+    """Yield ``FILE:LINE: message`` for each version that differs from the version in the source."""
     version = source_version(root)
-    for name, pattern in _repeating_files(root):
+    for name, pattern in _files_with_version(root):
         text = (root / name).read_text("utf-8")
         for match in pattern.finditer(text):
             if match[0] != version:
@@ -96,7 +96,7 @@ def find_differences(root: Path) -> Iterator[str]:
 
 
 def find_release_problems(root: Path, tag: str) -> Iterator[str]:
-    """Yield a message if the tag of a release is not that of the version, or the changelog does not describe it."""
+    """Yield a message if the tag of a release does not match the version, or the changelog has no release of it."""
     version = source_version(root)
     if tag != f"v{version}":
         yield f"the tag {tag} is not v{version}: set the version, commit, and tag that commit with v and the version"
@@ -104,18 +104,19 @@ def find_release_problems(root: Path, tag: str) -> Iterator[str]:
     # A release workflow runs this before it installs any package, so that no YAML parser is available.
     if not re.search(rf"^  {re.escape(version)}:", (changelogs / "changelog.yaml").read_text("utf-8"), re.MULTILINE):
         yield f"changelogs/changelog.yaml has no release {version}: run `antsibull-changelog release` before the tag"
-    elif left := sorted(path.name for path in (changelogs / "fragments").glob("*.y*ml")):
+    elif fragments := sorted(path.name for path in (changelogs / "fragments").glob("*.y*ml")):
         command = "antsibull-changelog release --update-existing"
-        yield f"the release {version} lacks the fragment {left[0]} ({len(left)} in all): run `{command}` before the tag"
+        problem = f"the release {version} lacks the fragment {fragments[0]} ({len(fragments)} in all)"
+        yield f"{problem}: run `{command}` before the tag"
 
 
-def _repeating_files(root: Path) -> Iterator[tuple[str, re.Pattern[str]]]:
+def _files_with_version(root: Path) -> Iterator[tuple[str, re.Pattern[str]]]:
     yield SOURCE, _ASSIGNED
     yield "galaxy.yml", _GALAXY
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout.decode()
     for name in filter(None, listed.split("\0")):
         path = root / name
-        if name in (SOURCE, "galaxy.yml") or name.startswith(_LEFT_OUT) or path.is_symlink() or not path.is_file():
+        if name in (SOURCE, "galaxy.yml") or name.startswith(_EXCLUDED) or path.is_symlink() or not path.is_file():
             continue
         if path.suffix in (".md", ".yml", ".yaml", ".py", ".json"):
             yield name, _COMPARED if name == _COLLECTION else _BUILT_FILES

@@ -1,6 +1,6 @@
 """Record a terminal session of the README's inventory as an SVG: ``python -m scripts.terminal_picture``.
 
-The commands run in a temporary directory with real brokers. The recording shows their output as it was.
+The commands run in a temporary directory with real brokers. The recording shows their unchanged output.
 """
 
 from __future__ import annotations

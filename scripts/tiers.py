@@ -1,4 +1,4 @@
-"""The tiers of ``make test``, in their order: what each one runs."""
+"""The tiers of ``make test``, in their order, with their commands."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One row of the table. ``command`` is what a tier of that kind runs.
+    """One row of the table. ``command`` is the command of the tier, or the arguments of pytest.
 
     A pytest tier counts its tests; a command counts as one. ``artifacts``: the jars and schemas of the releases are
-    downloaded to the cache first, because a download is no part of a test.
+    downloaded to the cache first, because a download is not part of a test.
     """
 
     name: str
@@ -90,11 +90,11 @@ CHECKS = (
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 
-# A file's tests stay together, with what they share, and so do files that share a pair; tests/order.py names them, and
-# puts the longest first.
+# One process runs the tests of a file, which share fixtures, and the files that share a pair. tests/order.py lists
+# those files, and the longest files, which run first.
 _TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
-# Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which take about 5 GB of memory. Of the
-# unit tests some wait for processes: three at a time.
+# Two Spark tests use two cores. Tests of brokers and hosts mostly wait: four at a time use about 5 GB of memory. Some
+# unit tests wait for processes: three run at a time.
 _SPARK = ("--numprocesses=2", *_TOGETHER)
 _BROKERS = ("--numprocesses=4", *_TOGETHER)
 
@@ -115,5 +115,5 @@ TIERS = (
         artifacts=True,
     ),
     Tier("integration", "real brokers on loopback", "pytest", [*_BROKERS, "tests/integration"], artifacts=True),
-    Tier("hosts", "systemd hosts of our own", "pytest", [*_BROKERS, "tests/hosts"], artifacts=True),
+    Tier("hosts", "systemd hosts in containers", "pytest", [*_BROKERS, "tests/hosts"], artifacts=True),
 )

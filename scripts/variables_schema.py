@@ -1,7 +1,7 @@
-"""Writes the JSON Schemas of the variables and of inventories from the models in settings/; --check compares them.
+"""Write the JSON Schemas of the variables and of inventories from the models in settings/; with --check, compare them.
 
-An editor validates and completes ``group_vars/*.yml`` and ``host_vars/*.yml`` with the first, ``hosts.yml`` with the
-second. Descriptions are those of the roles' argument specifications.
+An editor validates and completes ``group_vars/*.yml`` and ``host_vars/*.yml`` with the first schema, and ``hosts.yml``
+with the second. The argument specifications of the roles contain the descriptions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE = "#/$defs/template"
 _MARKUP = re.compile(r"\b[CVOBIM]\(((?:[^()\\]|\\.)*)\)")
 _NO_OBJECTS = {"type": "string"}
-# Models whose keys are written as those of the model that has them, by that model.
+# By model, the field whose keys an inventory contains as keys of the model itself.
 _NESTED_KEYS = {DestinationStore: "persistence_adapter", RedeliveryPlugin: "redelivery_policy_map"}
 _GROUP_REFERENCE = {"$ref": "#/$defs/group"}
 _VARIABLES_REFERENCE = {"$ref": "#/$defs/variables"}
@@ -40,7 +40,7 @@ Schema = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Write both schemas, or with --check return 1 when one is not what would be written."""
+    """Write both schemas, or with --check return 1 if one is out of date."""
     outdated = False
     for name, content in schemas().items():
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -129,7 +129,7 @@ def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _with_short_forms(model: type[BaseModel], definitions: Mapping[str, Schema]) -> Schema:
-    """Return the schema of a model with the releases of its keys, and with the other forms that an inventory takes."""
+    """Return the schema of a model with the releases of its keys, and the short forms of an inventory."""
     schema = definitions[model.__name__]
     if issubclass(model, xml_beans.XmlBean):
         for key, described in schema.get("properties", {}).items():
@@ -177,7 +177,7 @@ def _properties_of(schema: Schema, definitions: Mapping[str, Schema]) -> Iterato
 
 
 def _plain(description: str | list[str]) -> str:
-    """Return a description of Ansible's without its markup."""
+    """Return an Ansible description without its markup."""
     text = description if isinstance(description, str) else " ".join(description)
     return _MARKUP.sub(_as_code, " ".join(text.split()))
 
@@ -188,7 +188,7 @@ def _as_code(markup: re.Match[str]) -> str:
 
 
 def _simplify(schema: Any) -> None:
-    """Remove what pydantic adds for programs: titles of names, and defaults of null."""
+    """Remove titles, and defaults that are null or collections; write descriptions as Markdown in one line."""
     if isinstance(schema, list):
         for part in schema:
             _simplify(part)
@@ -202,12 +202,12 @@ def _simplify(schema: Any) -> None:
                 "``", "`"
             )
         for key, part in schema.items():
-            # The keys of properties are names of the user's, such as "default".
+            # The keys of properties are names of fields, which may be "default".
             _simplify(list(part.values()) if key == "properties" else part)
 
 
 def _with_templates(schema: Schema) -> Schema:
-    """Return the schema of an object or of alternatives, each value within it perhaps a template."""
+    """Return the schema of an object or of alternatives, in which each value may be a template."""
     changed = dict(schema)
     if "properties" in schema:
         changed["properties"] = {name: _value(inner) for name, inner in schema["properties"].items()}

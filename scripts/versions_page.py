@@ -1,8 +1,8 @@
-"""Write docs/versions.md from the recorded results of the matrix; with --check report whether it is up to date.
+"""Write docs/versions.md from the recorded results of the matrix; with --check, report whether it is up to date.
 
     python -m scripts.versions_page [--record | --check]
 
-``--record`` first takes over the results that `make versions` and `make sanity` left in build/versions/.
+``--record`` first records the results that `make versions` and `make sanity` wrote to build/versions/.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def main(arguments: list[str]) -> int:
         record_results()
         arguments = []
     records = json.loads(RECORD.read_text("utf-8"))
-    return write_or_check(DOCS / "versions.md", "".join(_page(records)), "scripts/versions.json records", arguments)
+    return write_or_check(DOCS / "versions.md", "".join(_page(records)), "scripts/versions.json", arguments)
 
 
 def record_results() -> None:
-    """Merge the results of the last run into the record: those of sessions that did not run stay."""
+    """Merge the results of the last run into the record; keep the results of sessions that did not run."""
     records = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     for path in RESULTS.glob("*.json"):
         day = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()

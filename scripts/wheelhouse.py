@@ -1,6 +1,6 @@
 """Make the wheelhouse of the agent: its wheel and the wheels of its pinned requirements, for a host without a network.
 
-Each wheel is pure Python: one wheelhouse serves every Python from 3.11 and every machine.
+Each wheel is pure Python: one wheelhouse suits every Python from 3.11 on every machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class WheelhouseError(Exception):
-    """A wheel could not be built or fetched, or serves one kind of machine only."""
+    """A wheel could not be built or downloaded, or requires one kind of machine."""
 
 
 def make(directory: Path, agent_wheel: Path) -> None:
@@ -25,7 +25,7 @@ def make(directory: Path, agent_wheel: Path) -> None:
 
 
 def download_requirements(directory: Path) -> None:
-    """Download the wheels of requirements/agent.txt; WheelhouseError if one is not for every Python 3 and machine."""
+    """Download the wheels of requirements/agent.txt; WheelhouseError if one has native code."""
     directory.mkdir(parents=True)
     _run(
         "pip", "download", "--quiet", "--only-binary=:all:", "--require-hashes", "--no-deps", f"--dest={directory}",
@@ -39,11 +39,13 @@ def refuse_native_code(directory: Path) -> None:
     for wheel in sorted(directory.glob("*.whl")):
         python, abi, platform = wheel.stem.split("-")[-3:]
         if "py3" not in python.split(".") or (abi, platform) != ("none", "any"):
-            raise WheelhouseError(f"{wheel.name} is not for every Python 3 and every machine")
+            raise WheelhouseError(
+                f"{wheel.name} is not for every Python 3 on every machine: pin a release with a pure Python wheel"
+            )
 
 
 def build_agent(directory: Path) -> Path:
-    """Build this checkout's agent as a wheel in ``directory``; returns its path."""
+    """Build this checkout's agent as a wheel in ``directory``; return its path."""
     _run("build", "--wheel", "--no-isolation", f"--outdir={directory}", str(ROOT / "agent"))
     (wheel,) = directory.glob("activemq_agent-*.whl")
     return wheel

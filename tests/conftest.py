@@ -1,4 +1,4 @@
-"""What all tiers share: limits by tier, no network in unit tests, hypothesis, golden files.
+"""Configuration of all tiers: time limits, no network in unit tests, hypothesis, golden files.
 
 A test belongs to the tier of its directory: tests/unit, tests/pipeline, tests/integration, tests/hosts.
 """
@@ -27,15 +27,15 @@ from tests.situations import skip_further_situations
 
 TESTS = Path(__file__).resolve().parent
 
-# Before any test imports a plugin: ansible_collections would otherwise be imported as a plain package,
-# and Ansible would know no collection in this process any more.
+# This call precedes the import of any plugin. Otherwise Python imports ansible_collections as a plain package, and
+# Ansible finds no collection in this process.
 init_plugin_loader(directories_with_this_collection())
 
-# Seconds a try of a test may take before it counts as hung: generous, for a machine that others load.
+# Seconds after which a test counts as hung: long, because other processes may load the machine.
 TIMEOUTS = {"unit": 300, "pipeline": 900, "integration": 420, "hosts": 900}
 
-# FUZZ_EXAMPLES=5000 makes every property test that many times as thorough as it needs to be for a commit.
-# `make test` repeats the same examples, so that a red run is the commit's doing; pytest alone takes new ones each time.
+# FUZZ_EXAMPLES=5000 runs 5000 examples of every property test; 50 suffice for a commit. `make test` repeats the same
+# examples, so that a failure is due to the commit. pytest alone draws new examples each time.
 settings.register_profile(
     "fleet",
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "50")),
@@ -47,8 +47,7 @@ settings.register_profile(
 settings.load_profile("fleet")
 
 
-# What a shell starts in the background ignores interrupts, and hands that on to the programs that the tests start
-# and interrupt.
+# A background process of a shell ignores interrupts, and so do its child processes. Tests interrupt theirs.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -68,17 +67,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
-    items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
+    items.sort(key=lambda item: LONGEST.index(file_of(item)) if file_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     yield
-    skip_further_situations(items)  # after -k and -m, so that what they select runs
+    skip_further_situations(items)  # after -k and -m, so that the selected tests run
 
 
 class ScheduleByFile(LoadFileScheduling):
-    """Runs the tests of a file in one process, and those of all files that share a pair (``SHARED_PAIR``)."""
+    """A scheduler that runs the tests of a file in one process, and those of all files in ``SHARED_PAIR``."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0].removeprefix("tests/")
@@ -89,41 +88,41 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ScheduleByFi
     return ScheduleByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def place_of(item: pytest.Item) -> str:
-    """The file of a test, as tests/order.py names it."""
+def file_of(item: pytest.Item) -> str:
+    """Return the file of a test, relative to tests/, as in tests/order.py."""
     return item.path.relative_to(TESTS).as_posix()
 
 
 def tier_of(item: pytest.Item) -> str:
-    """The tier of a test: the directory below tests/ that it lies in."""
+    """Return the tier of a test: its directory below tests/."""
     tier = item.path.relative_to(TESTS).parts[0]
     if tier not in TIMEOUTS:
-        raise pytest.UsageError(f"{item.path}: tests lie in tests/{{{','.join(TIMEOUTS)}}}")
+        raise pytest.UsageError(f"{item.path} belongs to no tier: move it to tests/{{{','.join(TIMEOUTS)}}}")
     return tier
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compares what is generated with files under tests/golden; see tests/golden_files.py."""
+    """Provide the comparison of generated files with tests/golden; see tests/golden_files.py."""
     return Golden(TESTS / "golden", update=bool(request.config.getoption("--update-golden")))
 
 
 @pytest.fixture(autouse=True)
 def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail a unit test that dials anything but this machine, instead of letting it pass only at home."""
+    """Fail a unit test that connects to another machine, so that no unit test depends on a network."""
     if tier_of(request.node) != "unit":
         return
     for name in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, name, _loopback_only(getattr(socket.socket, name)))
 
 
-def _loopback_only(dial: Callable[..., Any]) -> Callable[..., Any]:
-    def guarded(self: socket.socket, address: Any) -> Any:
+def _loopback_only(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def connect_to_loopback(self: socket.socket, address: Any) -> Any:
         if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address[0]):
-            pytest.fail(f"a unit test dialled {address[0]}: unit tests have no network")
-        return dial(self, address)
+            pytest.fail(f"a unit test connects to {address[0]}: replace the server, since unit tests have no network")
+        return connect(self, address)
 
-    return guarded
+    return connect_to_loopback
 
 
 def _is_loopback(host: str) -> bool:
@@ -137,13 +136,13 @@ def _is_loopback(host: str) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB."""
+    """Provide a file system of 64 KiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=False, capture_output=True, text=True
     )
     if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(f"the test cannot mount a file system, which requires root: {mounted.stderr.strip()}")
     yield disk
     subprocess.run(["umount", disk], check=True)

@@ -1,7 +1,7 @@
-"""Golden files: what is generated, kept in the repository and looked at in every diff.
+"""Comparison of generated files with golden files in the repository, so that every diff shows a change.
 
-A test takes the fixture ``golden`` and says ``golden.tree("ha-network-5.5", files)`` or
-``golden.file("ha-network-5.5.svg", data)``. Only ``make golden`` writes them.
+A test with the fixture ``golden`` calls ``golden.tree("ha-network-5.5", files)`` or
+``golden.file("ha-network-5.5.svg", data)``. Only ``make golden`` writes golden files.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-_HINT = "look at the difference; if it is meant, run `make golden` and commit the files"
-_MOST_LINES = 60
+_HINT = "read the difference; if it is intended, run `make golden` and commit the files"
+_MAX_LINES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """The golden files below ``directory``; with ``update`` they are written, not compared."""
+    """The golden files below ``directory``; ``update`` writes them instead of comparing them."""
 
     directory: Path
     update: bool
 
     def file(self, name: str, data: bytes | str) -> None:
-        """Fail unless the golden file ``name`` holds exactly ``data``."""
+        """Fail unless the golden file ``name`` contains exactly ``data``."""
         content = data.encode() if isinstance(data, str) else data
         path = self.directory / name
         if self.update:
@@ -38,7 +38,7 @@ class Golden:
             pytest.fail(f"{_difference(name, expected, content)}\n{_HINT}", pytrace=False)
 
     def tree(self, name: str, files: Mapping[str, bytes]) -> None:
-        """Fail unless the golden directory ``name`` holds exactly ``files`` (path -> content)."""
+        """Fail unless the golden directory ``name`` contains exactly ``files`` (path -> content)."""
         root = self.directory / name
         if self.update:
             shutil.rmtree(root, ignore_errors=True)
@@ -52,15 +52,15 @@ class Golden:
             if expected.get(path) != files.get(path)
         ]
         if differences or not expected:
-            told = "\n".join(differences) or f"{name}: nothing was generated"
-            pytest.fail(f"{told}\n{_HINT}", pytrace=False)
+            report = "\n".join(differences) or f"{name}: the test generated no file"
+            pytest.fail(f"{report}\n{_HINT}", pytrace=False)
 
 
 def _difference(name: str, expected: bytes | None, actual: bytes | None) -> str:
     if expected is None:
-        return f"{name}: generated, and there is no golden file"
+        return f"{name}: the test generated a file that has no golden file"
     if actual is None:
-        return f"{name}: a golden file that is not generated any more"
+        return f"{name}: the test did not generate the file of this golden file"
     lines = list(
         difflib.unified_diff(
             expected.decode(errors="backslashreplace").splitlines(),
@@ -70,5 +70,5 @@ def _difference(name: str, expected: bytes | None, actual: bytes | None) -> str:
             lineterm="",
         )
     )
-    more = [f"… {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
-    return "\n".join([*lines[:_MOST_LINES], *more])
+    rest = [f"… {len(lines) - _MAX_LINES} rest lines"] if len(lines) > _MAX_LINES else []
+    return "\n".join([*lines[:_MAX_LINES], *rest])

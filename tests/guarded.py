@@ -1,4 +1,4 @@
-"""A directory that nobody else can write, nor anything that leads to it, as handlers need one: below /tmp is none."""
+"""A directory for handlers: no other user can write it or its parents, which excludes /tmp."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.programs import raise_if_replaceable_by_other_users
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"
-_PLACES = (_BUILD, Path("/var/lib"))
-"""Where a checkout lies below /tmp, root still has a place."""
+_PARENTS = (_BUILD, Path("/var/lib"))
+"""Root uses /var/lib if the checkout is below /tmp."""
 
 
 @contextmanager
 def directory_for_handlers() -> Iterator[Path]:
-    """A new directory below the checkout's ``build``, else one of root's; it is gone at the end."""
+    """Provide a new directory below ``build`` of the checkout, or below /var/lib for root; remove it at the end."""
     _BUILD.mkdir(exist_ok=True)
-    place = next((place for place in _PLACES if os.access(place, os.W_OK) and _is_guarded(place)), None)
-    if place is None:
-        pytest.skip(f"others can write {_BUILD} or what leads to it: clone to a place of your own")
-    with tempfile.TemporaryDirectory(dir=place, prefix="activemq-fleet-test-") as directory:
+    parent = next((parent for parent in _PARENTS if os.access(parent, os.W_OK) and _is_protected(parent)), None)
+    if parent is None:
+        pytest.skip(f"other users can write {_BUILD} or one of its parents: clone to a directory of your user")
+    with tempfile.TemporaryDirectory(dir=parent, prefix="activemq-fleet-test-") as directory:
         Path(directory).chmod(0o755)
         yield Path(directory)
 
 
-def _is_guarded(place: Path) -> bool:
+def _is_protected(directory: Path) -> bool:
     try:
-        raise_if_replaceable_by_other_users(place)
+        raise_if_replaceable_by_other_users(directory)
     except AgentError:
         return False
     return True

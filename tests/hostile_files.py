@@ -1,4 +1,4 @@
-"""Files of about ``size`` bytes, each made to keep whoever reads it busy: name -> a function of the size."""
+"""Hostile files of about ``size`` bytes, each designed to slow down its parser: name -> a function of the size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _BROKER = f'<broker xmlns="{CORE}" brokerName="a">'
 
 
 def document(inside: str) -> bytes:
-    """A whole file with this text inside of its broker."""
+    """Return a complete file with a text as the content of its broker."""
     return f"{_HEAD}{_BROKER}{inside}</broker></beans>\n".encode()
 
 
 def link(uri: str) -> str:
-    """A network connector with this URI."""
+    """Return a network connector with a URI."""
     return f'<networkConnectors><networkConnector name="n" uri="{uri}"/></networkConnectors>'
 
 
@@ -26,7 +26,7 @@ def repeated(piece: str, size: int) -> str:
 
 
 def numbered(form: str, size: int, between: str = "") -> str:
-    """``form`` with 0, 1, 2 … in place of ``{0}``, as often as fits."""
+    """Return copies of ``form`` with 0, 1, 2 … in place of ``{0}``, until they have the size."""
     pieces: list[str] = []
     length = 0
     for number in count():

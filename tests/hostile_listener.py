@@ -1,9 +1,9 @@
-"""A listener that plays a broker for each client: it records what it is sent, and returns each message.
+"""A listener that acts as a broker for each client: it records all received bytes, and returns each message.
 
-python tests/hostile_listener.py HOST PORT RECORD PROTOCOL [CERTIFICATE KEY]: binds, prints the port, then serves until
-it is killed. It appends what each client sends to RECORD, a line for each connection and each block of bytes. PROTOCOL:
-mqtt, stomp, openwire, or pending, which accepts no connection and records that one waits. It imports nothing of the
-project, so any account can run it.
+python tests/hostile_listener.py HOST PORT RECORD PROTOCOL [CERTIFICATE KEY]: bind, print the port, then serve until
+killed. The listener appends to RECORD a line per connection, and a line with all bytes of the client. PROTOCOL is mqtt,
+stomp, openwire, or pending, which accepts no connection and records each pending one. The listener imports no module of
+the project, so that any account can run it.
 """
 
 import select
@@ -12,57 +12,69 @@ import ssl
 import sys
 
 
-def read_exactly(client: socket.socket, count: int, record: list[bytes]) -> bytes:
-    content = b""
-    while len(content) < count:
-        block = client.recv(count - len(content))
+class Client:
+    """A connected client; ``received`` contains all bytes that it sent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = b""
+
+    def receive(self, size: int) -> bytes:
+        """Return at most ``size`` bytes; EOFError if the client has closed the connection."""
+        block = self.connection.recv(size)
         if not block:
             raise EOFError
-        content += block
-    record.append(content)
-    return content
+        self.received += block
+        return block
+
+    def receive_exactly(self, count: int) -> bytes:
+        """Return ``count`` bytes; EOFError if the client closes the connection before that."""
+        content = b""
+        while len(content) < count:
+            content += self.receive(count - len(content))
+        return content
+
+    def send(self, content: bytes) -> None:
+        """Send all of ``content``."""
+        self.connection.sendall(content)
 
 
-def serve_mqtt(client: socket.socket, record: list[bytes]) -> None:
+def serve_mqtt(client: Client) -> None:
     while True:
-        head, length, shift = read_exactly(client, 1, record)[0], 0, 0
+        head, length, shift = client.receive_exactly(1)[0], 0, 0
         while True:
-            digit = read_exactly(client, 1, record)[0]
+            digit = client.receive_exactly(1)[0]
             length |= (digit & 127) << shift
             shift += 7
             if not digit & 128:
                 break
-        body = read_exactly(client, length, record)
+        body = client.receive_exactly(length)
         if head >> 4 == 1:
-            client.sendall(b"\x20\2\0\0")
+            client.send(b"\x20\2\0\0")
         elif head >> 4 == 8:
-            client.sendall(b"\x90\3" + body[:2] + b"\1")
+            client.send(b"\x90\3" + body[:2] + b"\1")
         elif head >> 4 == 3:
-            client.sendall(bytes([0x30, len(body)]) + body)
+            client.send(bytes([0x30, len(body)]) + body)
 
 
-def serve_stomp(client: socket.socket, record: list[bytes]) -> None:
+def serve_stomp(client: Client) -> None:
     frames = b""
     while True:
-        block = client.recv(4096)
-        if not block:
-            raise EOFError
-        record.append(block)
-        frames += block
+        frames += client.receive(4096)
         while b"\0" in frames:
             frame, _, frames = frames.partition(b"\0")
             if frame.lstrip().startswith(b"CONNECT"):
-                client.sendall(b"CONNECTED\n\n\0")
+                client.send(b"CONNECTED\n\n\0")
             elif frame.lstrip().startswith(b"SUBSCRIBE"):
-                client.sendall(b"RECEIPT\nreceipt-id:s\n\n\0")
+                client.send(b"RECEIPT\nreceipt-id:s\n\n\0")
             elif frame.lstrip().startswith(b"SEND"):
-                client.sendall(b"MESSAGE\n\n" + frame.partition(b"\n\n")[2] + b"\0")
+                client.send(b"MESSAGE\n\n" + frame.partition(b"\n\n")[2] + b"\0")
 
 
-def serve_openwire(client: socket.socket, record: list[bytes]) -> None:
-    client.sendall(b"\0\0\1\x3a\x01ActiveMQ" + bytes(305))
+def serve_openwire(client: Client) -> None:
+    client.send(b"\0\0\1\x3a\x01ActiveMQ" + bytes(305))
     while True:
-        read_exactly(client, 1, record)
+        client.receive_exactly(1)
 
 
 SERVE = {"mqtt": serve_mqtt, "stomp": serve_stomp, "openwire": serve_openwire}
@@ -88,16 +100,17 @@ def main() -> None:
             file.write(b"CONNECTION\n")
             if protocol == "pending":
                 select.select([], [], [])
-            client = listener.accept()[0]
-            record: list[bytes] = []
+            connection = listener.accept()[0]
+            client = Client(connection)
             try:
-                client.settimeout(30)
-                secured = context.wrap_socket(client, server_side=True) if context else client
-                SERVE[protocol](secured, record)
+                connection.settimeout(30)
+                if context:
+                    client.connection = context.wrap_socket(connection, server_side=True)
+                SERVE[protocol](client)
             except (EOFError, OSError):
-                client.close()
+                connection.close()
             finally:
-                file.write(b"SENT " + b"".join(record) + b"\n")
+                file.write(b"SENT " + client.received + b"\n")
 
 
 if __name__ == "__main__":

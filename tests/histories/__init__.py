@@ -1,1 +1,1 @@
-"""Histories of fleets with known ends, and a plain reference for their verdicts."""
+"""Histories of fleets with known outcomes, and a simple reference implementation of their verdicts."""

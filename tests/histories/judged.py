@@ -1,4 +1,4 @@
-"""The verdicts of histories by the product's functions, without Spark."""
+"""Verdicts of histories from the functions of the product, without Spark."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from tests.histories.mutants import MODULES
 
 _HEAD = re.compile(r'\{"v":\d+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":(\d+),')
 Units = dict[tuple[str, str], str]
+"""Verdicts of deliveries, by event and subscriber."""
 
 
 @dataclass
 class Read:
-    """What files of journals hold: lines, parts, and by the epochs that ids name the highest SEQ that came."""
+    """The content of journal files: lines, parts, and by epoch the highest received sequence number."""
 
     lines: list[Any] = field(default_factory=list)
     parts: list[Any] = field(default_factory=list)
-    named: dict[tuple[str, str], int] = field(default_factory=dict)
+    received: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 def read(files: Mapping[str, list[str]]) -> Read:
-    """Read journals, by HOST/agent/NAME."""
-    found = Read()
+    """Return the content of journals, which are given by HOST/agent/NAME."""
+    content = Read()
     for path, lines in files.items():
         host, file = path.split("/", 1)
         by_epoch: dict[Any, list[tuple[int, Any]]] = {}
@@ -36,39 +37,40 @@ def read(files: Mapping[str, list[str]]) -> Read:
             line, is_torn = _line(text)
             if line is not None or is_torn:
                 by_epoch.setdefault(line and line[:2], []).append((number, line))
-        for epoch, mine in by_epoch.items():
-            whole = [(number, line) for number, line in mine if line and line.kind]
-            found.parts.append(
+        for epoch, epoch_lines in by_epoch.items():
+            complete = [(number, line) for number, line in epoch_lines if line and line.kind]
+            content.parts.append(
                 journals.JournalEpochPart(
                     host,
                     file,
                     epoch and epoch[0],
                     epoch and epoch[1],
-                    known=max((line.jseq for _, line in mine if line), default=None),
-                    began=min((line.ts for _, line in whole), default=None),
-                    line=max((number for number, _ in whole), default=None),
-                    torn=max((number for number, line in mine if line is None), default=None),
+                    known=max((line.jseq for _, line in epoch_lines if line), default=None),
+                    began=min((line.ts for _, line in complete), default=None),
+                    line=max((number for number, _ in complete), default=None),
+                    torn=max((number for number, line in epoch_lines if line is None), default=None),
                 )
             )
-            found.lines += [line for _, line in mine if line]
-            for _, line in whole:
-                _name(found.named, line)
-    return found
+            content.lines += [line for _, line in epoch_lines if line]
+            for _, line in complete:
+                _note_received(content.received, line)
+    return content
 
 
 def _line(text: str) -> tuple[journals.EventJournalLine | None, bool]:
-    """The record of a line, if there is one, and whether something was written there that cannot be read."""
+    """Return the record of a line, or None, and whether the line is a torn record."""
     try:
-        r = json.loads(text)
+        record = json.loads(text)
     except ValueError:
         head = _HEAD.match(text)
         line = _torn(head) if head else None
         return line, text.startswith("{")
-    if not isinstance(r, dict) or not {"agent", "epoch", "jseq", "kind"} <= r.keys():
+    if not isinstance(record, dict) or not {"agent", "epoch", "jseq", "kind"} <= record.keys():
         return None, False
     line = journals.EventJournalLine(
-        r["agent"], r["epoch"], r["jseq"], datetime.fromisoformat(r["ts"]), r["kind"], r.get("event_id"),
-        r.get("rx_id"), r.get("topic"), "broker" in r or "conn" in r, r.get("filters"), r.get("reason"),
+        record["agent"], record["epoch"], record["jseq"], datetime.fromisoformat(record["ts"]), record["kind"],
+        record.get("event_id"), record.get("rx_id"), record.get("topic"), "broker" in record or "conn" in record,
+        record.get("filters"), record.get("reason"),
     )  # fmt: skip
     return line, False
 
@@ -80,23 +82,25 @@ def _torn(head: re.Match[str]) -> journals.EventJournalLine:
     )  # fmt: skip
 
 
-def _name(named: dict[tuple[str, str], int], line: journals.EventJournalLine) -> None:
+def _note_received(received: dict[tuple[str, str], int], line: journals.EventJournalLine) -> None:
     parts = journals.parse_event_id(line.event_id or "")
     if parts is None:
         return
-    agent, epoch, seq = parts
+    agent, epoch, number = parts
     is_sent = line.kind == "barrier" and not line.came and str(line.event_id).startswith(f"{line.agent}:")
-    is_own = (line.agent, line.epoch) == (agent, epoch) and (line.kind == "accepted" or is_sent)
-    came = line.kind in ("received", "duplicate", "handling", "handled", "quarantined", "barrier") and not is_own
-    named[agent, epoch] = max(named.get((agent, epoch), 0), seq if came else 0)
+    is_published = (line.agent, line.epoch) == (agent, epoch) and (line.kind == "accepted" or is_sent)
+    is_received = (
+        line.kind in ("received", "duplicate", "handling", "handled", "quarantined", "barrier") and not is_published
+    )
+    received[agent, epoch] = max(received.get((agent, epoch), 0), number if is_received else 0)
 
 
-def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[str, str]]:
-    """The verdicts of units, and of events, by modules that may have a bug planted."""
+def judge(content: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[str, str]]:
+    """Return the verdicts of deliveries, and of events, from modules that may contain a bug."""
     journals, ranges = modules.journals, modules.reached_ranges
-    epochs = journals.merge_epoch_parts(found.parts, found.named)
+    epochs = journals.merge_epoch_parts(content.parts, content.received)
     in_order = sorted(
-        found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
+        content.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
     entries = list(journals.records_and_gaps_in_order(in_order, epochs))
     subscribers = ranges.subscribers_by_name(
@@ -114,9 +118,11 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
     for outcome, deliveries in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_with_deliveries(
         events_of(records)
     ):
-        for unit in deliveries:
-            assert (unit.event_id, unit.subscriber) not in units, "a unit came twice"
-            units[unit.event_id, unit.subscriber] = unit.verdict
+        for delivery in deliveries:
+            assert (delivery.event_id, delivery.subscriber) not in units, (
+                f"two verdicts of one delivery: {delivery.event_id} to {delivery.subscriber}"
+            )
+            units[delivery.event_id, delivery.subscriber] = delivery.verdict
         if outcome:
             events[outcome.event_id] = outcome.verdict
     return units, events

@@ -1,4 +1,4 @@
-"""Planted bugs in the code of the verdicts, each a copy of its modules with one place changed."""
+"""Bugs in the code of the verdicts, each a copy of its modules with one change."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from activemq_fleet.audit import deliveries, event_records, journals, reached_ra
 MODULES = SimpleNamespace(
     journals=journals, event_records=event_records, reached_ranges=reached_ranges, deliveries=deliveries
 )
-"""The modules that come to verdicts, by name."""
+"""The modules that determine verdicts, by name."""
 
 
 class Mutant(NamedTuple):
-    """``old`` stands in ``file`` once; what the bug would be is ``name``."""
+    """A bug that replaces ``old``, which occurs once in ``file``, by ``new``; ``name`` describes the bug."""
 
     name: str
     file: str
@@ -33,22 +33,22 @@ journals.py
 if not is_whole:
 if line.kind is None:
 
-gaps of journals are not seen
+gaps of journals are not detected
 journals.py
 self.missing += line.jseq - self._previous - (1 if is_whole else 0)
 self.missing += 0
 
-a barrier of any prefix will do
+a barrier of any prefix counts
 reached_ranges.py
 return _PREFIX.sub("", topic)
 return "orders"
 
-an earlier barrier will do
+an earlier barrier counts
 deliveries.py
 if hole >= 0 and (extremes.max_seq if by_seq else extremes.max_first) >= at
 if hole >= 0
 
-a re-queued event stands at its SEQ
+a re-queued event keeps the position of its sequence number
 deliveries.py
 by_seq = copy.seq is not None and copy.first == copy.last
 by_seq = copy.seq is not None
@@ -78,44 +78,46 @@ deliveries.py
 len(topic_levels) >= len(filter_levels)
 len(topic_levels) > len(filter_levels)
 
-a subscription reaches back before it began
+a subscription includes events before its start
 deliveries.py
 if era > begin and (end is None or era <= end):
 if end is None or era <= end:
 
-gaps of publishers do not matter
+gaps of publishers are ignored
 deliveries.py
 if is_hidden or (is_acked and copy.state_hole > copy.last_hole):
 if False:
 
-gaps of subscribers behind a receipt do not matter
+gaps of subscribers after a receipt are ignored
 deliveries.py
 elif self._missing.get(receipt.subscriber, 0) > receipt.open_hole:
 elif False:
 """
 
-MUTANTS = tuple(Mutant(name, *rest) for name, *rest in (one.split("\n") for one in _TEXT.strip().split("\n\n")))
+MUTANTS = tuple(Mutant(name, *rest) for name, *rest in (text.split("\n") for text in _TEXT.strip().split("\n\n")))
 
 
 @contextmanager
-def planted(mutant: Mutant, directory: Path) -> Iterator[SimpleNamespace]:
-    """``MODULES`` with the bug in them, under another name."""
-    name = f"planted_{abs(hash(mutant.name))}"
+def mutated_modules(mutant: Mutant, directory: Path) -> Iterator[SimpleNamespace]:
+    """Provide ``MODULES`` with the bug, as modules of another package."""
+    name = f"mutant_{abs(hash(mutant.name))}"
     package = directory / name
     package.mkdir()
     for module in vars(MODULES).values():
         source = Path(str(module.__file__))
         text = source.read_text()
         if source.name == mutant.file:
-            assert text.count(mutant.old) == 1, f"{mutant.file} has {mutant.old!r} {text.count(mutant.old)} times"
+            assert text.count(mutant.old) == 1, (
+                f"{mutant.file} contains {mutant.old!r} {text.count(mutant.old)} times: correct the mutant"
+            )
             text = text.replace(mutant.old, mutant.new)
-        for own in vars(MODULES):
-            text = text.replace(f"activemq_fleet.audit.{own} ", f"{name}.{own} ")
+        for key in vars(MODULES):
+            text = text.replace(f"activemq_fleet.audit.{key} ", f"{name}.{key} ")
         (package / source.name).write_text(text)
     sys.path.insert(0, str(directory))
     try:
-        yield SimpleNamespace(**{own: importlib.import_module(f"{name}.{own}") for own in vars(MODULES)})
+        yield SimpleNamespace(**{key: importlib.import_module(f"{name}.{key}") for key in vars(MODULES)})
     finally:
         sys.path.remove(str(directory))
-        for module_name in [one for one in sys.modules if one.partition(".")[0] == name]:
+        for module_name in [imported for imported in sys.modules if imported.partition(".")[0] == name]:
             del sys.modules[module_name]

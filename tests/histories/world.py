@@ -1,4 +1,4 @@
-"""Seeded histories of small fleets: who accepted, sent, received and handled what, and what became of it in truth."""
+"""Seeded histories of small fleets: each event with its publisher, its receipts and its true outcome."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from typing import Any
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SKEW = 300.0
-"""Seconds by which clocks of two machines may differ."""
+"""Seconds by which the clock of a machine may be wrong."""
 PREFIXES = ("orders", "orders/eu", "pay", "stock")
 NAMES = ("new", "paid", "gone")
 
 
-def matches(wanted: str, topic: str) -> bool:
-    """Level by level, as MQTT has it."""
-    want, have = wanted.split("/"), topic.split("/")
-    if want[-1] == "#":
-        want = want[:-1]
-        have = have[: len(want)] if len(have) >= len(want) else []
-    return len(want) == len(have) and all(w in ("+", h) for w, h in zip(want, have, strict=True))
+def matches(topic_filter: str, topic: str) -> bool:
+    """Return whether a topic filter matches a topic, as MQTT defines it."""
+    filter_levels, topic_levels = topic_filter.split("/"), topic.split("/")
+    if filter_levels[-1] == "#":
+        filter_levels = filter_levels[:-1]
+        topic_levels = topic_levels[: len(filter_levels)] if len(topic_levels) >= len(filter_levels) else []
+    return len(filter_levels) == len(topic_levels) and all(
+        filter_level in ("+", level) for filter_level, level in zip(filter_levels, topic_levels, strict=True)
+    )
 
 
 @dataclass(slots=True)
 class Line:
-    """A record of an agent. ``at`` is its place among all of the agent's, over its epochs; ``jseq`` in its own."""
+    """A record of an agent. ``at`` is its position among all records of the agent, and ``jseq`` that in its epoch."""
 
     at: int
     epoch: str
@@ -38,7 +40,7 @@ class Line:
 
 
 class Agent:
-    """A journal being written, by a clock that is off."""
+    """An agent that writes a journal, with a clock that is wrong."""
 
     def __init__(self, name: str, rng: random.Random) -> None:
         self.name, self.rng = name, rng
@@ -64,57 +66,62 @@ class Agent:
 
 @dataclass(slots=True)
 class Event:
-    """``stream``: publisher and epoch. ``taken``, ``state``: places of its publisher's records."""
+    """An event. ``stream``: publisher and epoch. ``accepted``, ``states``: positions of records of its publisher.
+
+    ``has_sequence_number``: the publisher named the event, and not its caller.
+    """
 
     id: str
     topic: str
     stream: tuple[str, str]
-    own: bool
-    barrier: bool
-    taken: list[int] = field(default_factory=list)
-    told: list[tuple[int, str]] = field(default_factory=list)
+    has_sequence_number: bool
+    is_barrier: bool
+    accepted: list[int] = field(default_factory=list)
+    states: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def prefix(self) -> str:
-        return self.topic.partition("/__barrier__")[0] if self.barrier else self.topic.rpartition("/")[0] or self.topic
+        return (
+            self.topic.partition("/__barrier__")[0] if self.is_barrier else self.topic.rpartition("/")[0] or self.topic
+        )
 
 
 @dataclass(slots=True)
 class World:
-    """A history: its agents, its events, what each subscriber wrote about each, and whom the broker owed it."""
+    """A history: agents, events, the records of each event by subscriber, and the deliveries that the broker owed."""
 
     agents: dict[str, Agent] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    got: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    receipts: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     routed: set[tuple[str, str]] = field(default_factory=set)
     subscriptions: dict[str, dict[str, list[tuple[int, int | None]]]] = field(default_factory=dict)
 
 
 def _barrier(agent: Agent, prefix: str) -> str:
-    """The topic of an agent's barriers: some agents are of the time before it named them."""
+    """Return the topic of the barriers of an agent; that of older agents does not contain their name."""
     return f"{prefix}/__barrier__" if sum(agent.name.encode()) % 3 == 0 else f"{prefix}/__barrier__/{agent.name}"
 
 
 class Simulation:
-    """Draws one history. A broker's queue for each subscriber keeps the order; it loses some copies on purpose."""
+    """Draws one history. The broker has a queue per subscriber, which keeps the order and loses some copies."""
 
     def __init__(self, name: str, rng: random.Random) -> None:
         self.name, self.rng, self.world, self.clock = name, rng, World(), 0.0
         self.publishers = [self._agent(f"{name}-pub{n}") for n in range(rng.choice((1, 1, 2, 3)))]
         self.subscribers = [self._agent(f"{name}-sub{n}") for n in range(rng.choice((1, 2, 2, 3, 4)))]
         if rng.random() < 0.1:
-            self.subscribers.append(self.publishers[0])  # who also publishes
+            self.subscribers.append(self.publishers[0])  # an agent that also publishes
         self.queues: dict[str, list[Event]] = {agent.name: [] for agent in self.subscribers}
         self.used: dict[str, list[str]] = {agent.name: [] for agent in self.publishers}
-        self.silent = {agent.name for agent in self.subscribers if rng.random() < 0.15}  # cut off before the end
+        self.silent = {agent.name for agent in self.subscribers if rng.random() < 0.15}  # disconnected before the end
 
     def run(self, count: int) -> World:
         rng, pick = self.rng, self.rng.choice
         for agent in self.subscribers:
-            every = [*PREFIXES, *(f"{prefix}/#" for prefix in PREFIXES), "#", "orders/+", "+/new", "+/__barrier__"]
-            every.append("+/__barrier__/+")
-            for wanted in rng.sample(every, rng.choice((1, 2, 3))) if rng.random() < 0.5 else ["#"]:
-                self._subscribe(agent, wanted)
+            filters = [*PREFIXES, *(f"{prefix}/#" for prefix in PREFIXES), "#", "orders/+", "+/new", "+/__barrier__"]
+            filters.append("+/__barrier__/+")
+            for topic_filter in rng.sample(filters, rng.choice((1, 2, 3))) if rng.random() < 0.5 else ["#"]:
+                self._subscribe(agent, topic_filter)
         for number in range(count):
             self.clock += rng.uniform(0.01, 20)
             publisher = pick(self.publishers)
@@ -152,7 +159,7 @@ class Simulation:
     def _begin_epoch(self, agent: Agent) -> None:
         self._drain(set())
         if agent.name in self.queues:
-            return  # its subscriptions would have to be told of again
+            return  # a new epoch would have to repeat the records of its subscriptions
         if self.rng.random() < 0.5:
             agent.write(self.clock, "stopped")
         self.clock += 1
@@ -162,96 +169,98 @@ class Simulation:
 
     # -- subscriptions ------------------------------------------------------------------------------
 
-    def _subscribe(self, agent: Agent, wanted: str) -> None:
-        at = agent.write(self.clock, "subscribed", filters=[wanted], broker="mq01", conn=agent.conn)
-        spans = self.world.subscriptions.setdefault(agent.name, {}).setdefault(wanted, [])
+    def _subscribe(self, agent: Agent, topic_filter: str) -> None:
+        at = agent.write(self.clock, "subscribed", filters=[topic_filter], broker="mq01", conn=agent.conn)
+        spans = self.world.subscriptions.setdefault(agent.name, {}).setdefault(topic_filter, [])
         if not spans or spans[-1][1] is not None:
             spans.append((at, None))
 
     def _change_subscription(self, agent: Agent) -> None:
-        """Begin one, end one, or come back on a new connection; what is on its way comes first."""
+        """Start a subscription, end one, or reconnect; the subscriber first receives what is queued."""
         self._drain(set())
         spans = self.world.subscriptions[agent.name]
-        lasting = [wanted for wanted, known in spans.items() if known[-1][1] is None]
+        lasting = [topic_filter for topic_filter, known in spans.items() if known[-1][1] is None]
         draw = self.rng.random()
         if draw < 0.4:
             self._subscribe(agent, self.rng.choice((*(f"{prefix}/#" for prefix in PREFIXES), "stock/+")))
         elif draw < 0.6 and lasting:
-            wanted = self.rng.choice(lasting)
-            at = agent.write(self.clock, "unsubscribed", filters=[wanted])
-            spans[wanted][-1] = (spans[wanted][-1][0], at)
+            topic_filter = self.rng.choice(lasting)
+            at = agent.write(self.clock, "unsubscribed", filters=[topic_filter])
+            spans[topic_filter][-1] = (spans[topic_filter][-1][0], at)
         else:
             agent.write(self.clock, "connection_lost", conn=agent.conn, reason="it was cut")
             agent.conn += 1
             agent.write(self.clock, "connected", broker="mq02", conn=agent.conn)
-            for wanted in lasting:
-                self._subscribe(agent, wanted)
+            for topic_filter in lasting:
+                self._subscribe(agent, topic_filter)
 
     # -- publishers -----------------------------------------------------------------------------------
 
     def _publish(self, agent: Agent, topic: str, *, barrier: bool = False) -> None:
-        own = barrier or self.rng.random() > 0.08
-        event_id = agent.new_id() if own else f"caller-{self.rng.getrandbits(64):x}"
-        event = Event(event_id, topic, (agent.name, agent.epoch), own, barrier)
+        has_sequence_number = barrier or self.rng.random() > 0.08
+        event_id = agent.new_id() if has_sequence_number else f"caller-{self.rng.getrandbits(64):x}"
+        event = Event(event_id, topic, (agent.name, agent.epoch), has_sequence_number, barrier)
         self.world.events.append(event)
-        self._tell(agent, event, "accepted")
+        self._write_state(agent, event, "accepted")
         if barrier:
             agent.write(self.clock, "barrier", event_id=event.id, topic=topic)
         elif event.prefix not in self.used[agent.name]:
             self.used[agent.name].append(event.prefix)
         fate = 1.0 if barrier else self.rng.random()
-        if fate < 0.03:  # never acknowledged; half of them reached a broker all the same
+        if fate < 0.03:  # never acknowledged; a broker received half of them
             if self.rng.random() < 0.5:
                 self._send(agent, event)
             return
         if fate < 0.09 and not self._expire(agent, event, fate):
             return
         is_doubtful = fate > 0.9 and not barrier
-        self._send(agent, event, lost=0.3 if is_doubtful else 0.05)
+        self._send(agent, event, loss_rate=0.3 if is_doubtful else 0.05)
         self.clock += 0.01
         if is_doubtful:
-            self._tell(agent, event, "unconfirmed")
+            self._write_state(agent, event, "unconfirmed")
             if self.rng.random() < 0.5:
                 return
-        self._tell(agent, event, "acknowledged")
+        self._write_state(agent, event, "acknowledged")
 
     def _expire(self, agent: Agent, event: Event, fate: float) -> bool:
-        """An event that waited too long: kept, dropped, or re-queued; returns whether it is sent after all."""
+        """Keep, drop or re-queue an event that waited too long; return whether it is sent."""
         if fate < 0.05:
-            self._tell(agent, event, "expired")
+            self._write_state(agent, event, "expired")
             return False
         if fate < 0.06:
-            self._tell(agent, event, "expired", reason="dropped")
+            self._write_state(agent, event, "expired", reason="dropped")
             return False
-        self._tell(agent, event, "expired")
+        self._write_state(agent, event, "expired")
         for prefix in self.used[agent.name] if self.rng.random() < 0.7 else ():
-            self._publish(agent, _barrier(agent, prefix), barrier=True)  # goes out before the re-queued one
+            self._publish(agent, _barrier(agent, prefix), barrier=True)  # sent before the re-queued event
         if self.rng.random() < 0.5:
             self._drain(set())
-        self._tell(agent, event, "accepted", reason="requeued")
+        self._write_state(agent, event, "accepted", reason="requeued")
         return True
 
-    def _tell(self, agent: Agent, event: Event, kind: str, **fields: Any) -> None:
+    def _write_state(self, agent: Agent, event: Event, kind: str, **fields: Any) -> None:
         at = agent.write(self.clock, kind, event_id=event.id, topic=event.topic, **fields)
-        event.told.append((at, "dropped" if fields.get("reason") == "dropped" else kind))
+        event.states.append((at, "dropped" if fields.get("reason") == "dropped" else kind))
         if kind == "accepted":
-            event.taken.append(at)
+            event.accepted.append(at)
 
-    def _send(self, agent: Agent, event: Event, lost: float = 0.05) -> None:
-        """``lost``: the share of copies that the broker loses."""
+    def _send(self, agent: Agent, event: Event, loss_rate: float = 0.05) -> None:
+        """Send an event; ``loss_rate`` is the share of copies that the broker loses."""
         agent.write(self.clock, "sent", event_id=event.id, topic=event.topic, broker="mq01", conn=agent.conn, mid=7)
         for subscriber in self.subscribers:
             spans = self.world.subscriptions[subscriber.name]
-            if any(known[-1][1] is None and matches(wanted, event.topic) for wanted, known in spans.items()):
+            if any(
+                known[-1][1] is None and matches(topic_filter, event.topic) for topic_filter, known in spans.items()
+            ):
                 self.world.routed.add((event.id, subscriber.name))
-                if event.barrier or self.rng.random() > lost:
+                if event.is_barrier or self.rng.random() > loss_rate:
                     self.queues[subscriber.name].append(event)
 
     # -- subscribers ----------------------------------------------------------------------------------
 
-    def _drain(self, but: set[str]) -> None:
+    def _drain(self, excluded: set[str]) -> None:
         for agent in self.subscribers:
-            if agent.name not in but:
+            if agent.name not in excluded:
                 queue, self.queues[agent.name] = self.queues[agent.name], []
                 for event in queue:
                     self.clock += 0.001
@@ -259,25 +268,25 @@ class Simulation:
 
     def _receive(self, agent: Agent, event: Event) -> None:
         draw, wire = self.rng.random(), {"broker": "mq01", "conn": agent.conn}
-        if event.barrier:
-            self._got(agent, event, "barrier", **wire)
+        if event.is_barrier:
+            self._write_receipt(agent, event, "barrier", **wire)
             return
         if draw < 0.05:
             agent.write(self.clock, "received", rx_id=f"{agent.name}:rx{len(agent.lines)}", topic=event.topic, **wire)
-        self._got(agent, event, "received", **wire)
+        self._write_receipt(agent, event, "received", **wire)
         if draw > 0.97:
             return  # a handler that hangs
         for _ in range(self.rng.choice((0, 1, 1, 1, 2))):
-            self._got(agent, event, "handling")
+            self._write_receipt(agent, event, "handling")
         if draw > 0.95:
-            self._got(agent, event, "quarantined", reason="its handler failed")
+            self._write_receipt(agent, event, "quarantined", reason="its handler failed")
             return
-        self._got(agent, event, "handled")
+        self._write_receipt(agent, event, "handled")
         if draw > 0.90:
-            self._got(agent, event, "duplicate", **wire)
+            self._write_receipt(agent, event, "duplicate", **wire)
         if draw > 0.93:
-            self._got(agent, event, "handled")
+            self._write_receipt(agent, event, "handled")
 
-    def _got(self, agent: Agent, event: Event, kind: str, **fields: Any) -> None:
+    def _write_receipt(self, agent: Agent, event: Event, kind: str, **fields: Any) -> None:
         at = agent.write(self.clock, kind, event_id=event.id, topic=event.topic, **fields)
-        self.world.got[event.id, agent.name].append((at, kind))
+        self.world.receipts[event.id, agent.name].append((at, kind))

@@ -138,7 +138,7 @@ def random_hosts(rng: random.Random) -> dict[str, dict[str, Any]]:
         parts = re.split(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-zA-Z])|(?=[-.])", host)
         if rng.random() < 0.2:
             parts[rng.randrange(len(parts))] = rng.choice(PARTS)
-        host_variables = dict(convention.stated.get(host, {}))
+        host_variables = dict(convention.host_variables.get(host, {}))
         host_variables |= {f"activemq_{part}": rng.choice(MARKS) for part in STATED_PARTS if rng.random() < 0.04}
         hosts["".join(parts)] = {**common, **host_variables}
     return hosts

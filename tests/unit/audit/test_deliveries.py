@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet.audit.deliveries import topic_filter_matches
 from tests.histories.damage import History, history
 from tests.histories.judged import Read, Units, judge, read
-from tests.histories.mutants import MUTANTS, Mutant, planted
+from tests.histories.mutants import MUTANTS, Mutant, mutated_modules
 from tests.histories.reference import Fleet
 from tests.situations import some_situations
 
@@ -76,7 +76,7 @@ def test_histories_contain_each_verdict(run: Run) -> None:
 
 
 def test_delivery_with_complete_evidence_is_not_indeterminate(run: Run) -> None:
-    complete = [past for past in run.histories if not any(past.gone.values())]
+    complete = [past for past in run.histories if not any(past.missing.values())]
 
     assert len(complete) >= HISTORIES // 4
     assert [key for past in complete for key in past.units if run.units[key] == "indeterminate"] == []
@@ -85,7 +85,7 @@ def test_delivery_with_complete_evidence_is_not_indeterminate(run: Run) -> None:
 @some_situations(4)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_injected_fault_changes_verdicts(mutant: Mutant, run: Run, tmp_path: Path) -> None:
-    with planted(mutant, tmp_path) as modules:
+    with mutated_modules(mutant, tmp_path) as modules:
         assert differences(judge(run.read, modules)[0], run.truth) != []
 
 
