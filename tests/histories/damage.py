@@ -21,7 +21,7 @@ FAR = 1 << 60
 class History:
     """Collected journals, by ``HOST/agent/FILE``, and the true verdicts: by (event, subscriber), and by event.
 
-    ``missing`` contains the positions of missing records, by agent; ``complete_units`` the verdicts without this damage.
+    ``missing`` contains the positions of missing records, by agent; ``complete_units`` the verdicts without damage.
     """
 
     files: dict[str, list[str]]

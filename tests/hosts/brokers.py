@@ -1,4 +1,4 @@
-"""What a pair's brokers are at, as systemd, their ports and their logs show it."""
+"""States of the brokers of a pair according to systemd, their ports and their logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BASE = "/var/lib/activemq/activemq"
 SHARE = "/srv/activemq"
 STORE = f"{SHARE}/orders-mq01"
 MARKER = f"{STORE}/.activemq-fleet-pair"
-# What the log said last since the unit was started: one process may wait, serve, lose its lock and wait again.
+# The last record since the start of the unit: one process may wait, serve, lose its lock and wait again.
 _WAITS = f"""systemctl is-active --quiet {UNIT} &&
 since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value {UNIT})" "+%F %T") &&
 awk -v since="$since" '$0 >= since' {BASE}/data/activemq.log |
@@ -29,41 +29,41 @@ _EVENT = re.compile(rf"(\w+ +\d+ [\d:.]+) \S+ systemd\[1\]: (?:{UNIT}: )?(Stoppi
 
 
 def state(machine: Machine) -> str:
-    """Active where the port is open, standby where the process waits for the lock."""
+    """Return "active" if the port is open, "standby" if the broker waits for the lock, otherwise "neither"."""
     if machine.attempt("bash", "-c", "ss -Hltn | grep -q :1883").returncode == 0:
         return "active"
     return "standby" if is_waiting(machine) else "neither"
 
 
 def is_waiting(machine: Machine) -> bool:
-    """Whether the newest broker of a machine says in its log that it waits for the lock."""
+    """Return whether the log of the newest broker of a machine reports that it waits for the lock."""
     return machine.attempt("bash", "-c", _WAITS).returncode == 0
 
 
 def process(machine: Machine) -> str:
-    """The main process of the unit; empty when there is none."""
+    """Return the id of the main process of the unit; empty if no process exists."""
     pid = machine.run("systemctl", "show", UNIT, "--property=MainPID", "--value").strip()
     return "" if pid == "0" else pid
 
 
 def wait_until(
-    condition: Callable[[], object], what: str = "it comes to pass", *machines: Machine, patience: float = PATIENCE
+    condition: Callable[[], object], what: str = "the condition holds", *machines: Machine, patience: float = PATIENCE
 ) -> None:
-    """Return when it holds; LateError after a time that no machine under load needs, with how ``machines`` stand.
+    """Return when a condition holds; raise LateError with the state of ``machines`` after ``patience`` seconds.
 
-    A machine that cannot be asked says nothing: it is asked again.
+    While a machine does not respond, the condition does not hold.
     """
     waiting.wait_until(
         condition,
         what,
-        seen=lambda: "\n".join(map(look, machines)),
+        seen=lambda: "\n".join(map(broker_report, machines)),
         patience=patience,
         expected_errors=(MachinesError,),
     )
 
 
-def look(machine: Machine) -> str:
-    """How a machine's broker stands, for whoever reads why a wait ran out."""
+def broker_report(machine: Machine) -> str:
+    """Return the state, the ports and the last records of a broker, for the error of a wait that timed out."""
     script = f"""systemctl show {UNIT} -p ActiveState -p SubState -p MainPID -p NRestarts -p Result | paste -sd' '
 ss -Hltn | awk '{{print $4}}' | paste -sd' '
 journalctl --unit {UNIT} --output=short-precise --lines=15 --no-pager
@@ -72,36 +72,36 @@ tail -n 25 {BASE}/data/activemq.log"""
 
 
 def journal_of(machine: Machine, unit: str = UNIT) -> str:
-    """The texts of a unit's journal, all that were written until now among them."""
+    """Return all messages of the journal of a unit until now."""
     return machine.run("bash", "-c", f"journalctl --sync; journalctl --unit {unit} --output=cat --no-pager")
 
 
 def wait_for_pair(machines: tuple[Machine, ...]) -> tuple[Machine, Machine]:
-    """The node that serves and the one that stands by, as soon as there is one of each."""
+    """Wait until one node is active and the other is standby; return both in this order."""
     states: dict[str, Machine] = {}
 
-    def are_whole() -> bool:
+    def are_active_and_standby() -> bool:
         states.clear()
         states.update({state(machine): machine for machine in machines})
         return states.keys() == {"active", "standby"}
 
-    wait_until(are_whole, "one node serves and the other stands by", *machines)
+    wait_until(are_active_and_standby, "one node is active and the other is standby", *machines)
     return states["active"], states["standby"]
 
 
 def wait_for_places(active: Machine, standby: Machine) -> None:
-    """Return when the one serves and the other stands by."""
+    """Return when one given node is active and the other given node is standby."""
     wait_until(
         lambda: (state(active), state(standby)) == ("active", "standby"),
-        f"{active.name} serves and {standby.name} stands by",
+        f"{active.name} is active and {standby.name} is standby",
         active,
         standby,
     )
 
 
 @contextmanager
-def own_share(rack: Rack, directory: Path, size: str) -> Iterator[Path]:
-    """The pair's share as a file system of its own, which may be filled without harm to anybody; then it is gone."""
+def separate_share(rack: Rack, directory: Path, size: str) -> Iterator[Path]:
+    """Provide the share of the pair as a separate file system, which a test may fill; unmount it at the end."""
     shared = rack.shared(SHARE)
     shared.parent.mkdir(parents=True, exist_ok=True)
     shared.unlink(missing_ok=True)
@@ -115,27 +115,27 @@ def own_share(rack: Rack, directory: Path, size: str) -> Iterator[Path]:
 
 
 def downtimes(machine: Machine) -> list[tuple[datetime, datetime]]:
-    """From when to when systemd had no broker running, as the machine's journal tells it; the year is made up."""
-    found: list[tuple[datetime, datetime]] = []
-    ended: datetime | None = None
+    """Return the times without a running broker, according to the journal of the machine, in the year 2000."""
+    times: list[tuple[datetime, datetime]] = []
+    stopped_at: datetime | None = None
     for line in machine.journal(UNIT).splitlines():
         event = _EVENT.match(line)
         if event is None:
             continue
         at = datetime.strptime(f"2000 {event[1]}", "%Y %b %d %H:%M:%S.%f")
         if event[2] != "Started":
-            ended = ended or at
-        elif ended is not None:
-            found.append((ended, at))
-            ended = None
-    return [*found, (ended, datetime.max)] if ended else found
+            stopped_at = stopped_at or at
+        elif stopped_at is not None:
+            times.append((stopped_at, at))
+            stopped_at = None
+    return [*times, (stopped_at, datetime.max)] if stopped_at else times
 
 
-def were_down_together(one: Machine, other: Machine) -> list[tuple[datetime, datetime]]:
-    """When neither of two machines had a broker running."""
+def common_downtimes(machine: Machine, other: Machine) -> list[tuple[datetime, datetime]]:
+    """Return the times in which neither of two machines had a running broker."""
     return [
         (max(began, start), min(ended, end))
-        for began, ended in downtimes(one)
+        for began, ended in downtimes(machine)
         for start, end in downtimes(other)
         if max(began, start) < min(ended, end)
     ]

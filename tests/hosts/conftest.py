@@ -1,6 +1,6 @@
-"""The hosts tier: real systemd hosts, or a skip that nobody can overlook.
+"""Fixtures of the hosts tier: real systemd hosts, or a skip that the summary shows in red.
 
-``ACTIVEMQ_FLEET_HOSTS=required`` turns the skip into an error, for a place that must run it.
+``ACTIVEMQ_FLEET_HOSTS=required`` turns the skip into an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.brokers import SHARE, own_share
+from tests.hosts.brokers import SHARE, separate_share
 from tests.hosts.machines import Rack, UnsupportedError, probe
 from tests.hosts.machines.base import find_or_build
 from tests.hosts.machines.rack import base_directory
@@ -22,7 +22,7 @@ _REASON = pytest.StashKey[str]()
 
 @pytest.fixture(scope="session")
 def machines_supported(request: pytest.FixtureRequest) -> None:
-    """Skip where the kernel, the user or the system does not allow machines."""
+    """Skip the tests if the kernel, the user or the system does not support machines."""
     reason = probe()
     if reason is None:
         try:
@@ -32,14 +32,14 @@ def machines_supported(request: pytest.FixtureRequest) -> None:
     if reason is None:
         return
     if os.environ.get("ACTIVEMQ_FLEET_HOSTS") == "required":
-        pytest.fail(f"systemd hosts are required here: {reason}")
+        pytest.fail(f"ACTIVEMQ_FLEET_HOSTS requires systemd hosts, but this system does not support them: {reason}")
     request.config.stash[_REASON] = reason
-    pytest.skip(f"no systemd hosts here: {reason}")
+    pytest.skip(f"this system does not support systemd hosts: {reason}")
 
 
 @pytest.fixture(scope="module")
 def rack(machines_supported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
-    """An empty rack, taken down whatever happens; even a killed run's is, by the next one."""
+    """Provide an empty rack, and stop it at the end; the next run stops the rack of a killed run."""
     with Rack(tmp_path_factory.mktemp("rack")) as rack:
         yield rack
 
@@ -53,12 +53,12 @@ def repository() -> Path:
 def installed_pair(
     machines_supported: None, repository: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Controller]:
-    """A pair that the playbook ``site`` installed and started; its share is a file system of its own, of 512 MB.
+    """Provide a pair that the playbook ``site`` installed and started; its share is a separate file system of 512 MB.
 
     One process runs the files that use it (``SHARED_PAIR`` in ``tests/order.py``). Each test leaves both nodes running.
     """
     rack = Rack(tmp_path_factory.mktemp("rack"))
-    with own_share(rack, tmp_path_factory.mktemp("share"), "512m"):
+    with separate_share(rack, tmp_path_factory.mktemp("share"), "512m"):
         controller = Controller(repository, rack)
         controller.install_pair(share=SHARE)
         yield controller
@@ -68,4 +68,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reason = config.stash.get(_REASON, None)
     if reason is not None:
         terminalreporter.section("SYSTEMD HOSTS NOT TESTED", red=True, bold=True)
-        terminalreporter.line(f"No test on systemd hosts was run: {reason}", red=True)
+        terminalreporter.line(f"No test ran on systemd hosts: {reason}", red=True)

@@ -1,4 +1,4 @@
-"""A PostgreSQL at the bridge of the machines' network, for brokers that share a database."""
+"""A PostgreSQL server at the bridge of the network of machines, for brokers that share a database."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ ACCOUNT = "activemq"
 PASSWORD = "made-up-database-password"
 URL = f"jdbc:postgresql://{GATEWAY.ip}/postgres?socketTimeout=30&connectTimeout=10"
 
-# It refuses to run as root; this way it sees another account, and its files stay root's.
-_OWN_ACCOUNT = ("unshare", "--user")
+# PostgreSQL refuses to run as root. In a user namespace it has another account, and root owns its files.
+_OTHER_ACCOUNT = ("unshare", "--user")
 
 
 @contextmanager
 def database(rack: Rack, directory: Path) -> Iterator[None]:
-    """Run a database server with its files in ``directory``; machines of a rack that is up reach it at ``URL``.
+    """Run a database server with its files in ``directory``; machines of a started rack connect to it at ``URL``.
 
-    Raises LabError where PostgreSQL is not installed.
+    Raises LabError if PostgreSQL is not installed.
     """
     data, secret = directory / "data", directory / "password"
     secret.write_text(PASSWORD)
     options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={ACCOUNT}", "--encoding=UTF8", "--locale=C"]
-    run([*_OWN_ACCOUNT, postgresql_program_path("initdb"), *options, "--pgdata", str(data)])
+    run([*_OTHER_ACCOUNT, postgresql_program_path("initdb"), *options, "--pgdata", str(data)])
     with (data / "pg_hba.conf").open("a") as rules:
         rules.write(f"host all all {GATEWAY.network} scram-sha-256\n")
-    where = ["-c", f"listen_addresses={GATEWAY.ip}", "-c", "unix_socket_directories="]
-    command = [*_OWN_ACCOUNT, postgresql_program_path("postgres"), "-D", str(data), *where]
+    listen_options = ["-c", f"listen_addresses={GATEWAY.ip}", "-c", "unix_socket_directories="]
+    command = [*_OTHER_ACCOUNT, postgresql_program_path("postgres"), "-D", str(data), *listen_options]
     log = directory / "database.log"
     with log.open("w") as output, subprocess.Popen(rack.lan.inside(*command), stdout=output, stderr=output) as server:
         try:
-            asked = rack.lan.inside(postgresql_program_path("pg_isready"), "--quiet", "--host", str(GATEWAY.ip))
-            wait_until(lambda: attempt(asked).returncode == 0, "the database answers", seen=log.read_text)
+            is_ready = rack.lan.inside(postgresql_program_path("pg_isready"), "--quiet", "--host", str(GATEWAY.ip))
+            wait_until(
+                lambda: attempt(is_ready).returncode == 0, "the database accepts connections", seen=log.read_text
+            )
             yield
         finally:
             server.send_signal(signal.SIGINT)

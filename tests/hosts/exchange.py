@@ -1,14 +1,14 @@
-"""A client that believes nothing but what it gets back: CONNACK, and its own messages.
+"""An MQTT client that only accepts responses of a broker as evidence: CONNACK, and its own messages.
 
-Run inside the machines' network: ``nsenter --net=… python -m tests.hosts.exchange …``
+Run it in the network of the machines: ``nsenter --net=… python -m tests.hosts.exchange …``
 
-    round ADDRESS           one message published and received again
-    leave ADDRESS COUNT     messages for a durable session that is not there now
-    take ADDRESS... COUNT   that session comes back, with whoever serves, and takes exactly those
-    watch ADDRESS...        try until one of them gives a message back
-    cross ADDRESS ADDRESS   messages published at the first, until one arrives at the second
+    round ADDRESS           publish a message and receive it
+    leave ADDRESS COUNT     publish messages for a durable session that is disconnected
+    take ADDRESS... COUNT   reconnect this session to the active broker, and receive exactly these messages
+    watch ADDRESS...        retry until one broker completes a round trip
+    cross ADDRESS ADDRESS   publish messages to the first broker until the second delivers one
 
-Each prints one JSON object on success and says in one line on stderr why not (exit 1).
+Each command prints one JSON object on success, and otherwise the error in one line on stderr (exit 1).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from paho.mqtt.enums import CallbackAPIVersion
 DURABLE = "exchange-durable"
 TOPIC = "exchange/kept"
 QUICK, PATIENCE = 5.0, 60.0
-"""Seconds in which a broker that is ready has answered, and in which it surely has on a machine that others load."""
+"""Seconds in which a broker that is ready responds, on an idle machine and on a busy one."""
 ANSWER = 15.0
-"""Seconds for one of several that may serve."""
+"""Seconds for the response of one of several brokers."""
 QUIET = 1.0
-"""Seconds in which a message would have followed that comes a second time."""
+"""Seconds in which a duplicate message would arrive."""
 
 
 class ExchangeError(Exception):
-    """The broker did not do its part; ``str()`` says which."""
+    """An exchange with a broker failed; the text contains the reason."""
 
 
 class LateExchangeError(ExchangeError):
-    """The broker had not done its part when the wait timed out."""
+    """An exchange with a broker had not ended when the wait timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Session:
             clean_session=not self.durable,
             reconnect_on_failure=False,
         )
-        # A host without power gives no answer at all, and those that are tried in turn may be such.
+        # A host without power sends no response, and the client may try such hosts in turn.
         self.client.connect_timeout = 1 if self.patience < PATIENCE else 15
         self.client.username_pw_set(self.login.username, self.login.password)
         self.client.on_connect = self._on_connect
@@ -84,7 +84,7 @@ class Session:
         self.client.on_message = self._on_message
 
     def open(self) -> None:
-        """Return when the broker answered CONNACK with success."""
+        """Connect; return when the broker has sent a CONNACK with success."""
         try:
             self.client.connect(self.address, self.login.port, keepalive=30)
         except OSError as error:
@@ -92,14 +92,14 @@ class Session:
         self.client.loop_start()
         self._until(lambda: self.connected is not None, "no CONNACK")
         if self.connected != "Success":
-            raise ExchangeError(f"{self.address}: refused: {self.connected}")
+            raise ExchangeError(f"{self.address}: the broker refused the connection: {self.connected}")
 
     def subscribe(self, topic: str) -> None:
         self.client.subscribe(topic, qos=1)
         self._until(lambda: self.subscribed, "no SUBACK")
 
     def publish(self, topic: str, text: str) -> None:
-        """Return when the broker acknowledged it."""
+        """Publish a message; return when the broker has acknowledged it."""
         sent, end = self.client.publish(topic, text, qos=1), time.monotonic() + self.patience
         try:
             while not sent.is_published() and not self.lost and time.monotonic() < end:
@@ -108,8 +108,8 @@ class Session:
                 return
         except (RuntimeError, ValueError) as error:
             raise ExchangeError(f"{self.address}: {error}") from error
-        why = "the connection is lost" if self.lost else f"none within {self.patience:g} s"
-        raise ExchangeError(f"{self.address}: no PUBACK: {why}")
+        reason = "the connection is lost" if self.lost else f"none within {self.patience:g} s"
+        raise ExchangeError(f"{self.address}: no PUBACK: {reason}")
 
     def wait_for(self, count: int) -> None:
         self._until(lambda: len(self.received) >= count, f"fewer than {count} messages")
@@ -147,7 +147,7 @@ class Session:
 
 
 def round_trip(address: str, login: Login, patience: float = PATIENCE) -> dict[str, Any]:
-    """Publish a message and get it back; the proof that a broker is active and works."""
+    """Complete a round trip of a message, which proves that a broker is active."""
     began = time.monotonic()
     token = uuid.uuid4().hex
     session = Session(address, login, f"exchange-{token}", patience=patience)
@@ -159,14 +159,14 @@ def round_trip(address: str, login: Login, patience: float = PATIENCE) -> dict[s
     finally:
         session.close()
     if session.received != [token]:
-        raise ExchangeError(f"{address}: gave back {session.received}, not what was published")
+        raise ExchangeError(f"{address}: the broker delivered {session.received} instead of the published message")
     return {"address": address, "seconds": round(time.monotonic() - began, 3)}
 
 
 def leave(address: str, login: Login, count: int, patience: float = PATIENCE) -> dict[str, Any]:
-    """Make a durable session, go away, and publish ``count`` messages for it: ``TIME NUMBER``, the time of all of them.
+    """Create a durable session, disconnect it, and publish ``count`` messages for it: ``TIME NUMBER``.
 
-    A call that failed may have left some before; by their time they are told from those of this one.
+    All messages have the time of this call, which distinguishes them from messages of earlier calls that failed.
     """
     absent = Session(address, login, DURABLE, durable=True)
     try:
@@ -186,9 +186,9 @@ def leave(address: str, login: Login, count: int, patience: float = PATIENCE) ->
 
 
 def take(addresses: Sequence[str], login: Login, count: int, timeout: float) -> dict[str, Any]:
-    """Come back as the durable session: every message of the last ``leave`` once, in order, or an error.
+    """Reconnect the durable session; check that every message of the last ``leave`` arrives once and in order.
 
-    Where a connection is lost it goes on with the next; what was not acknowledged then may come again.
+    If the connection is lost, it connects to the next broker, which may deliver unacknowledged messages again.
     """
     end, sessions = time.monotonic() + timeout, list[list[str]]()
     for address in itertools.cycle(addresses):
@@ -201,22 +201,22 @@ def take(addresses: Sequence[str], login: Login, count: int, timeout: float) -> 
         except ExchangeError as error:
             if time.monotonic() > end:
                 raise LateExchangeError(
-                    f"timed out: {error}; {count} messages left, {_last_of(sessions)} taken"
+                    f"timed out: {error}; {count} messages left, received {_last_of(sessions)}"
                 ) from error
         finally:
             session.close()
             sessions.append(session.received)
         time.sleep(0.5)
-    taken = _last_of(sessions)
-    wanted = [str(number) for number in range(count)]
-    again = any(len(set(one)) < len(one) for one in taken)
-    if list(dict.fromkeys(itertools.chain(*taken))) != wanted or again:
-        raise ExchangeError(f"{address}: {count} messages left, {taken} taken")
+    received = _last_of(sessions)
+    expected = [str(number) for number in range(count)]
+    has_duplicates = any(len(set(numbers)) < len(numbers) for numbers in received)
+    if list(dict.fromkeys(itertools.chain(*received))) != expected or has_duplicates:
+        raise ExchangeError(f"{address}: {count} messages left, received {received}")
     return {"address": address, "taken": count}
 
 
 def _wait_for_all(session: Session, before: Sequence[Sequence[str]], count: int, end: float) -> None:
-    """Until all have come and nothing more follows; ExchangeError when the connection is lost or the time is over."""
+    """Wait until all messages and no more arrive; ExchangeError if the connection is lost or the wait times out."""
     while True:
         have = len(session.received)
         if len(set(itertools.chain(*_last_of([*before, session.received])))) >= count:
@@ -232,18 +232,18 @@ def _wait_for_all(session: Session, before: Sequence[Sequence[str]], count: int,
 
 
 def _last_of(sessions: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The numbers that each session got of the newest ``leave``."""
+    """Return the numbers of the last ``leave`` that each session received."""
     marks = [tuple(text.split(" ")) for text in itertools.chain(*sessions)]
     newest = max((int(mark) for mark, _ in marks), default=0)
-    return [[text.split(" ")[1] for text in one if text.startswith(f"{newest} ")] for one in sessions]
+    return [[text.split(" ")[1] for text in texts if text.startswith(f"{newest} ")] for texts in sessions]
 
 
 def watch(addresses: Sequence[str], login: Login, timeout: float) -> dict[str, Any]:
-    """Try all in turn until one gives a message back; ``seconds`` is since the start."""
+    """Try all brokers in turn until one completes a round trip; ``seconds`` is the time since the start."""
     began = time.monotonic()
     while True:
         problems = []
-        # Quick at first, because one that hangs keeps the others from being asked.
+        # Short at first, because a hung broker delays the attempts with the others.
         patience = max(QUICK, min(PATIENCE / 2, (time.monotonic() - began) / 4))
         for address in addresses:
             try:
@@ -253,27 +253,28 @@ def watch(addresses: Sequence[str], login: Login, timeout: float) -> dict[str, A
             else:
                 return {"address": address, "seconds": round(time.monotonic() - began, 3)}
         if time.monotonic() - began > timeout:
-            raise LateExchangeError(f"timed out: nobody took over within {timeout:g} s: {'; '.join(problems)}")
+            raise LateExchangeError(f"timed out: no broker became active within {timeout:g} s: {'; '.join(problems)}")
         time.sleep(0.05)
 
 
 def cross(source: str, target: str, login: Login, timeout: float) -> dict[str, Any]:
-    """Publish at one broker until another gives it to its subscriber: a bridge leads from here to there."""
+    """Publish to one broker until another delivers a message to its subscriber, over a bridge."""
     began = time.monotonic()
     token = uuid.uuid4().hex
-    there, here = Session(target, login, f"exchange-{token}-there"), Session(source, login, f"exchange-{token}-here")
+    subscriber = Session(target, login, f"exchange-{token}-there")
+    publisher = Session(source, login, f"exchange-{token}-here")
     try:
-        there.open()
-        there.subscribe(f"exchange/cross/{token}")
-        here.open()
-        while not there.received:
-            here.publish(f"exchange/cross/{token}", token)
+        subscriber.open()
+        subscriber.subscribe(f"exchange/cross/{token}")
+        publisher.open()
+        while not subscriber.received:
+            publisher.publish(f"exchange/cross/{token}", token)
             if time.monotonic() - began > timeout:
-                raise LateExchangeError(f"timed out: nothing crosses from {source} to {target} within {timeout:g} s")
+                raise LateExchangeError(f"timed out: no message arrived from {source} at {target} within {timeout:g} s")
             time.sleep(0.2)
     finally:
-        there.close()
-        here.close()
+        subscriber.close()
+        publisher.close()
     return {"from": source, "to": target, "seconds": round(time.monotonic() - began, 3)}
 
 
@@ -283,22 +284,22 @@ def main() -> int:
     parser.add_argument("--password", required=True)
     parser.add_argument("--port", type=int, default=1883)
     parser.add_argument("--timeout", type=float, default=240, help="seconds (watch, cross, take)")
-    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for one answer (leave)")
-    parser.add_argument("what", choices=("round", "leave", "take", "watch", "cross"))
-    parser.add_argument("words", nargs="+", metavar="ADDRESS [COUNT]")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for one response (leave)")
+    parser.add_argument("command", choices=("round", "leave", "take", "watch", "cross"))
+    parser.add_argument("arguments", nargs="+", metavar="ADDRESS [COUNT]")
     options = parser.parse_args()
     login = Login(options.username, options.password, options.port)
     try:
-        if options.what == "watch":
-            result = watch(options.words, login, options.timeout)
-        elif options.what == "cross":
-            result = cross(options.words[0], options.words[1], login, options.timeout)
-        elif options.what == "round":
-            result = round_trip(options.words[0], login)
-        elif options.what == "leave":
-            result = leave(options.words[0], login, int(options.words[1]), options.patience)
+        if options.command == "watch":
+            result = watch(options.arguments, login, options.timeout)
+        elif options.command == "cross":
+            result = cross(options.arguments[0], options.arguments[1], login, options.timeout)
+        elif options.command == "round":
+            result = round_trip(options.arguments[0], login)
+        elif options.command == "leave":
+            result = leave(options.arguments[0], login, int(options.arguments[1]), options.patience)
         else:
-            result = take(options.words[:-1], login, int(options.words[-1]), options.timeout)
+            result = take(options.arguments[:-1], login, int(options.arguments[-1]), options.timeout)
     except ExchangeError as error:
         print(error, file=sys.stderr)
         return 1

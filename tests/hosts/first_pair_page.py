@@ -1,6 +1,6 @@
-"""Run ``docs/first-pair.md`` as it is written, on two systemd hosts with a shared directory.
+"""Run the commands of ``docs/first-pair.md`` on two systemd hosts with a shared directory.
 
-The page names a release whose archive the tests cannot download, so that the commands run with another one.
+The tests cannot download the archive of the release on the page, so that the commands run with another release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STORE = f"{SHARE}/orders-mq01"
 
 
 def inventory_of_page() -> str:
-    """Return the inventory with what the page asks its reader to replace, and the user of the machines."""
+    """Return the inventory of the page with the values and the user of the machines."""
     (text,) = [step[1] for step in read_page(PAGE).steps if not isinstance(step, Command)]
     archive = archive_of(Release.of(RELEASE))
     checksum = hashlib.sha512(archive.read_bytes()).hexdigest()
@@ -49,7 +49,7 @@ def reader_command(rack: Rack, script: str) -> str:
 def check_first_pair(rack: Rack, shell: ReaderShell) -> None:
     """Run each step of the page, and check that the pair serves and that its removal leaves only the store."""
     page = read_page(PAGE)
-    printed = {}
+    outputs = {}
 
     for step in page.steps:
         if not isinstance(step, Command):
@@ -58,18 +58,18 @@ def check_first_pair(rack: Rack, shell: ReaderShell) -> None:
             for host in HOSTS:
                 rack[host].run("bash", "-ec", step.line.replace(RELEASE_OF_PAGE, RELEASE))
         else:
-            printed[step.line.strip()] = shell(reader_command(rack, step.line))
+            outputs[step.line.strip()] = shell(reader_command(rack, step.line))
 
-    site = printed["ansible-playbook -i hosts.yml activemq.fleet.site"]
-    status = printed["activemq-fleet status -i hosts.yml"]
+    site = outputs["ansible-playbook -i hosts.yml activemq.fleet.site"]
+    status = outputs["activemq-fleet status -i hosts.yml"]
     assert f"{RELEASE} active" in site
     assert f"{RELEASE} standby" in site
     assert "orders-mq01-a" in status
-    (conversation,) = [output for script, output in printed.items() if "/dev/tcp/" in script]
+    (conversation,) = [output for script, output in outputs.items() if "/dev/tcp/" in script]
     assert "my first message" in conversation
     assert page.excluded == ()
     for host in HOSTS:
-        left = rack[host].run("ls", "/opt", "/etc/systemd/system", "/usr/local/sbin", "/var/lib", "/etc/passwd")
-        assert "activemq" not in left + rack[host].run("cat", "/etc/passwd", "/etc/group")
+        paths = rack[host].run("ls", "/opt", "/etc/systemd/system", "/usr/local/sbin", "/var/lib", "/etc/passwd")
+        assert "activemq" not in paths + rack[host].run("cat", "/etc/passwd", "/etc/group")
         assert rack[host].run("systemctl", "is-system-running").strip() == "running"
         assert "db-1.log" in rack[host].run("find", STORE)

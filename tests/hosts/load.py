@@ -1,17 +1,17 @@
-"""Agents that publish and handle events for as long as a scenario lasts, and what became of every event.
+"""Agents that publish and handle events during a scenario, and the outcome of each event.
 
     start DIR --rack STATE --username U --password P PAIR=ADDRESS,ADDRESS...
-    begin DIR NAME          wait until all pairs are under load: what is done next begins
-    end DIR NAME            events flow again; how often they did not since ``begin``
-    settle DIR              end it: nothing lost, by the journals
-    stop DIR                end it, whatever comes of it
+    begin DIR NAME          wait until all pairs are under load, before an action.
+    end DIR NAME            wait until events are handled again; count the interruptions since ``begin``.
+    settle DIR              stop the load; check the journals for lost events.
+    stop DIR                stop the load without a check.
 
-Each prints one JSON object, and says in one line on stderr what is wrong (exit 1). Only a loss and
-too many gaps are wrong: a machine that is too slow for the rate is waited for, and then told. Where a wait ran
-out, or the load ended by itself, nothing is known of the events (exit 4).
+Each command prints one JSON object, or the error in one line on stderr (exit 1). Only losses and too many
+interruptions are errors. If a machine is too slow for the rate, ``begin`` waits and then prints a warning. If a wait
+timed out, or the load stopped unexpectedly, the outcome of the events is unknown (exit 4).
 
-A gap is a time without a connection: from the first of a pair's two agents that lost its own until
-both have one again.
+An interruption lasts from the time at which the first of a pair's two agents loses its connection until both are
+connected.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from activemq_fleet.lab.load_process import specs_to_json
 from tests.hosts.machines import Rack
 
 RATE = 60.0
-"""Events a second and pair that are handed over."""
-LOWEST = 25.0
-"""Of them, what must flow for a fault to prove anything: with two pairs 50 a second."""
-MOST_GAPS = 2
+"""Events per second and pair."""
+MIN_RATE = 25.0
+"""Events per second and pair that a fault requires to prove anything; with two pairs 50 in total."""
+MAX_INTERRUPTIONS = 2
 PATIENCE = 240.0
-# A busy machine must not look like a broker that hangs.
-_CALM = {
+# Long intervals, so that a busy machine is not taken for a hung broker.
+_LONG_INTERVALS = {
     "connecting.canary.interval": "15",
     "connecting.canary.timeout": "15",
     "connecting.canary.misses": "6",
@@ -54,17 +54,17 @@ _LONGEST = 3600
 
 
 WRONG, LATE = 1, 4
-"""Exit codes: for what became of events, and for what has not come in time and proves nothing either way."""
+"""Exit codes: an invalid outcome of events, and a wait that timed out and proves nothing."""
 
 
 class LoadError(Exception):
-    """What is wrong, in one line."""
+    """An invalid outcome of events."""
 
     code = WRONG
 
 
 class LateLoadError(LoadError):
-    """What has not come in time, or could not go on."""
+    """A wait that timed out, or a load that stopped."""
 
     code = LATE
 
@@ -72,7 +72,7 @@ class LateLoadError(LoadError):
 def start(options: argparse.Namespace) -> dict[str, Any]:
     """Start the load generators, detached, inside the machines' network."""
     options.directory.mkdir(parents=True)
-    pairs = dict(pair.split("=", 1) for pair in options.words)
+    pairs = dict(pair.split("=", 1) for pair in options.arguments)
     specs = [_spec(pair, addresses, options) for pair, addresses in pairs.items()]
     descriptor = os.open(options.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -89,7 +89,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
             start_new_session=True,
         )
     (options.directory / "pid").write_text(str(process.pid))
-    _wait(options.directory, "ready", lambda: (options.directory / "ready").exists())
+    _wait(options.directory, "the load has started", lambda: (options.directory / "ready").exists())
     return {"pairs": list(pairs)}
 
 
@@ -100,7 +100,7 @@ def _spec(pair: str, addresses: str, options: argparse.Namespace) -> TwoAgentLoa
             "mb.username": options.username,
             "mb.password": options.password,
             "client.id": f"load-{pair}-{role}",
-            **_CALM,
+            **_LONG_INTERVALS,
         }
 
     topic = f"load/{pair}"
@@ -115,46 +115,53 @@ def _spec(pair: str, addresses: str, options: argparse.Namespace) -> TwoAgentLoa
 
 
 def begin(options: argparse.Namespace) -> dict[str, Any]:
-    """Wait until every pair's agents are settled and fast enough, and note the time."""
-    name, where = options.words[0], options.directory
+    """Wait until the agents of every pair are connected and fast enough, and record the time."""
+    action, directory = options.arguments[0], options.directory
     deadline = time.monotonic() + PATIENCE
-    while not _is_under_load(status := _status(where)) and time.monotonic() < deadline:
-        _check(where)
+    while not _is_under_load(status := _status(directory)) and time.monotonic() < deadline:
+        _check(directory)
         time.sleep(0.5)
-    void = not _is_under_load(status)
-    noted = {"at": time.time(), "void": void, "rates": {pair: said["handled"] for pair, said in status.items()}}
-    (where / f"begun-{name}").write_text(json.dumps(noted))
-    if void:
-        print(f"VOID: {name} proves little, {noted['rates']} events a second flow", file=sys.stderr)
-    return noted
+    is_void = not _is_under_load(status)
+    record = {
+        "at": time.time(),
+        "void": is_void,
+        "rates": {pair: pair_status["handled"] for pair, pair_status in status.items()},
+    }
+    (directory / f"begun-{action}").write_text(json.dumps(record))
+    if is_void:
+        print(f"VOID: {action} proves little, because the load is {record['rates']} events per second", file=sys.stderr)
+    return record
 
 
 def _is_under_load(status: dict[str, Any]) -> bool:
     return bool(status) and all(
-        said["steady"] and min(said["accepted"], said["handled"]) >= LOWEST for said in status.values()
+        pair_status["steady"] and min(pair_status["accepted"], pair_status["handled"]) >= MIN_RATE
+        for pair_status in status.values()
     )
 
 
 def end(options: argparse.Namespace) -> dict[str, Any]:
-    """Wait until events are handled after now; count the gaps since ``begin``."""
-    name, where = options.words[0], options.directory
-    begun = json.loads((where / f"begun-{name}").read_text())
+    """Wait until events are handled again; count the interruptions since ``begin``."""
+    action, directory = options.arguments[0], options.directory
+    start_record = json.loads((directory / f"begun-{action}").read_text())
     now = time.time()
-    _wait(where, "events are handled", lambda: all(s["last"] > now for s in _status(where).values()))
-    found = {pair: gaps(where / pair, begun["at"]) for pair in _pairs(where)}
+    _wait(directory, "events are handled", lambda: all(s["last"] > now for s in _status(directory).values()))
+    interruptions_by_pair = {pair: interruptions(directory / pair, start_record["at"]) for pair in _pairs(directory)}
     result = {
-        "gaps": {pair: [round(seconds, 2) for _, seconds in lost] for pair, lost in found.items()},
-        "seconds": round(now - begun["at"], 1),
-        "void": begun["void"],
+        "interruptions": {
+            pair: [round(seconds, 2) for _, seconds in times] for pair, times in interruptions_by_pair.items()
+        },
+        "seconds": round(now - start_record["at"], 1),
+        "void": start_record["void"],
     }
-    many = {pair: seconds for pair, seconds in result["gaps"].items() if len(seconds) > MOST_GAPS}
-    if many:
-        raise LoadError(f"{name}: more than {MOST_GAPS} gaps: {many}")
+    excessive = {pair: seconds for pair, seconds in result["interruptions"].items() if len(seconds) > MAX_INTERRUPTIONS}
+    if excessive:
+        raise LoadError(f"{action}: more than {MAX_INTERRUPTIONS} interruptions (seconds): {excessive}")
     return result
 
 
-def gaps(pair: Path, since: float) -> list[tuple[float, float]]:
-    """Times without a connection of either of a pair's two agents, by their journals: begin and seconds."""
+def interruptions(pair: Path, since: float) -> list[tuple[float, float]]:
+    """Return when either of the two agents of a pair had no connection, by their journals: start and seconds."""
     outages: list[tuple[float, float]] = []
     for role in ("publisher", "subscriber"):
         lost: float | None = None
@@ -164,11 +171,11 @@ def gaps(pair: Path, since: float) -> list[tuple[float, float]]:
             elif kind == "connected" and lost is not None:
                 outages.append((lost, at))
                 lost = None
-    return merged(outages)
+    return merge_overlapping(outages)
 
 
 def _connections(agent: Path) -> Iterator[tuple[str, float]]:
-    """When an agent got and lost its connections, in order."""
+    """Yield when an agent connected and lost its connection, in order."""
     for path in sorted((agent / "agent").glob("*.jsonl")):
         for line in path.read_text().splitlines():
             if line.endswith("}") and "connect" in line:
@@ -176,60 +183,64 @@ def _connections(agent: Path) -> Iterator[tuple[str, float]]:
                 yield record["kind"], datetime.fromisoformat(record["ts"]).timestamp()
 
 
-def merged(outages: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Outages that overlap, or nearly, as one: begin and seconds."""
-    found: list[list[float]] = []
+def merge_overlapping(outages: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Merge outages that are less than a second apart; return start and seconds of each."""
+    merged: list[list[float]] = []
     for began, ended in sorted(outages):
-        if found and began <= found[-1][1] + 1:
-            found[-1][1] = max(found[-1][1], ended)
+        if merged and began <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], ended)
         else:
-            found.append([began, ended])
-    return [(began, ended - began) for began, ended in found]
+            merged.append([began, ended])
+    return [(began, ended - began) for began, ended in merged]
 
 
 def settle(options: argparse.Namespace) -> dict[str, Any]:
-    """End the load and settle every event; a loss is wrong, and so is one that was handled twice."""
-    where = options.directory
-    (where / "stop").touch()
-    _wait(where, "the load ends", lambda: (where / "done").exists(), 600)
+    """Stop the load and check the outcome of every event; raise an error for lost and duplicate events."""
+    directory = options.directory
+    (directory / "stop").touch()
+    _wait(directory, "the load has stopped", lambda: (directory / "done").exists(), 600)
     accounts = []
-    for pair in _pairs(where):
-        publisher, subscriber = (read_agent_journal(where / pair / role, role) for role in ("publisher", "subscriber"))
-        promised = [line.partition(" ")[2] for line in (where / pair / "promised").read_text().splitlines()]
-        accounts.append(count_event_outcomes(pair, "mqtt", publisher, subscriber, promised))
+    for pair in _pairs(directory):
+        publisher, subscriber = (
+            read_agent_journal(directory / pair / role, role) for role in ("publisher", "subscriber")
+        )
+        accepted_ids = [line.partition(" ")[2] for line in (directory / pair / "promised").read_text().splitlines()]
+        accounts.append(count_event_outcomes(pair, "mqtt", publisher, subscriber, accepted_ids))
     numbers = ("accepted", "handled", "lost", "duplicate", "stuck", "indeterminate", "copies")
-    result = {one.pair: {key: value for key, value in asdict(one).items() if key in numbers} for one in accounts}
-    wrong = [f"{unit.event_id} {unit.verdict}: {unit.reason}" for one in accounts for unit in one.units]
-    wrong += [gap for one in accounts for gap in one.gaps]
-    wrong += [f"no event of {one.pair} was accepted" for one in accounts if not one.accepted]
-    if wrong:
-        surely = any(one.lost or one.duplicate or one.gaps for one in accounts)
-        raise (LoadError if surely else LateLoadError)(f"{result}; {'; '.join(wrong[:5])}")
+    result = {
+        account.pair: {key: value for key, value in asdict(account).items() if key in numbers} for account in accounts
+    }
+    problems = [f"{unit.event_id} {unit.verdict}: {unit.reason}" for account in accounts for unit in account.units]
+    problems += [gap for account in accounts for gap in account.gaps]
+    problems += [f"no event of {account.pair} was accepted" for account in accounts if not account.accepted]
+    if problems:
+        is_certain = any(account.lost or account.duplicate or account.gaps for account in accounts)
+        raise (LoadError if is_certain else LateLoadError)(f"{result}; {'; '.join(problems[:5])}")
     return result
 
 
 def stop(options: argparse.Namespace) -> dict[str, Any]:
-    """End the processes, if there are any: the load generators end their agents."""
-    own = _processes(options.directory)
-    for sent, seconds in ((signal.SIGINT, 30), (signal.SIGKILL, 10)):
-        for pid in own:
+    """Stop the load generators, which stop their agents."""
+    processes = _processes(options.directory)
+    for signal_number, seconds in ((signal.SIGINT, 30), (signal.SIGKILL, 10)):
+        for pid in processes:
             with suppress(ProcessLookupError):
-                os.kill(pid, sent)
+                os.kill(pid, signal_number)
         deadline = time.monotonic() + seconds
-        while (own := _processes(options.directory)) and time.monotonic() < deadline:
+        while (processes := _processes(options.directory)) and time.monotonic() < deadline:
             time.sleep(0.1)
-    return {"left": own}
+    return {"left": processes}
 
 
 def _processes(directory: Path) -> list[int]:
-    """Processes other than this whose command line names a path below the directory, or the directory itself."""
-    found = []
+    """Return the processes, except this one, whose command line contains the directory or a path below it."""
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_bytes().decode(errors="replace").split("\0")
             if any(word == str(directory) or word.startswith(f"{directory}/") for word in words):
-                found.append(int(path.parent.name))
-    return [pid for pid in found if pid not in (os.getpid(), os.getppid())]
+                processes.append(int(path.parent.name))
+    return [pid for pid in processes if pid not in (os.getpid(), os.getppid())]
 
 
 def _pairs(directory: Path) -> list[str]:
@@ -238,18 +249,18 @@ def _pairs(directory: Path) -> list[str]:
 
 def _status(directory: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((directory / "status.json").read_text())
+        status: dict[str, Any] = json.loads((directory / "status.json").read_text())
     except FileNotFoundError:
         return {}
-    return found
+    return status
 
 
-def _wait(directory: Path, what: str, holds: Any, timeout: float = PATIENCE) -> None:
+def _wait(directory: Path, what: str, condition: Any, timeout: float = PATIENCE) -> None:
     deadline = time.monotonic() + timeout
-    while not holds():
+    while not condition():
         _check(directory)
         if time.monotonic() > deadline:
-            raise LateLoadError(f"{what}: not within {timeout:g} s: {_status(directory)}")
+            raise LateLoadError(f"timed out after {timeout:g} s: {what}: not yet: {_status(directory)}")
         time.sleep(0.3)
 
 
@@ -258,21 +269,21 @@ def _check(directory: Path) -> None:
         raise LateLoadError((directory / "failed").read_text().strip())
     pid = (directory / "pid").read_text()
     if not Path(f"/proc/{pid}").exists() and not (directory / "done").exists():
-        raise LateLoadError(f"the load has ended: {(directory / 'output').read_text()[-500:]}")
+        raise LateLoadError(f"the load has stopped unexpectedly: {(directory / 'output').read_text()[-500:]}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    acts = {act.__name__: act for act in (start, begin, end, settle, stop)}
+    commands = {command.__name__: command for command in (start, begin, end, settle, stop)}
     parser = argparse.ArgumentParser(prog="load")
-    parser.add_argument("act", choices=sorted(acts))
+    parser.add_argument("command", choices=sorted(commands))
     parser.add_argument("directory", type=Path)
     parser.add_argument("--rack", type=Path)
     parser.add_argument("--username", default="")
     parser.add_argument("--password", default="")
-    parser.add_argument("words", nargs="*")
+    parser.add_argument("arguments", nargs="*")
     options = parser.parse_intermixed_args(arguments)
     try:
-        print(json.dumps(acts[options.act](options)))
+        print(json.dumps(commands[options.command](options)))
     except LoadError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return error.code

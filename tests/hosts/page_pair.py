@@ -1,6 +1,6 @@
 """The pair of the documentation pages, on systemd hosts.
 
-The pages install releases from archives; the tests install the same releases from jars.
+The pages install releases from archives, and the tests install them from jars.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def inventory_of(release: str) -> str:
 
 
 def prepare_reader(repository: Path, rack: Rack, directory: Path, release: str) -> ReaderShell:
-    """Return a shell in ``directory``, which gets ``inventory``; its hosts run, and no broker is installed."""
+    """Return a shell in ``directory`` with an inventory of running hosts without brokers."""
     shell = ReaderShell(environment(repository, rack), rack, HOSTS, directory)
     (directory / "inventory").mkdir()
     (directory / "inventory/hosts.yml").write_text(inventory_of(release))

@@ -1,4 +1,4 @@
-"""Runs the collection's playbooks against machines, with the inventory of one of the molecule scenarios."""
+"""Playbooks of the collection that run against machines, with the inventory of a molecule scenario."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.software import archive_of
 
 RELEASE = "6.3.1"
-"""From jars: what a controller's pair runs unless it is ``from_archive``."""
-ARCHIVED = "5.18.3"
-"""What the scenario installs from the archive that the vendor published."""
+"""The release of the pair of a controller, from jars, unless it is ``from_archive``."""
+ARCHIVE_RELEASE = "5.18.3"
+"""The release that the scenario installs from the archive of the vendor."""
 PASSWORD = "made-up-probe-password"
 NODES = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
 
 
 def environment(repository: Path, rack: Rack) -> dict[str, str]:
-    """For Ansible and molecule: this checkout's collections, what the scenarios' inventories ask for, no colours."""
+    """Return the environment variables of Ansible and molecule: collections, inputs of the inventories, no colors."""
     home = repository / ".ansible"
     return os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ANSIBLE_HOME": str(home),
         "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
         "ANSIBLE_PIPELINING": "true",
-        "ANSIBLE_TIMEOUT": "20",  # to log in, on a machine that others load
+        "ANSIBLE_TIMEOUT": "20",  # for a login on a busy machine
         "ANSIBLE_NOCOLOR": "true",
         "NO_COLOR": "1",
         "FLEET_ROOT": str(repository),
@@ -47,27 +47,29 @@ def environment(repository: Path, rack: Rack) -> dict[str, str]:
 
 
 class PlaybookError(Exception):
-    """A playbook ended otherwise than it should have. No AssertionError: by itself that is no loss."""
+    """A playbook ended with an unexpected exit status. It is no AssertionError, because it proves no loss."""
 
 
 class StreamError(Exception):
-    """The client of ``tests.hosts.stream`` could not do its part, so nothing is known of what it sent."""
+    """The client of ``tests.hosts.stream`` failed, so that the outcome of its messages is unknown."""
 
 
-def ended(done: subprocess.CompletedProcess[str], *codes: int) -> str:
-    """Print and return what a playbook said. Raises PlaybookError when its exit status is none of ``codes`` (0)."""
+def checked_output(done: subprocess.CompletedProcess[str], *codes: int) -> str:
+    """Print and return the output of a playbook; PlaybookError unless its exit status is one of ``codes`` (0)."""
     print(done.stdout)
     if done.returncode not in (codes or (0,)):
-        told = [line for line in done.stdout.splitlines() if "fatal:" in line or "UNREACHABLE" in line]
-        raise PlaybookError(f"{' '.join(map(str, done.args))[-200:]} ended with {done.returncode}: {told[-2:]}")
+        errors = [line for line in done.stdout.splitlines() if "fatal:" in line or "UNREACHABLE" in line]
+        raise PlaybookError(
+            f"{' '.join(map(str, done.args))[-200:]} ended with exit status {done.returncode}: {errors[-2:]}"
+        )
     return done.stdout
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """Where playbooks and clients start from: this checkout, looking at one rack's network.
+    """A controller that runs playbooks and clients of this checkout in the network of a rack.
 
-    ``scenario`` is the one whose inventory is used, ``variables`` are its variables of the environment.
+    ``scenario`` is the molecule scenario of the inventory, and ``variables`` are its environment variables.
     """
 
     repository: Path
@@ -77,49 +79,49 @@ class Controller:
     nodes: Mapping[str, str] = field(default_factory=lambda: NODES)
     """The addresses of both nodes of the pair, by host, preferred master first."""
     inventory: Path | None = None
-    """Another inventory than the scenario's."""
+    """The inventory, if it is not that of the scenario."""
 
     @classmethod
     def from_archive(cls, repository: Path, rack: Rack) -> Controller:
-        """A controller of the scenario's pair as it is without FLEET_PAIR_INSTALL."""
+        """Return a controller of the pair of the scenario without FLEET_PAIR_INSTALL."""
         return cls(repository, rack, variables={})
 
     @classmethod
     def of_convention(cls, repository: Path, rack: Rack, convention: Convention, directory: Path) -> Controller:
-        """A controller of the scenario's pair with hosts that are named by another convention."""
+        """Return a controller of the pair of the scenario with host names of another convention."""
         inventory = directory / "inventory"
         shutil.copytree(repository / "molecule/pair/inventory", inventory)
         nodes = dict(zip(convention.hosts, NODES.values(), strict=False))
-        hosts = {host: {"ansible_host": nodes[host], **convention.stated.get(host, {})} for host in nodes}
+        hosts = {host: {"ansible_host": nodes[host], **convention.host_variables.get(host, {})} for host in nodes}
         content = {"all": {"vars": dict(convention.variables), "children": {"orders": {"hosts": hosts}}}}
         (inventory / "hosts.yml").write_text(json.dumps(content))
         return cls(repository, rack, nodes=nodes, inventory=inventory)
 
     def start_pair(self, *, share: str) -> None:
-        """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
+        """Start both nodes with ``share`` as their shared directory, and provide the software to install."""
         self.rack.up(self.nodes, shares=[share], owner=os.getpid())
         self.rack.serve(
-            fetch_jar_directory(Release.of(RELEASE)) if self.variables else archive_of(Release.of(ARCHIVED))
+            fetch_jar_directory(Release.of(RELEASE)) if self.variables else archive_of(Release.of(ARCHIVE_RELEASE))
         )
 
     def install_pair(self, *, share: str) -> None:
-        """Boot both nodes, and let the playbook ``site`` install and start their brokers."""
+        """Start both nodes; install and start their brokers with the playbook ``site``."""
         self.start_pair(share=share)
-        ended(self.play("site"))
+        checked_output(self.run_playbook("site"))
 
-    def sides(self) -> tuple[Machine, Machine]:
-        """The node that serves, and the other one."""
-        active = self.exchange("watch", *self.nodes.values())["address"]
+    def active_and_other_node(self) -> tuple[Machine, Machine]:
+        """Return the address node and the other node."""
+        address = self.exchange("watch", *self.nodes.values())["address"]
         machines = self.rack.machines
-        serving = next(machine for machine in machines if machine.address == active)
-        other = next(machine for machine in machines if machine.address != active)
-        return serving, other
+        active_node = next(machine for machine in machines if machine.address == address)
+        other = next(machine for machine in machines if machine.address != address)
+        return active_node, other
 
     @contextmanager
     def streaming(self, timeout: float) -> Iterator[dict[str, Any]]:
-        """Messages all the while; afterwards what became of them, by ``tests.hosts.stream``."""
+        """Send messages during the block; the dict then contains their outcome, from ``tests.hosts.stream``."""
         client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
-        found: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
         with subprocess.Popen(
             self.rack.lan.inside(*client, *self.nodes.values()),
             cwd=self.repository,
@@ -130,31 +132,37 @@ class Controller:
         ) as streaming:
             try:
                 if not streaming.stdout or streaming.stdout.readline() != "begun\n":
-                    raise StreamError(f"no message was acknowledged: {streaming.communicate(timeout=60)}")
-                yield found
-                said, errors = streaming.communicate(timeout=timeout)
+                    raise StreamError(
+                        f"the client of the stream received no acknowledgment: {streaming.communicate(timeout=60)}"
+                    )
+                yield outcome
+                output, errors = streaming.communicate(timeout=timeout)
                 if streaming.returncode:
-                    raise StreamError(f"it is not known what became of the messages: {errors}")
-                found.update(json.loads(said))
+                    raise StreamError(
+                        f"the client of the stream failed, so that the outcome of its messages is unknown: {errors}"
+                    )
+                outcome.update(json.loads(output))
             finally:
                 streaming.kill()
 
     def switch_to(self, machine: Machine, *arguments: str) -> str:
-        """Let the playbook ``switchover`` make a node of the pair the active one; return what it said."""
-        return ended(
-            self.play("switchover", *arguments, "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}")
+        """Make a node of the pair active with the playbook ``switchover``; return its output."""
+        return checked_output(
+            self.run_playbook(
+                "switchover", *arguments, "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}"
+            )
         )
 
-    def play(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a playbook of the collection; return it with its exit status and all it said."""
-        process = self.start(playbook, *arguments)
-        said, _ = process.communicate()
-        return subprocess.CompletedProcess(process.args, process.returncode, said)
+    def run_playbook(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a playbook of the collection; return the completed process with its output."""
+        process = self.start_playbook(playbook, *arguments)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, output)
 
-    def start(self, playbook: str, *arguments: str, inside: bool = False) -> subprocess.Popen[str]:
-        """The same, for whoever reads its lines as they come; it leads a process group of its own.
+    def start_playbook(self, playbook: str, *arguments: str, inside: bool = False) -> subprocess.Popen[str]:
+        """Start a playbook in a separate process group; return the process, whose output is a pipe.
 
-        With ``inside`` it runs within the machines' network, as a controller that reaches the brokers.
+        With ``inside``, it runs in the network of the machines, like a controller that can connect to the brokers.
         """
         inventory = self.inventory or self.repository / "molecule" / self.scenario / "inventory"
         program = Path(sys.executable).with_name("ansible-playbook")
@@ -171,7 +179,7 @@ class Controller:
         )
 
     def exchange(self, *arguments: str) -> dict[str, Any]:
-        """What the client of ``tests.hosts.exchange`` found; MachinesError when it failed."""
+        """Return the report of the client of ``tests.hosts.exchange``; MachinesError if it failed."""
         client = [sys.executable, "-m", "tests.hosts.exchange", "--username", "probe", "--password", PASSWORD]
         done = subprocess.run(
             self.rack.lan.inside(*client, *arguments),
@@ -183,5 +191,5 @@ class Controller:
         )
         if done.returncode:
             raise MachinesError(done.stderr)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report

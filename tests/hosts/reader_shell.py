@@ -1,4 +1,4 @@
-"""A shell in which the commands of a documentation page run as its reader runs them, against machines of a rack."""
+"""A shell that runs the commands of a documentation page like a reader, against machines of a rack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.hosts.machines import Rack
 
 
 class ReaderShell:
-    """Runs commands in a directory of the controller, whose ssh knows the machines by their host names.
+    """Runs commands in a directory of the controller, whose ssh resolves the host names of the machines.
 
     ``variables`` are the environment variables of the reader; ``addresses`` maps each host name to its address in the
     rack's network.
@@ -22,14 +22,14 @@ class ReaderShell:
         programs = directory / "bin"
         programs.mkdir()
         for name in ("ssh", "scp", "sftp"):
-            # With a path that does not lead here: what it calls by the same name is the system's own.
+            # The path excludes this directory, because the wrapper calls the system program of the same name.
             (programs / name).write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin exec {rack.state / name} "$@"\n')
             (programs / name).chmod(0o755)
         self.directory = directory
         self.variables = {**variables, "PATH": f"{programs}:{variables['PATH']}"}
 
     def __call__(self, command: str) -> str:
-        """Return the output of ``command``, errors included; AssertionError if it fails."""
+        """Return the output of ``command`` with its errors; AssertionError if it fails."""
         done = subprocess.run(
             ["bash", "-ec", command],
             cwd=self.directory,

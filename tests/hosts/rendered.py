@@ -1,12 +1,12 @@
-"""Compares what a run laid down for its hosts with golden files: bytes, modes and manifest.
+"""Compare the files that a run rendered for its hosts with golden files: bytes, modes and manifest.
 
-``python -m tests.hosts.rendered FOUND GOLDEN``; ``FLEET_GOLDEN=update`` writes GOLDEN instead.
+``python -m tests.hosts.rendered RENDERED GOLDEN``; ``FLEET_GOLDEN=update`` writes GOLDEN instead.
 
-FOUND holds one directory a host. What a link such as ``current`` points to is compared under the
-link's name; the versions themselves, whose names follow from the content, are not listed again. The
-path of FOUND, which differs from run to run, is written as ``/found``. The collection's own notes are
-left out, because they hold hashes of bytes with that path; but a manifest must tell the truth about the
-files beside it, and no note may hold a secret (all those of the scenario begin with ``made-up``).
+RENDERED contains one directory per host. The target of a link such as ``current`` is compared under the name of the
+link. The versions, whose names depend on the content, are not compared again. The path of RENDERED, which differs from
+run to run, is replaced by ``/found``. The notes of the collection are excluded, because they contain hashes of bytes
+with that path. A manifest must match the files next to it, and no note may contain a secret (all secrets of the
+scenario begin with ``made-up``).
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ MODES = "modes.txt"
 SECRET = b"made-up"
 
 
-def collect(found: Path) -> dict[str, bytes]:
-    """Path -> content of all that was laid down below ``found``, and a list of the files' modes."""
-    place = str(found).encode()
+def collect(rendered: Path) -> dict[str, bytes]:
+    """Return path -> content of all files below ``rendered``, and a list of their modes."""
+    place = str(rendered).encode()
     files: dict[str, bytes] = {}
     modes: list[str] = []
-    for path in _walk(found):
+    for path in _walk(rendered):
         if path.name in NOTES:
             _check_note(path)
             continue
-        name = path.relative_to(found).as_posix()
+        name = path.relative_to(rendered).as_posix()
         modes.append(f"{stat.S_IMODE(path.stat().st_mode):04o} {name}\n")
         files[name] = path.read_bytes().replace(place, b"/found")
     if not files:
-        raise SystemExit(f"{found}: nothing was laid down")
+        raise SystemExit(f"{rendered} contains no file: run converge first")
     files[MODES] = "".join(modes).encode()
     return files
 
 
 def _walk(directory: Path) -> Iterator[Path]:
-    """The files below, in order; through links, and without the directories that links point into."""
+    """Yield the files below a directory, in order; follow links, and exclude the directories of their targets."""
     for path in sorted(directory.iterdir()):
         if path.is_file():
             yield path
@@ -57,27 +57,29 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def _check_note(note: Path) -> None:
-    data = note.read_bytes()
-    if SECRET in data:
-        raise SystemExit(f"{note}: holds a secret")
+    content = note.read_bytes()
+    if SECRET in content:
+        raise SystemExit(f"{note} contains a secret: exclude it from the note")
     if note.name != MANIFEST:
         return
-    said: dict[str, str] = json.loads(data)
+    recorded_hashes: dict[str, str] = json.loads(content)
     root = note.parent
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
-    true = {
+    hashes = {
         name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.name not in NOTES
     }
-    wrong = sorted(name for name in said.keys() | true.keys() if said.get(name) != true.get(name))
-    if wrong:
-        raise SystemExit(f"{note}: does not tell the truth about {', '.join(wrong)}")
+    differing = sorted(
+        name for name in recorded_hashes.keys() | hashes.keys() if recorded_hashes.get(name) != hashes.get(name)
+    )
+    if differing:
+        raise SystemExit(f"{note} contains other hashes than those of {', '.join(differing)}")
 
 
-def main(found: str, golden: str) -> int:
+def main(rendered: str, golden: str) -> int:
     directory = Path(golden)
     update = os.environ.get("FLEET_GOLDEN") == "update"
     try:
-        Golden(directory.parent, update=update).tree(directory.name, collect(Path(found)))
+        Golden(directory.parent, update=update).tree(directory.name, collect(Path(rendered)))
     except pytest.fail.Exception as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
-"""What a machine installs a broker from: ``python -m tests.hosts.software archive|jars RELEASE``.
+"""The software from which a machine installs a broker: ``python -m tests.hosts.software archive|jars RELEASE``.
 
-Prints the path on this system: the vendor's own archive, or a directory of jars. Both are fetched
-once and kept in the library's cache.
+The command prints the path on this system: the archive of the vendor, or a directory of jars. Both are downloaded once
+to the cache of the library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from activemq_fleet.releases import Release
 
 
 def archive_of(release: Release) -> Path:
-    """The distribution as the vendor published it: what a user gives as ``activemq_archive``."""
+    """Return the archive that the vendor published, which a user sets as ``activemq_archive``."""
 
     def make(part: Path) -> None:
         part.mkdir()

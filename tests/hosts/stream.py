@@ -1,14 +1,14 @@
-"""Messages without end to whoever serves, and whether all of them arrived: load for what is done to a pair.
+"""A continuous load of messages on the active broker of a pair, and the check that all messages arrive.
 
     python -m tests.hosts.stream --username NAME --password WORD ADDRESS...
 
-Publishes numbers, each until it is acknowledged, to a topic with a durable session that is not there. When stdin
-is closed that session comes back and takes them. Prints a line once the first number was acknowledged, and at the
-end one JSON object: ``sent``, ``missing`` (numbers that never came), ``again`` (how many came more than once) and
-``longest`` (seconds between two acknowledgements).
+The client publishes numbers, each until it is acknowledged, to a topic with a disconnected durable session. When stdin
+is closed, this session reconnects and receives them. The client prints a line when the first number is acknowledged,
+and at the end one JSON object: ``sent``, ``missing`` (numbers that did not arrive), ``again`` (number of duplicates)
+and ``longest`` (seconds between two acknowledgments).
 
-A number is missing only when a message that was sent after all of them has come, and nothing after it for a while.
-Where that does not come within a time, nothing is known: one line on stderr says so (exit 1).
+A number is missing only if the last message has arrived, and nothing after it for a while. If the last message does not
+arrive in time, the outcome is unknown: the client prints the error in one line on stderr (exit 1).
 """
 
 from __future__ import annotations
@@ -27,26 +27,31 @@ from tests.hosts.exchange import ExchangeError, LateExchangeError, Login, Sessio
 
 TOPIC = "stream/numbers"
 PATIENCE = 300.0
-"""Seconds until somebody serves, and until what was sent has come, on a machine that others load."""
+"""Seconds until a broker is active, and until all messages have arrived, on a busy machine."""
 ANSWER = 15.0
-"""Seconds that one broker is given to answer before the next is tried."""
+"""Seconds for the response of one broker before the client tries the next."""
 QUIET = 20.0
-"""Seconds without a message, after the last one has come, in which one that was late would have come, too."""
+"""Seconds after the last message in which a late message would arrive."""
 PAUSE = 0.02
 LAST = "last"
 
 
 def connect(
-    addresses: Sequence[str], login: Login, name: str, *, durable: bool = False, got: list[str] | None = None
+    addresses: Sequence[str], login: Login, name: str, *, durable: bool = False, received: list[str] | None = None
 ) -> Session:
-    """A session with the first that answers; they are tried in turn until one does.
+    """Return a session with the first broker that responds; try the brokers in turn until one does.
 
-    A durable one is subscribed, and ``got`` has what came, to those that did not stay, too.
+    A durable session is subscribed, and ``received`` contains the messages of all its connections.
     """
     end = time.monotonic() + PATIENCE
     for address in itertools.cycle(addresses):
         session = Session(
-            address, login, name, durable=durable, patience=ANSWER, received=list[str]() if got is None else got
+            address,
+            login,
+            name,
+            durable=durable,
+            patience=ANSWER,
+            received=list[str]() if received is None else received,
         )
         try:
             session.open()
@@ -58,14 +63,14 @@ def connect(
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
-    raise AssertionError("there is always one more")
+    raise AssertionError("itertools.cycle ended, which never happens")
 
 
-def publish(addresses: Sequence[str], login: Login, ended: threading.Event) -> tuple[int, float]:
-    """How many numbers were acknowledged, and the longest time between two."""
+def publish(addresses: Sequence[str], login: Login, stopped: threading.Event) -> tuple[int, float]:
+    """Publish numbers until ``stopped``; return the number of acknowledgments and the longest time between two."""
     session = connect(addresses, login, f"stream-{uuid.uuid4().hex}")
     longest, last, number = 0.0, time.monotonic(), 0
-    while not ended.is_set():
+    while not stopped.is_set():
         try:
             session.publish(TOPIC, str(number))
         except ExchangeError:
@@ -98,38 +103,39 @@ def send_last(addresses: Sequence[str], login: Login) -> None:
 
 
 def take(addresses: Sequence[str], login: Login, name: str, sent: int) -> dict[str, Any]:
-    """What the durable session gets, with whoever serves: until nothing is missing, or surely does not come any more.
+    """Receive messages of the durable session until none is missing, or until missing ones can no longer arrive.
 
-    Raises ExchangeError when that is not known after a time without any message.
+    Raises ExchangeError if the outcome is unknown after a time without any message.
     """
-    wanted, got = {str(number) for number in range(sent)}, list[str]()
-    had, moved = 0, time.monotonic()
-    session = connect(addresses, login, name, durable=True, got=got)
+    expected, received = {str(number) for number in range(sent)}, list[str]()
+    count, last_arrival = 0, time.monotonic()
+    session = connect(addresses, login, name, durable=True, received=received)
     try:
-        while not wanted <= set(got):
+        while not expected <= set(received):
             with session.changed:
                 session.changed.wait(0.5)
-            if len(got) > had:
-                had, moved = len(got), time.monotonic()
-            quiet = time.monotonic() - moved
+            if len(received) > count:
+                count, last_arrival = len(received), time.monotonic()
+            idle_seconds = time.monotonic() - last_arrival
             if session.lost:
                 session.close()
-                session = connect(addresses, login, name, durable=True, got=got)
-            elif LAST in got and quiet > QUIET:
+                session = connect(addresses, login, name, durable=True, received=received)
+            elif LAST in received and idle_seconds > QUIET:
                 break
-            if quiet > PATIENCE:
-                late = len(wanted - set(got))
+            if idle_seconds > PATIENCE:
+                missing = len(expected - set(received))
                 raise LateExchangeError(
-                    f"{session.address}: timed out: {late} of {sent} have not come, nor anything for {quiet:.0f} s"
+                    f"{session.address}: timed out: {missing} of {sent} messages are missing, "
+                    f"and no message has arrived for {idle_seconds:.0f} s"
                 )
     finally:
         session.close()
-    return {"missing": sorted(wanted - set(got), key=int), "again": len(got) - len(set(got))}
+    return {"missing": sorted(expected - set(received), key=int), "again": len(received) - len(set(received))}
 
 
-def wait_for_end(ended: threading.Event) -> None:
+def wait_for_end(stopped: threading.Event) -> None:
     sys.stdin.read()
-    ended.set()
+    stopped.set()
 
 
 def main() -> int:
@@ -138,17 +144,17 @@ def main() -> int:
     parser.add_argument("--password", required=True)
     parser.add_argument("addresses", nargs="+", metavar="ADDRESS")
     options = parser.parse_args()
-    login, name, ended = Login(options.username, options.password), f"taker-{uuid.uuid4().hex}", threading.Event()
-    threading.Thread(target=wait_for_end, args=(ended,), daemon=True).start()
+    login, name, stopped = Login(options.username, options.password), f"taker-{uuid.uuid4().hex}", threading.Event()
+    threading.Thread(target=wait_for_end, args=(stopped,), daemon=True).start()
     try:
         connect(options.addresses, login, name, durable=True).close()
-        sent, longest = publish(options.addresses, login, ended)
+        sent, longest = publish(options.addresses, login, stopped)
         send_last(options.addresses, login)
-        found = take(options.addresses, login, name, sent)
+        outcome = take(options.addresses, login, name, sent)
     except ExchangeError as error:
         print(error, file=sys.stderr)
         return 1
-    print(json.dumps({"sent": sent, "longest": round(longest, 3), **found}))
+    print(json.dumps({"sent": sent, "longest": round(longest, 3), **outcome}))
     return 0
 
 

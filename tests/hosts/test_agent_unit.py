@@ -20,9 +20,9 @@ from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests import waiting
 from tests.hosts import wheels
-from tests.hosts.brokers import BASE, journal_of, look
+from tests.hosts.brokers import BASE, broker_report, journal_of
 from tests.hosts.machines import Machine, MachinesError, Rack
-from tests.hosts.playbooks import NODES, RELEASE, Controller, ended, environment
+from tests.hosts.playbooks import NODES, RELEASE, Controller, checked_output, environment
 from tests.situations import in_every_situation
 from tests.waiting import LateError
 
@@ -53,7 +53,7 @@ class Kiosk:
     wheelhouse: Path
 
     def site(self, *arguments: str, code: int = 0) -> str:
-        return ended(self.controller.play("site", f"--inventory={self.inventory}", *arguments), code)
+        return checked_output(self.controller.run_playbook("site", f"--inventory={self.inventory}", *arguments), code)
 
     def agent(self, *arguments: str) -> str:
         """What the command says to the agent's own user."""
@@ -92,7 +92,7 @@ class Kiosk:
     def look(self) -> str:
         script = f"systemctl status --no-pager --lines=0 {UNIT}; journalctl --unit {UNIT} --no-pager --lines=25"
         told = self.machine.attempt("bash", "-c", script).stdout
-        return "\n".join([told, *(look(self.controller.rack[name]) for name in NODES)])
+        return "\n".join([told, *(broker_report(self.controller.rack[name]) for name in NODES)])
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def test_the_agent_stays_with_its_pair_when_the_active_node_dies(connected: Kios
 
 @in_every_situation
 def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connected: Kiosk, tmp_path: Path) -> None:
-    done = connected.controller.play(
+    done = connected.controller.run_playbook(
         "collect",
         f"--inventory={connected.inventory}",
         f"--extra-vars=activemq_collect_to={tmp_path}/found activemq_collect_dumps=always",
@@ -294,7 +294,7 @@ def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connect
 
 
 def test_status_shows_brokers_and_agent_and_names_what_is_wrong_with_them(connected: Kiosk) -> None:
-    active, _ = connected.controller.sides()
+    active, _ = connected.controller.active_and_other_node()
     code, found = status(connected)
     (agent,) = found["agents"]
     assert code == 0, found["findings"]

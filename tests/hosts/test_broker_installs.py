@@ -15,7 +15,7 @@ import yaml
 
 from activemq_fleet.lint import host_findings
 from activemq_fleet.node.state.evidence import MachineFacts
-from tests.hosts.brokers import look, wait_until
+from tests.hosts.brokers import broker_report, wait_until
 from tests.hosts.debian import SOURCE, repository_of
 from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError
 from tests.situations import in_every_situation
@@ -159,7 +159,7 @@ def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing
     login = ["--username", "probe", "--password", PASSWORD]
     client = [sys.executable, "-m", "tests.hosts.exchange", *login, "watch", ADDRESS]
     client_run = subprocess.run(rack.lan.inside(*client), cwd=repository, capture_output=True, text=True, check=False)
-    assert client_run.returncode == 0, f"{client_run.stderr}\n{look(machine)}"
+    assert client_run.returncode == 0, f"{client_run.stderr}\n{broker_report(machine)}"
     command = machine.run("pgrep", "--full", "--list-full", "--uid", "activemq", "activemq.console.Main")
     assert "/usr/share/activemq/bin/activemq.jar" in command
     assert "INFO" in machine.run("head", "-1", "/var/lib/activemq/activemq/data/activemq.log")

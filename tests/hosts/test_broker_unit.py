@@ -18,15 +18,15 @@ from tests.hosts.brokers import (
     SHARE,
     STORE,
     UNIT,
+    broker_report,
     is_waiting,
     journal_of,
-    look,
     wait_for_pair,
     wait_until,
 )
 from tests.hosts.load import LATE
 from tests.hosts.machines import Machine, MachinesError
-from tests.hosts.playbooks import NODES, PASSWORD, Controller, ended
+from tests.hosts.playbooks import NODES, PASSWORD, Controller, checked_output
 from tests.situations import in_every_situation
 from tests.support.unit_properties import unit_properties
 from tests.waiting import LateError
@@ -51,7 +51,7 @@ def controller(installed_pair: Controller) -> Controller:
 @pytest.fixture
 def pair(controller: Controller) -> tuple[Machine, Machine]:
     """The node that serves, and the one that stands by, whatever the test before did to them."""
-    serving, other = controller.sides()
+    serving, other = controller.active_and_other_node()
     other.wait_until_reached()
     other.run("systemctl", "start", UNIT)
     wait_until(lambda: is_waiting(other), f"{other.name} stands by", serving, other)
@@ -200,7 +200,7 @@ def test_what_a_full_disk_refuses_is_never_reported_as_delivered_by_agents(
             command, cwd=controller.repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         if done.returncode == LATE:
-            raise LateError("\n".join([done.stderr, *map(look, pair)]))
+            raise LateError("\n".join([done.stderr, *map(broker_report, pair)]))
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout)
         return told
@@ -247,7 +247,7 @@ def make_it_store(controller: Controller, pair: tuple[Machine, Machine]) -> None
         else:
             controller.exchange("take", *NODES.values(), "1")
             return
-    raise LateError("\n".join(["no broker stores anything after its disk was full", *map(look, pair)]))
+    raise LateError("\n".join(["no broker stores anything after its disk was full", *map(broker_report, pair)]))
 
 
 def test_without_the_marker_the_start_is_refused_in_one_clear_line(pair: tuple[Machine, Machine]) -> None:
@@ -299,7 +299,7 @@ def test_site_does_not_go_on_without_the_share(controller: Controller, pair: tup
     active, standby = pair
     unmount_share(standby)
     try:
-        told = ended(controller.play("site"), 2)
+        told = checked_output(controller.run_playbook("site"), 2)
         assert f"{standby.name}: directory {STORE} is not the store of host {active.name}" in told
         assert standby.run("find", "/srv/activemq") == "/srv/activemq\n"
         assert unit_properties(standby, "ActiveState") == {"ActiveState": "inactive"}
@@ -335,6 +335,6 @@ def test_a_full_second_run_of_site_changes_nothing_and_restarts_nothing(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     pids = [unit_properties(machine, "MainPID") for machine in pair]
-    told = ended(controller.play("site"))
+    told = checked_output(controller.run_playbook("site"))
     assert told.count("changed=0") == told.count("changed=")
     assert [unit_properties(machine, "MainPID") for machine in pair] == pids

@@ -101,7 +101,7 @@ def test_a_controller_that_cannot_open_mqtt_is_told_so_in_one_line_within_second
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
     variables = DRILL_VARIABLES | {"activemq_drill_allowed": True}
 
-    process = controller.start("drill", "-e", json.dumps(variables))  # outside of the machines' network
+    process = controller.start_playbook("drill", "-e", json.dumps(variables))  # outside of the machines' network
     said, _ = process.communicate(timeout=900)
 
     assert process.returncode != 0

@@ -95,5 +95,5 @@ def test_a_number_is_missing_when_the_last_message_came_without_it(monkeypatch: 
 def test_nothing_is_known_when_the_last_message_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "PATIENCE", 0.05)
     plays(monkeypatch, stream, ["0", "2"])
-    with pytest.raises(ExchangeError, match="1 of 3 have not come, nor anything"):
+    with pytest.raises(ExchangeError, match="1 of 3 messages are missing"):
         stream.take(["a"], LOGIN, "taker", 3)

@@ -18,8 +18,8 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import (
     SHARE,
     UNIT,
+    broker_report,
     journal_of,
-    look,
     process,
     state,
     wait_for_pair,
@@ -27,7 +27,7 @@ from tests.hosts.brokers import (
     wait_until,
 )
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import RELEASE, Controller, ended
+from tests.hosts.playbooks import RELEASE, Controller, checked_output
 from tests.situations import in_every_situation
 
 FENCED = ("-e", "activemq_fence=guard")
@@ -38,7 +38,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
     """A pair with guards, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
     controller.start_pair(share=SHARE)
-    ended(controller.play("site", *FENCED))
+    checked_output(controller.run_playbook("site", *FENCED))
     return controller
 
 
@@ -63,7 +63,7 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
         patch.setattr(shared_store, "raise_for_root_in_untrusted_directory", lambda _directory: None)
         store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
     wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
-    assert len(found["missing"]) <= 10, look(active)
+    assert len(found["missing"]) <= 10, broker_report(active)
     assert found["sent"] > 0
     # A guard that was frozen between its look at the claims and its look at the lock names the lock.
     reasons = (
@@ -88,10 +88,10 @@ def bodies_in_old_generations(store: SharedStore) -> set[str]:
 def test_a_second_run_changes_nothing_and_a_restart_keeps_the_generation(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     before = [process(machine) for machine in (active, standby)]
-    said = ended(controller.play("site", *FENCED))
+    said = checked_output(controller.run_playbook("site", *FENCED))
     assert [process(machine) for machine in (active, standby)] == before
     assert said.count("changed=0") >= 2
-    ended(controller.play("restart", *FENCED, "-e", "activemq_target=orders-mq01"))
+    checked_output(controller.run_playbook("restart", *FENCED, "-e", "activemq_target=orders-mq01"))
     wait_for_pair(controller.rack.machines)
 
 
@@ -111,7 +111,7 @@ def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> No
         wait_for_places(standby, active)
         controller.switch_to(active, *FENCED)
         wait_for_places(active, standby)
-    assert found["missing"] == [], look(active)
+    assert found["missing"] == [], broker_report(active)
     assert found["sent"] > 0
 
 
@@ -122,7 +122,7 @@ def test_a_java_that_stands_still_is_killed_by_its_watchdog_and_loses_nothing(co
         active.run("pkill", "-STOP", "--parent", process(active), "java")
         wait_until(lambda: state(standby) == "active", "the other node takes over", active, standby)
         wait_until(lambda: state(active) == "standby", "the node comes back as standby", active, standby)
-    assert found["missing"] == [], look(active)
+    assert found["missing"] == [], broker_report(active)
 
 
 @in_every_situation
@@ -131,15 +131,15 @@ def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Control
     with controller.streaming(600) as found:
         for release in ("5.18.3", RELEASE):
             variables = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
-            ended(controller.play("upgrade", *FENCED, "--extra-vars", json.dumps(variables)))
+            checked_output(controller.run_playbook("upgrade", *FENCED, "--extra-vars", json.dumps(variables)))
             wait_for_pair(controller.rack.machines)
-    assert found["missing"] == [], look(controller.rack.machines[0])
+    assert found["missing"] == [], broker_report(controller.rack.machines[0])
 
 
 @in_every_situation
 def test_collect_brings_what_the_guards_said_and_lists_the_generations(controller: Controller, tmp_path: Path) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
-    ended(controller.play("collect", *FENCED, "-e", f"activemq_collect_to={tmp_path}/collected"))
+    checked_output(controller.run_playbook("collect", *FENCED, "-e", f"activemq_collect_to={tmp_path}/collected"))
     collected = tmp_path / "collected" / active.name
     assert "guard: generation" in (collected / f"journal/{UNIT}.log").read_text()
     assert "\tgenerations/" in (collected / "listing/store.txt").read_text()
@@ -152,19 +152,19 @@ def test_collect_brings_what_the_guards_said_and_lists_the_generations(controlle
 
 @in_every_situation
 def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:
-    said = ended(controller.play("site"), 2)
+    said = checked_output(controller.run_playbook("site"), 2)
     assert "guards made the store in" in said
     assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in said
     with controller.streaming(300) as found:
-        ended(controller.play("unfence", *FENCED, "-e", "activemq_target=orders-mq01"))
-        ended(controller.play("site"))
+        checked_output(controller.run_playbook("unfence", *FENCED, "-e", "activemq_target=orders-mq01"))
+        checked_output(controller.run_playbook("site"))
         active, _ = wait_for_pair(controller.rack.machines)
         assert not guards(active)
-        ended(controller.play("site", *FENCED))
+        checked_output(controller.run_playbook("site", *FENCED))
         active, standby = wait_for_pair(controller.rack.machines)
         assert guards(active)
         assert guards(standby)
-    assert found["missing"] == [], look(active)
+    assert found["missing"] == [], broker_report(active)
 
 
 def guards(machine: Machine) -> list[str]:

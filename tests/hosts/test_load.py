@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import write_load_generator_status
 from tests.hosts import load
-from tests.hosts.load import gaps, merged
+from tests.hosts.load import interruptions, merge_overlapping
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from tests.hosts.load import gaps, merged
 def test_overlapping_outages_are_merged_into_one(
     outages: list[tuple[float, float]], expected: list[tuple[float, float]]
 ) -> None:
-    assert merged(outages) == expected
+    assert merge_overlapping(outages) == expected
 
 
 def write_journal(pair: Path, role: str, *records: tuple[int, str]) -> None:
@@ -56,7 +56,7 @@ def test_losses_of_both_agents_count_as_one_interruption_without_earlier_losses(
         (58, "connected"),
     )
 
-    assert gaps(tmp_path, 10) == [(50, 8)]
+    assert interruptions(tmp_path, 10) == [(50, 8)]
 
 
 def load_generator_with_last_event(name: str, last: float) -> LoadGenerator:
@@ -86,4 +86,4 @@ def test_load_commands_read_status_written_by_load_generators(
         assert load.main([command, str(tmp_path), "restart"]) == 0
         reports.append(json.loads(capsys.readouterr().out))
     assert reports[0]["rates"] == {"one": 60.0}
-    assert reports[1]["gaps"] == {"one": []}
+    assert reports[1]["interruptions"] == {"one": []}

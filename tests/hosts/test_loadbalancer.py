@@ -15,7 +15,7 @@ from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, RELEASE, Controller, ended
+from tests.hosts.playbooks import NODES, RELEASE, Controller, checked_output
 from tests.situations import in_every_situation
 
 BALANCERS = {"lb01.example.com": "10.77.0.41", "lb02.example.com": "10.77.0.42"}
@@ -36,7 +36,9 @@ class Site:
 
     def play(self, *arguments: str, code: int = 0, **variables: Any) -> str:
         extra = [f"--extra-vars={yaml.safe_dump(variables, default_flow_style=True)}"] if variables else []
-        return ended(self.controller.play("site", f"--inventory={self.inventory}", *arguments, *extra), code)
+        return checked_output(
+            self.controller.run_playbook("site", f"--inventory={self.inventory}", *arguments, *extra), code
+        )
 
     def play_for_balancers(self, *, code: int = 0, **variables: Any) -> str:
         """Run ``site`` for the load balancers only."""
@@ -47,7 +49,9 @@ class Site:
         # A busy machine needs longer than the 20 s after which a host counts as unreachable by default.
         options = {"activemq_status_to": str(to), "activemq_status_timeout": 240, **variables}
         extra = yaml.safe_dump(options, default_flow_style=True, width=10_000)
-        ended(self.controller.play("status", f"--inventory={self.inventory}", f"--extra-vars={extra}"), code)
+        checked_output(
+            self.controller.run_playbook("status", f"--inventory={self.inventory}", f"--extra-vars={extra}"), code
+        )
         report: dict[str, Any] = json.loads(to.read_text())
         return report
 

@@ -20,7 +20,7 @@ import pytest
 
 from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import SHARE, process, wait_for_pair, wait_until, were_down_together
+from tests.hosts.brokers import SHARE, common_downtimes, process, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.playbooks import Controller
 
@@ -61,7 +61,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
     """Return a controller of two pairs of the old release, which the playbook ``site`` has installed and started."""
     controller = Controller(repository, rack, "network", {})
     rack.up(NODES, shares=[SHARE], owner=os.getpid())
-    done = controller.play("site", *release_arguments(OLD))
+    done = controller.run_playbook("site", *release_arguments(OLD))
     print(done.stdout)
     assert done.returncode == 0
     return controller
@@ -102,7 +102,7 @@ def play_until_host_is_lost(controller: Controller, task: str, *command: str) ->
     first_pair, second_pair = pairs_of(controller)
     lost: Machine | None = None
     output = RunOutput()
-    running = controller.start(*command)
+    running = controller.start_playbook(*command)
     assert running.stdout
     try:
         for line in running.stdout:
@@ -145,7 +145,7 @@ def check_only_announced_host_changed(
     now = processes(controller.rack.machines)
     assert {name for name in now if now[name] != before[name]} == set(output.announced_hosts)
     for first, second in pairs_of(controller):
-        assert were_down_together(first, second) == []
+        assert common_downtimes(first, second) == []
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_run_changes_nothing_further_after_loss_of_host_of_other_pair(
             assert since
             command = (*command, "-e", f"activemq_since={since[1]}")
     assert set(changed_hosts) == set(NODES)
-    last_run = controller.play(*command)
+    last_run = controller.run_playbook(*command)
     print(last_run.stdout)
     assert last_run.returncode == 0
     assert last_run.stdout.count("changed=0 ") == len(NODES)

@@ -152,7 +152,7 @@ def test_next_up_removes_rack_of_killed_owner(machines_supported: None, tmp_path
 @pytest.mark.parametrize(
     ("machines", "message"),
     [
-        ({}, "no machine given"),
+        ({}, "no machine is given"),
         ({"a_b": "10.77.0.11"}, "'a_b': a machine's name is a host name"),
         ({"a": "10.77.0.1"}, "a: address 10.77.0.1 is none of 10.77.0.0/24"),
         ({"a": "192.0.2.1"}, "a: address 192.0.2.1 is none of 10.77.0.0/24"),
@@ -190,7 +190,7 @@ def test_wait_until_reached_fails_for_machine_that_powered_off(tmp_path: Path) -
         machine.attempt("systemctl", "poweroff")
         machine.group.wait_until(populated=False)
 
-        with pytest.raises(MachinesError, match=r"one\.example\.com: has ended by itself"):
+        with pytest.raises(MachinesError, match=r"one\.example\.com: the machine has stopped unexpectedly"):
             machine.wait_until_reached()
 
 

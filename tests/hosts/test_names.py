@@ -14,7 +14,7 @@ import pytest
 from tests.conventions import CONVENTIONS, EVERY_CONVENTION, LETTERS, Convention
 from tests.hosts.brokers import BASE, SHARE, state, wait_for_pair, wait_for_places
 from tests.hosts.machines import Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.playbooks import Controller, checked_output
 
 OTHER_CONVENTIONS = [convention for convention in CONVENTIONS if convention is not LETTERS]
 CONFIGURATION = f"{BASE}/current/conf/activemq.xml"
@@ -35,11 +35,13 @@ def test_pair_is_deployed_and_switched_over_and_site_refuses_new_pair_name(
         assert f'brokerName="{pair}"' in rack[master].run("cat", CONFIGURATION)
         assert (rack.shared(SHARE) / pair / ".activemq-fleet-pair").read_text().splitlines()[0] == pair
         target = slave if state(rack[master]) == "active" else master
-        ended(controller.play("switchover", "-e", f"activemq_target={pair}", "-e", f"activemq_to={target}"))
+        checked_output(
+            controller.run_playbook("switchover", "-e", f"activemq_target={pair}", "-e", f"activemq_to={target}")
+        )
         wait_for_places(rack[target], rack[master if target == slave else slave])
 
         renamed = json.dumps({"activemq_pair": f"{pair}-renamed"})
-        output = ended(controller.play("site", "-e", renamed), 2)
+        output = checked_output(controller.run_playbook("site", "-e", renamed), 2)
         assert all(
             f"L034 {host}: the deployed broker belongs to the pair {pair}, but" in output for host in (master, slave)
         )

@@ -13,7 +13,7 @@ from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import SHARE, STORE, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.playbooks import Controller, checked_output
 from tests.situations import in_every_situation
 
 RELEASE = "5.18.3"
@@ -41,8 +41,8 @@ def traces(controller: Controller) -> list[str]:
 def refusal(controller: Controller, **variables: object) -> str:
     """Return the output of ``site``; check that it refuses, also with ``--check``, and changes nothing."""
     before = traces(controller)
-    ended(controller.play("site", "--check", *site_arguments(**variables)), 2)
-    output = ended(controller.play("site", *site_arguments(**variables)), 2)
+    checked_output(controller.run_playbook("site", "--check", *site_arguments(**variables)), 2)
+    output = checked_output(controller.run_playbook("site", *site_arguments(**variables)), 2)
     assert traces(controller) == before
     assert "nothing was changed, because hosts do not meet the requirements" in output
     return output
@@ -90,9 +90,9 @@ def test_site_refuses_accounts_with_different_ids_before_first_change(controller
 
 @in_every_situation
 def test_site_accepts_ports_of_running_brokers_and_refuses_other_uid(controller: Controller) -> None:
-    ended(controller.play("site", *site_arguments()))
+    checked_output(controller.run_playbook("site", *site_arguments()))
     wait_for_pair(controller.rack.machines)
-    output = ended(controller.play("site", *site_arguments()))
+    output = checked_output(controller.run_playbook("site", *site_arguments()))
     assert output.count("changed=0 ") == 2
     output = refusal(controller, activemq_uid=976)
     assert "the account activemq has uid 977 instead of 976 (activemq_uid): the playbook cannot change the id" in output
@@ -104,7 +104,7 @@ def test_site_reports_owner_mode_and_commands_for_store_of_other_owner(controlle
     active, _standby = controller.rack.machines
     active.run("sh", "-c", f"chown root:root {STORE} && chmod 700 {STORE}")
     try:
-        output = ended(controller.play("site", *site_arguments()), 2)
+        output = checked_output(controller.run_playbook("site", *site_arguments()), 2)
     finally:
         active.run("sh", "-c", f"chown activemq:activemq {STORE} && chmod 750 {STORE}")
     assert f"cannot use {STORE}, which belongs to root:root (mode 0700): run chown" in output

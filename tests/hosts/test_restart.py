@@ -16,7 +16,7 @@ import pytest
 
 from tests.hosts.brokers import SHARE, process, state, wait_for_pair, wait_for_places, wait_until
 from tests.hosts.machines import Machine
-from tests.hosts.playbooks import NODES, Controller, ended
+from tests.hosts.playbooks import NODES, Controller, checked_output
 from tests.hosts.unhealthy import Pair, assert_refused, hung_active, port_in_use
 from tests.situations import in_every_situation
 from tests.waiting import LateError
@@ -48,7 +48,7 @@ def since_arguments(output: str) -> tuple[str, str]:
 
 def continue_restart(controller: Controller, output: str) -> str:
     """Continue an interrupted restart, as its output instructs."""
-    return ended(controller.play("restart", *since_arguments(output)))
+    return checked_output(controller.run_playbook("restart", *since_arguments(output)))
 
 
 def test_restart_under_load_loses_nothing_and_restarts_each_node_once(
@@ -57,7 +57,7 @@ def test_restart_under_load_loses_nothing_and_restarts_each_node_once(
     active, standby = pair
     before = {machine.name: process(machine) for machine in pair}
     with controller.streaming(900) as load_result:
-        output = ended(controller.play("restart", "-e", "activemq_target=orders-mq01"))
+        output = checked_output(controller.run_playbook("restart", "-e", "activemq_target=orders-mq01"))
     print(load_result)
     assert [machine.name for machine in pair if process(machine) == before[machine.name]] == []
     first = output.index(f"restarts {standby.name}, which is standby")
@@ -99,7 +99,7 @@ def test_switchover_to_active_node_changes_nothing(controller: Controller, pair:
 def refusal(controller: Controller, playbook: str, pair: tuple[Machine, Machine], *arguments: str) -> str:
     """Return the output of a run; check that it fails and changes nothing."""
     before = [process(machine) for machine in pair]
-    done = controller.play(playbook, *arguments)
+    done = controller.run_playbook(playbook, *arguments)
     print(done.stdout)
     assert done.returncode == 2
     assert [process(machine) for machine in pair] == before
@@ -147,7 +147,7 @@ def test_restart_stops_if_first_node_does_not_start_and_next_run_continues(
     active_process = process(active)
     standby.run("chmod", "a-x", java)
     try:
-        done = controller.play("restart")
+        done = controller.run_playbook("restart")
     finally:
         standby.run("chmod", "a+x", java)
     print(done.stdout)
@@ -166,7 +166,7 @@ def test_restart_stops_if_first_node_does_not_start_and_next_run_continues(
 def test_restart_stops_if_host_is_lost_after_first_step(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     active, standby = pair
     active_process = process(active)
-    running = controller.start("restart")
+    running = controller.start_playbook("restart")
     assert running.stdout
     lines, step = [], "TASK [activemq.fleet.broker : Restart the broker]"
     try:
@@ -209,13 +209,13 @@ def test_next_switchover_succeeds_after_switchover_was_killed(
 ) -> None:
     active, standby = pair
     target = ("-e", "activemq_target=orders-mq01", "-e", f"activemq_to={standby.name}")
-    running = controller.start("switchover", *target, "-e", "__activemq_return_after=15")
+    running = controller.start_playbook("switchover", *target, "-e", "__activemq_return_after=15")
     assert running.stdout
     for line in running.stdout:
         if "TASK [activemq.fleet.broker : Wait until the peer has taken over]" in line:
             break
     kill_run(running)
-    ended(controller.play("switchover", *target))
+    checked_output(controller.run_playbook("switchover", *target))
     wait_for_places(standby, active)
 
 
@@ -227,7 +227,7 @@ def test_next_restart_completes_run_that_was_killed_at_any_task(
     before = {machine.name: process(machine) for machine in pair}
     # A run has about forty tasks: the kill is in the first inspection, between two, or during a restart.
     remaining_tasks = random.SystemRandom().randint(3, 45) if cut else 15
-    running = controller.start("restart")
+    running = controller.start_playbook("restart")
     assert running.stdout
     lines = []
     for line in running.stdout:
@@ -244,6 +244,6 @@ def test_next_restart_completes_run_that_was_killed_at_any_task(
         continue_restart(controller, output)
     else:
         assert {machine.name: process(machine) for machine in pair} == before
-        ended(controller.play("restart"))
+        checked_output(controller.run_playbook("restart"))
     wait_for_pair(pair)
     assert not [machine.name for machine in pair if process(machine) == before[machine.name]]

@@ -20,7 +20,7 @@ from tests.conventions import LETTERS
 from tests.hosts.brokers import process, wait_for_pair, wait_for_places
 from tests.hosts.database import ACCOUNT, PASSWORD, URL, database
 from tests.hosts.machines import Rack
-from tests.hosts.playbooks import RELEASE, Controller, ended
+from tests.hosts.playbooks import RELEASE, Controller, checked_output
 from tests.situations import in_every_situation
 from tests.support.host_drills import run_drill, short_temporary_directory  # noqa: F401 -- scratch is a fixture
 
@@ -44,7 +44,7 @@ def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFa
     controller.start_pair(share=str(Path(DRIVER).parent))
     shutil.copy(postgresql_driver_jar(), rack.shared(str(Path(DRIVER).parent)) / Path(DRIVER).name)
     with database(rack, directory):
-        ended(controller.play("site"))
+        checked_output(controller.run_playbook("site"))
         yield controller
 
 
@@ -63,7 +63,7 @@ def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
     active, standby = wait_for_pair(controller.rack.machines)
     before = {machine.name: process(machine) for machine in (active, standby)}
     with controller.streaming(900) as load_result:
-        output = ended(controller.play("restart", "-e", "activemq_target=orders"))
+        output = checked_output(controller.run_playbook("restart", "-e", "activemq_target=orders"))
     print(load_result)
     first = output.index(f"restarts {standby.name}, which is standby")
     assert first < output.index(f"restarts the active broker {active.name}")
@@ -90,7 +90,7 @@ def test_change_to_older_release_and_back_loses_nothing(controller: Controller) 
     with controller.streaming(900) as load_result:
         for release in (OLDER, RELEASE):
             variables = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
-            ended(controller.play("upgrade", "--extra-vars", json.dumps(variables)))
+            checked_output(controller.run_playbook("upgrade", "--extra-vars", json.dumps(variables)))
             wait_for_pair(controller.rack.machines)
     print(load_result)
     assert load_result["missing"] == []

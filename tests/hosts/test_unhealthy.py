@@ -16,9 +16,9 @@ import pytest
 
 from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import SHARE, own_share, wait_for_pair
+from tests.hosts.brokers import SHARE, separate_share, wait_for_pair
 from tests.hosts.machines import Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.playbooks import Controller, checked_output
 from tests.hosts.unhealthy import FULL_SIZE, STATES, Pair, assert_refused
 from tests.situations import in_every_situation
 
@@ -35,7 +35,7 @@ def release_arguments(release: str) -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def share(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Provide the share of the pair on a separate file system, whose size can be changed."""
-    with own_share(rack, tmp_path_factory.mktemp("share"), FULL_SIZE) as share:
+    with separate_share(rack, tmp_path_factory.mktemp("share"), FULL_SIZE) as share:
         yield share
 
 
@@ -44,7 +44,7 @@ def controller(rack: Rack, repository: Path, share: Path) -> Controller:
     """Return a controller of a pair of the old release, which the playbook ``site`` has installed and started."""
     controller = Controller(repository, rack)
     controller.start_pair(share=SHARE)
-    ended(controller.play("site", *release_arguments(OLD)))
+    checked_output(controller.run_playbook("site", *release_arguments(OLD)))
     return controller
 
 
@@ -66,5 +66,5 @@ def test_restart_and_upgrade_refuse_unhealthy_pair(controller: Controller, share
 def test_restart_accepts_same_pair_when_it_is_healthy(controller: Controller) -> None:
     """The playbooks refused the pair because of its states, of which no trace is left."""
     wait_for_pair(controller.rack.machines)
-    output = ended(controller.play("restart", *release_arguments(OLD)))
+    output = checked_output(controller.run_playbook("restart", *release_arguments(OLD)))
     assert re.findall(r"changed=1 ", output) == ["changed=1 "] * 2

@@ -20,9 +20,9 @@ import pytest
 from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.audit.operation_records import UNENDED, parse_planned_operations
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
+from tests.hosts.brokers import BASE, SHARE, UNIT, common_downtimes, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, Controller, ended
+from tests.hosts.playbooks import NODES, Controller, checked_output
 from tests.hosts.unhealthy import Pair, assert_refused, foreign_marker
 from tests.situations import EVERY_SITUATION, in_every_situation
 from tests.waiting import PATIENCE, LateError
@@ -70,11 +70,11 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 
 def play(controller: Controller, playbook: str, release: str, **variables: object) -> str:
-    return ended(controller.play(playbook, *release_arguments(release, **variables)))
+    return checked_output(controller.run_playbook(playbook, *release_arguments(release, **variables)))
 
 
 def refusal(controller: Controller, release: str, **variables: object) -> str:
-    return ended(controller.play("upgrade", *release_arguments(release, **variables)), 2)
+    return checked_output(controller.run_playbook("upgrade", *release_arguments(release, **variables)), 2)
 
 
 def ensure_release(controller: Controller, release: str) -> None:
@@ -132,7 +132,7 @@ def test_upgrade_refuses_release_that_cannot_read_store(controller: Controller) 
 @in_every_situation
 def test_site_refuses_other_release_line_and_names_upgrade(controller: Controller) -> None:
     before = [traces(machine) for machine in controller.rack.machines]
-    assert "upgrade" in ended(controller.play("site", *release_arguments(BETWEEN)), 2)
+    assert "upgrade" in checked_output(controller.run_playbook("site", *release_arguments(BETWEEN)), 2)
     assert [traces(machine) for machine in controller.rack.machines] == before
 
 
@@ -198,7 +198,7 @@ def unit_start_microseconds(machine: Machine) -> int:
 
 @pytest.mark.usefixtures("upgraded")
 def test_upgrade_records_operation_on_both_hosts(controller: Controller, tmp_path: Path) -> None:
-    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
+    checked_output(controller.run_playbook("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
     for machine in controller.rack.machines:
         content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
         operations, problems = parse_planned_operations(machine.name, content)
@@ -261,11 +261,11 @@ def test_next_upgrade_completes_run_that_was_killed_at_any_task(
     machines = controller.rack.machines
     initial, target = ((NEW, BETWEEN), (BETWEEN, NEW))[number % 2]
     ensure_release(controller, initial)
-    kill_at(controller.start("upgrade", *release_arguments(target)), *point)
+    kill_at(controller.start_playbook("upgrade", *release_arguments(target)), *point)
     play(controller, "upgrade", target)
     wait_for_release(controller, target)
     wait_for_pair(machines)
-    assert were_down_together(*machines) == []
+    assert common_downtimes(*machines) == []
 
 
 @pytest.mark.skipif(not ALL_CUTS, reason="the upgrade to the older release takes another minute: set CUTS=10")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.hosts.brokers import UNIT, is_waiting, journal_of, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, Controller, ended
+from tests.hosts.playbooks import NODES, Controller, checked_output
 from tests.situations import in_every_situation
 from tests.support.unit_properties import unit_properties
 from tests.waiting import LateError
@@ -35,7 +35,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
 @pytest.fixture
 def pair(controller: Controller) -> tuple[Machine, Machine]:
     """Return the active node and the standby."""
-    active, standby = controller.sides()
+    active, standby = controller.active_and_other_node()
     wait_until(lambda: is_waiting(standby), f"{standby.name} is standby", active, standby)
     return active, standby
 
@@ -180,7 +180,7 @@ def test_audit_explains_kill_by_watchdog_and_bounds_downtime(
     controller.exchange("watch", "--timeout", str(PATIENCE), standby.address)
     served = time.time()
     wait_for_pair(pair)
-    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
+    checked_output(controller.run_playbook("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
     command = [
         sys.executable,
         "-m",
@@ -233,7 +233,7 @@ def test_site_with_watchdog_off_removes_it_and_restarts_no_broker(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     pids = [unit_properties(machine, "MainPID") for machine in pair]
-    ended(controller.play("site", "--extra-vars", '{"activemq_watchdog": "off"}'))
+    checked_output(controller.run_playbook("site", "--extra-vars", '{"activemq_watchdog": "off"}'))
     for machine in pair:
         files = machine.attempt("ls", PROGRAM, f"/etc/systemd/system/{WATCHDOG}")
         assert files.stdout == ""
@@ -250,15 +250,15 @@ def test_watchdog_checks_changed_broker_and_status_reports_unreadable_record(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     limit = ("--extra-vars", '{"activemq_store_limit": "2 gb"}')
-    ended(controller.play("site", *limit))
+    checked_output(controller.run_playbook("site", *limit))
     for machine in pair:
         wait_for_check(machine)
         assert "is not watched" not in watchdog_journal(machine)
-    active, _ = controller.sides()
+    active, _ = controller.active_and_other_node()
     record = "/var/lib/activemq/activemq/.fleet-pending.json"
     active.run("chmod", "0600", record)
     wait_until(lambda: "is not watched" in status_text(active), "the watchdog cannot read the record", active)
-    assert "not-watched" in controller.play("status", *limit).stdout
-    ended(controller.play("site", *limit))
+    assert "not-watched" in controller.run_playbook("status", *limit).stdout
+    checked_output(controller.run_playbook("site", *limit))
     assert active.attempt("ls", record).stdout == ""
     wait_for_check(active)

@@ -12,9 +12,9 @@ import pytest
 
 from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
+from tests.hosts.brokers import BASE, SHARE, UNIT, common_downtimes, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.playbooks import Controller, checked_output
 from tests.situations import in_every_situation
 
 OLD, NEW = "5.18.3", "5.18.4"
@@ -52,13 +52,13 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 
 def play(controller: Controller, playbook: str, release: str, **variables: object) -> str:
-    return ended(controller.play(playbook, *release_arguments(release, **variables)))
+    return checked_output(controller.run_playbook(playbook, *release_arguments(release, **variables)))
 
 
 def refusal(controller: Controller, playbook: str, release: str, **variables: object) -> str:
     """Return the output of a playbook; check that it fails and changes nothing."""
     before = traces(controller)
-    output = ended(controller.play(playbook, *release_arguments(release, **variables)), 2)
+    output = checked_output(controller.run_playbook(playbook, *release_arguments(release, **variables)), 2)
     assert traces(controller) == before
     return output
 
@@ -114,7 +114,7 @@ def test_site_refuses_archive_that_contains_other_release(controller: Controller
     location = f"file://{SHARE}/{archive.name}"
     digest = hashlib.sha512(archive.read_bytes()).hexdigest()
     variables = {"activemq_install": "archive", "activemq_archive": location, "activemq_archive_sha512": digest}
-    output = ended(controller.play("site", *release_arguments(NEW, **variables)), 2)
+    output = checked_output(controller.run_playbook("site", *release_arguments(NEW, **variables)), 2)
     archive.unlink()
     assert f"activemq_archive: {location} contains ActiveMQ {OLD} instead of ActiveMQ {NEW}" in output
     assert all(machine.run("ls", "/opt") == "" for machine in controller.rack.machines)
@@ -123,7 +123,9 @@ def test_site_refuses_archive_that_contains_other_release(controller: Controller
 @in_every_situation
 def test_site_fails_if_brokers_stop_after_start_crash_loop_late_bean(controller: Controller) -> None:
     fragments = [{"parent": "beans", "xml": LATE_BEAN}]
-    output = ended(controller.play("site", *release_arguments(OLD, activemq_xml_fragments=fragments)), 2)
+    output = checked_output(
+        controller.run_playbook("site", *release_arguments(OLD, activemq_xml_fragments=fragments)), 2
+    )
     assert "orders-mq01-a.example.com" in output
     assert "Invalid property 'noSuchProperty' of bean class [java.util.Date]" in output
     assert "failed=0" not in output
@@ -169,7 +171,9 @@ def test_site_refuses_directory_of_other_release_while_brokers_run_from_it(contr
 @in_every_situation
 def test_failed_upgrade_restores_directory_from_which_broker_ran(controller: Controller) -> None:
     wait_for_pair(controller.rack.machines)
-    output = ended(controller.play("upgrade", *release_arguments(NEW, activemq_java_options=["-XX:+NoSuchFlag"])), 2)
+    output = checked_output(
+        controller.run_playbook("upgrade", *release_arguments(NEW, activemq_java_options=["-XX:+NoSuchFlag"])), 2
+    )
     assert f"did not become ready with release {NEW}" in output
     wait_for_pair(controller.rack.machines)
     wait_for_release(controller, OLD)
@@ -182,12 +186,12 @@ def test_failed_upgrade_restores_directory_from_which_broker_ran(controller: Con
 def test_upgrade_replaces_directory_of_other_release_node_by_node(controller: Controller) -> None:
     machines = controller.rack.machines
     wait_for_pair(machines)
-    before = [were_down_together(*machines)]
+    before = [common_downtimes(*machines)]
     play(controller, "upgrade", NEW)
     wait_for_pair(machines)
     wait_for_release(controller, NEW)
     assert installed_jars(controller) == [[f"activemq-broker-{NEW}.jar"]] * 2
-    assert [were_down_together(*machines)] == before
+    assert [common_downtimes(*machines)] == before
     again = play(controller, "site", NEW)
     assert again.count("changed=0") == again.count("changed=")
 

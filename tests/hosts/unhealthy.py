@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.hosts.brokers import BASE, MARKER, STORE, UNIT, is_waiting, process, state, wait_until
 from tests.hosts.machines import Machine
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.playbooks import Controller, checked_output
 
 FULL_SIZE, NEARLY_FULL_SIZE = "1g", "200m"
 """Sizes of the file system that is the pair's share."""
@@ -309,7 +309,9 @@ def assert_refused(controller: Controller, state: State, pair: Pair, plays: Iter
     with state(pair) as refusal:
         before = settled_traces(machines, refusal)
         for playbook, *arguments in plays:
-            output = ended(controller.play(playbook, *arguments, *SHORT_WAIT), 2, 4)  # 4: a host is unreachable
+            output = checked_output(
+                controller.run_playbook(playbook, *arguments, *SHORT_WAIT), 2, 4
+            )  # 4: a host is unreachable
             assert [message for message in refusal.messages if message not in output] == []
             assert not re.search(r"changed=[1-9]", output)
             assert traces(machines, refusal) == before

@@ -106,7 +106,10 @@ def test_missing_parts_of_journals_are_reported(run: Run) -> None:
     reported_agents = {gap.agent for gap in run.gaps}
     damaged_agents = {agent for case in run.histories for agent, places in case.missing.items() if places}
     agents_without_journal = {
-        agent for case in run.histories for agent in case.missing if not any(f.startswith(f"{agent}/") for f in case.files)
+        agent
+        for case in run.histories
+        for agent in case.missing
+        if not any(f.startswith(f"{agent}/") for f in case.files)
     }
 
     assert reported_agents - damaged_agents == set()

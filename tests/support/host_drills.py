@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.drills.model import DrillResult
-from tests.hosts.brokers import look
+from tests.hosts.brokers import broker_report
 from tests.hosts.playbooks import Controller, PlaybookError
 
 DRILL_RATE = 40
@@ -36,7 +36,7 @@ def short_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def start_drill(controller: Controller, **variables: object) -> subprocess.Popen[str]:
     """Start the playbook in the network of the machines, from which a controller reaches the brokers."""
-    return controller.start("drill", "-e", json.dumps(DRILL_VARIABLES | variables), inside=True)
+    return controller.start_playbook("drill", "-e", json.dumps(DRILL_VARIABLES | variables), inside=True)
 
 
 def run_drill(controller: Controller, report: Path, **variables: object) -> tuple[str, DrillResult]:
@@ -50,5 +50,5 @@ def run_drill(controller: Controller, report: Path, **variables: object) -> tupl
         assert result.event_count_of_all_pairs("lost") == result.event_count_of_all_pairs("duplicate") == 0, output
     if process.returncode or result is None:
         # The load was too small, or a broker was too late. This error does not concern events.
-        raise PlaybookError("\n".join([output, *map(look, controller.rack.machines)]))
+        raise PlaybookError("\n".join([output, *map(broker_report, controller.rack.machines)]))
     return output, result

@@ -1,7 +1,7 @@
-"""The machines from the command line: ``python -m tests.hosts.machines --help``.
+"""Command line of the machines: ``python -m tests.hosts.machines --help``.
 
-Exit 0: done. 1: a machine failed. 3: this system cannot run machines (the reason is on
-stderr, on one line).
+Exit 0: success. 1: a machine failed. 3: this system does not support machines (one line on stderr contains the
+reason).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import base, kernel
 from .errors import MachinesError, UnsupportedError
 from .rack import Rack, base_directory
 
-CANNOT = 3
+UNSUPPORTED = 3
 
 
 def _probe(_: argparse.Namespace) -> None:
@@ -33,7 +33,7 @@ def _up(options: argparse.Namespace) -> None:
     for pair in options.machine:
         name, separator, address = pair.partition("=")
         if not separator:
-            raise MachinesError(f"{pair}: not NAME=ADDRESS")
+            raise MachinesError(f"{pair} is not NAME=ADDRESS: give the name and the address of a machine")
         machines[name] = address
     Rack(options.state).up(machines, shares=options.share, owner=options.owner)
 
@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _inside(options: argparse.Namespace) -> None:
     argv = Rack(options.state).lan.inside(*options.command)
-    os.execvp(argv[0], argv)  # noqa: S606 -- the caller's own command, without a shell
+    os.execvp(argv[0], argv)  # noqa: S606 -- the command of the caller, without a shell
 
 
 def _power_on(options: argparse.Namespace) -> None:
@@ -76,26 +76,26 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(act=act)
         return sub
 
-    command("probe", _probe, "say whether this system can run machines")
-    command("base", _base, "build the root file system they start from; print its path")
+    command("probe", _probe, "check whether this system supports machines")
+    command("base", _base, "build the root file system of the machines; print its path")
     up = command("up", _up, "start machines and wait until they are ready")
     up.add_argument("--share", action="append", default=[], metavar="MOUNTPOINT")
-    up.add_argument("--owner", type=int, metavar="PID", help="of no use once PID has ended")
+    up.add_argument("--owner", type=int, metavar="PID", help="the next `up` removes the machines if PID has exited")
     up.add_argument("state", type=Path, metavar="STATE")
     up.add_argument("machine", nargs="+", metavar="NAME=ADDRESS")
-    down = command("down", _down, "stop all of a state directory's machines, remove everything")
+    down = command("down", _down, "stop all machines of a state directory, and remove them")
     down.add_argument("state", type=Path, metavar="STATE")
     inside = command("inside", _inside, "run a command of this system in the machines' network")
     inside.add_argument("state", type=Path, metavar="STATE")
     inside.add_argument("command", nargs="+", metavar="COMMAND")
     for name, act, text in (
         ("run", _run, "run a command as root on a machine"),
-        ("power-on", _power_on, "start a machine again, with the disk it had"),
-        ("power-off", _each("power_off"), "pull the plug"),
-        ("freeze", _each("freeze"), "stop every process of a machine where it is"),
-        ("thaw", _each("thaw"), "let a frozen machine go on"),
-        ("isolate", _each("isolate"), "pull the network cable"),
-        ("reconnect", _each("reconnect"), "push the network cable in again"),
+        ("power-on", _power_on, "start a machine again, with its disk"),
+        ("power-off", _each("power_off"), "cut the power of a machine"),
+        ("freeze", _each("freeze"), "freeze every process of a machine"),
+        ("thaw", _each("thaw"), "resume a frozen machine"),
+        ("isolate", _each("isolate"), "disconnect a machine from the network"),
+        ("reconnect", _each("reconnect"), "reconnect a machine to the network"),
     ):
         sub = command(name, act, text)
         sub.add_argument("state", type=Path, metavar="STATE")
@@ -110,10 +110,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return options.act(options) or 0
     except UnsupportedError as error:
-        print(f"machines: {error}", file=sys.stderr)
-        return CANNOT
+        print(f"machines: error: {error}", file=sys.stderr)
+        return UNSUPPORTED
     except MachinesError as error:
-        print(f"machines: {error}", file=sys.stderr)
+        print(f"machines: error: {error}", file=sys.stderr)
         return 1
 
 

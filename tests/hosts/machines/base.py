@@ -1,4 +1,4 @@
-"""The root file system that every machine starts from: built once, then kept in the cache."""
+"""The root file system of all machines, which is built once and cached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .commands import attempt, last_words, run
+from .commands import attempt, last_line_of, run
 from .errors import UnsupportedError
 
 SUITE = "bookworm"
@@ -35,7 +35,7 @@ PACKAGES = (
     "systemd-sysv",
 )
 
-_UNWANTED = (
+_MASKED = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
     "dpkg-db-backup.timer",
@@ -44,26 +44,26 @@ _UNWANTED = (
     "fstrim.timer",
     "systemd-timesyncd.service",
 )
-"""Units that would work in the background of a test; masked."""
+"""Units that would run in the background of a test; masked."""
 
-_SLEEPING = ("haproxy.service", "keepalived.service")
+_DISABLED = ("haproxy.service", "keepalived.service")
 """Units that a test starts itself; disabled."""
 
 _RECIPE = 2
-"""Raise it when the steps below change: the base is then built anew."""
+"""Increment it when the steps below change, so that the base is built again."""
 
 
 def base_name() -> str:
-    """``base-HASH``; the hash covers everything that decides what is in it."""
-    recipe = repr((_RECIPE, SUITE, PACKAGES, _UNWANTED, _SLEEPING, os.uname().machine))
+    """Return ``base-HASH``; the hash covers all inputs of the base."""
+    recipe = repr((_RECIPE, SUITE, PACKAGES, _MASKED, _DISABLED, os.uname().machine))
     return f"base-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
 def find_or_build(cache: Path) -> Path:
-    """The base's directory below ``cache``; built first when it is not there (about a minute).
+    """Return the directory of the base below ``cache``; build the base if it does not exist (about a minute).
 
-    It appears whole or not at all, and of several callers one builds while the others wait.
-    Raises UnsupportedError when it can neither be found nor built.
+    The build is atomic, and one of several callers builds while the others wait. Raises UnsupportedError if the base
+    cannot be built.
     """
     base = cache / base_name()
     if base.is_dir():
@@ -71,39 +71,39 @@ def find_or_build(cache: Path) -> Path:
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnsupportedError(f"no cache for the machines' base: {error}") from error
+        raise UnsupportedError(f"the cache for the base of the machines cannot be created: {error}") from error
     with _locked(base.with_suffix(".lock")):
         if not base.is_dir():
             partial = base.with_suffix(".partial")
             _remove(partial)
             _bootstrap(partial)
-            _customise(partial)
+            _customize(partial)
             partial.rename(base)
     return base
 
 
 def _bootstrap(target: Path) -> None:
-    # In a mount namespace of its own: what debootstrap mounts cannot outlive it.
+    # In a separate mount namespace: the mounts of debootstrap end with it.
     command = ["unshare", "--mount", "debootstrap", "--variant=minbase"]
     command += [f"--include={','.join(PACKAGES)}", SUITE, str(target)]
     done = attempt(command, timeout=1800)
     if done.returncode:
-        raise UnsupportedError(f"debootstrap {SUITE} failed: {last_words(done)}")
+        raise UnsupportedError(f"debootstrap {SUITE} failed: {last_line_of(done)}")
 
 
-def _customise(target: Path) -> None:
+def _customize(target: Path) -> None:
     units = target / "etc/systemd/system"
-    for name in _UNWANTED:
+    for name in _MASKED:
         (units / name).unlink(missing_ok=True)
         (units / name).symlink_to("/dev/null")
-    for name in _SLEEPING:
+    for name in _DISABLED:
         (units / "multi-user.target.wants" / name).unlink(missing_ok=True)
-    # A journal on disk can still be read after the machine was powered off.
+    # A journal on disk can be read after a machine was powered off.
     (target / "var/log/journal").mkdir(exist_ok=True)
-    # sshd would resolve every peer's address, and there is no resolver.
+    # By default, sshd resolves the address of each client, but no resolver exists.
     (target / "etc/ssh/sshd_config.d/machines.conf").write_text("UseDNS no\nPasswordAuthentication no\n")
     (target / "etc/resolv.conf").write_text("")
-    # pam_motd and friends cost more than the login itself.
+    # pam_motd takes longer than the rest of a login.
     pam = target / "etc/pam.d/sshd"
     lines = pam.read_text().splitlines(keepends=True)
     pam.write_text("".join(line for line in lines if "pam_motd" not in line))

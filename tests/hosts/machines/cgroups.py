@@ -1,8 +1,7 @@
-"""Control groups: one a machine, so that all its processes stop, freeze or die at once.
+"""Control groups: one per machine, so that all its processes stop or freeze at once.
 
-A machine's init, its services and systemd-nspawn itself are in one group; writing to
-``cgroup.kill`` (Linux 5.14) ends exactly those, and nothing that merely has a similar name.
-Two inits in one group would share a "payload" below it and stop each other's units.
+The init of a machine, its services and systemd-nspawn are in one group. A write to ``cgroup.kill`` (Linux 5.14) kills
+exactly these processes. Two inits in one group would share a "payload" below it and stop the units of each other.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from .errors import LateMachineError, UnsupportedError
 
 _MOUNTS = Path("/proc/self/mountinfo")
 PATIENCE = 120.0
-"""Seconds for what takes a moment, such as the end of a process that waits for a slow disk."""
+"""Seconds for short operations, such as the exit of a process that waits for a slow disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Where the kernel's control groups are mounted.
+    """Mount points of the control groups of the kernel.
 
-    ``unified`` is cgroup2, which kills and freezes. ``named`` is the version 1 hierarchy
-    ``name=systemd`` where there is one: a mixed system tracks processes in both.
+    ``unified`` is cgroup2, which can kill and freeze. ``named`` is the version 1 hierarchy ``name=systemd``, if it
+    exists: a hybrid system tracks processes in both.
     """
 
     unified: Path
@@ -37,18 +36,18 @@ class Hierarchies:
 
 
 def find_hierarchies(mountinfo: str | None = None) -> Hierarchies:
-    """Read the mounts; raise UnsupportedError where there is no cgroup2."""
+    """Return the mount points; raise UnsupportedError if cgroup2 is not mounted."""
     unified = named = None
     for line in (mountinfo if mountinfo is not None else _MOUNTS.read_text()).splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
-        where = Path(left.split()[4])
+        mount_point = Path(left.split()[4])
         if kind == "cgroup2":
-            unified = unified or where
+            unified = unified or mount_point
         elif kind == "cgroup" and "name=systemd" in options.split(","):
-            named = named or where
+            named = named or mount_point
     if unified is None:
-        raise UnsupportedError("no cgroup2 hierarchy is mounted: machines cannot be powered off")
+        raise UnsupportedError("no cgroup2 hierarchy is mounted, which machines require to power off: mount cgroup2")
     return Hierarchies(unified, named)
 
 
@@ -67,15 +66,15 @@ class ControlGroup:
         for directory in self.directories:
             directory.mkdir(parents=True, exist_ok=True)
 
-    def entering(self, argv: Sequence[str]) -> list[str]:
-        """``argv``, started by a shell that first moves itself into the group."""
+    def command_in_group(self, argv: Sequence[str]) -> list[str]:
+        """Return the command of a shell that moves itself to the group and then executes ``argv``."""
         files = [str(directory / "cgroup.procs") for directory in self.directories]
         script = f'for file in "${{@:1:{len(files)}}}"; do echo $$ >"$file" || exit 1; done; '
         script += f'shift {len(files)}; exec "$@"'
         return ["bash", "-c", script, "bash", *files, *argv]
 
     def is_populated(self) -> bool:
-        """Whether a process lives in it (a zombie does not)."""
+        """Return whether the group contains a process that is not a zombie."""
         try:
             events = (self.hierarchies.unified / self.name / "cgroup.events").read_text()
         except OSError:
@@ -87,7 +86,7 @@ class ControlGroup:
         return "frozen 1" in events
 
     def kill(self, timeout: float = PATIENCE) -> None:
-        """SIGKILL to every process in it, frozen ones too; return when none is left."""
+        """Kill every process of the group, including frozen ones; return when all have exited."""
         try:
             self._write("cgroup.kill", "1")
         except OSError:
@@ -96,23 +95,31 @@ class ControlGroup:
         self.wait_until(populated=False, timeout=timeout)
 
     def wait_until(self, *, populated: bool, timeout: float = PATIENCE) -> None:
-        _wait(lambda: self.is_populated() is populated, timeout, f"{self.name}: still populated is {not populated}")
+        _wait(
+            lambda: self.is_populated() is populated,
+            timeout,
+            f"the control group {self.name} still contains {'no' if populated else 'a'} process",
+        )
 
     def freeze(self, *, frozen: bool, timeout: float = PATIENCE) -> None:
         self._write("cgroup.freeze", "1" if frozen else "0")
-        _wait(lambda: self.is_frozen() is frozen, timeout, f"{self.name}: does not freeze or thaw")
+        _wait(
+            lambda: self.is_frozen() is frozen,
+            timeout,
+            f"the control group {self.name} does not {'freeze' if frozen else 'thaw'}",
+        )
 
     def remove(self) -> None:
-        """Remove the group and those that the machine made below it."""
+        """Remove the group and the groups that the machine created below it."""
         for top in self.directories:
-            _wait(lambda top=top: _is_removed(top), PATIENCE, f"{top} stays")  # type: ignore[misc]
+            _wait(lambda top=top: _is_removed(top), PATIENCE, f"the control group {top} cannot be removed")  # type: ignore[misc]
 
     def _write(self, file: str, value: str) -> None:
         (self.hierarchies.unified / self.name / file).write_text(value)
 
 
 def _is_removed(top: Path) -> bool:
-    """Remove a group from its leaves on; whether it is gone. One whose last process is just going is busy."""
+    """Remove a group and its subgroups; return False while one is busy, because its last process is exiting."""
     try:
         for directory, _, _ in os.walk(top, topdown=False):
             os.rmdir(directory)

@@ -1,4 +1,4 @@
-"""Runs the system's own tools and turns their failures into one line."""
+"""Commands of the system, whose failures are reported in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from .errors import MachinesError
 
 PATIENCE = 300.0
-"""Seconds that a command may take: a broker that stops has a minute, on a machine that has nothing else to do."""
+"""Time limit of a command in seconds: a broker may take a minute to stop on an idle machine."""
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -21,9 +21,9 @@ def attempt(
     timeout: float = PATIENCE,
     env: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Run ``argv`` to its end and return it, whatever its exit status.
+    """Run ``argv`` and return the completed process, with any exit status.
 
-    Raises MachinesError when it cannot be started or takes longer than ``timeout`` seconds.
+    Raises MachinesError if the command cannot be started or takes longer than ``timeout`` seconds.
     """
     try:
         return subprocess.run(
@@ -38,9 +38,9 @@ def attempt(
             env=None if env is None else {**os.environ, **env},
         )
     except FileNotFoundError as error:
-        raise MachinesError(f"{argv[0]}: not installed") from error
+        raise MachinesError(f"{argv[0]} is not installed: install it") from error
     except subprocess.TimeoutExpired as error:
-        raise MachinesError(f"{' '.join(argv[:4])} …: no end after {timeout:g} s") from error
+        raise MachinesError(f"{' '.join(argv[:4])} … has not ended after {timeout:g} s") from error
 
 
 def run(
@@ -50,14 +50,14 @@ def run(
     timeout: float = PATIENCE,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Run ``argv``; return its standard output. Raises MachinesError with its last words."""
+    """Run ``argv``; return its standard output. Raises MachinesError with the last line of its output."""
     done = attempt(argv, stdin=stdin, timeout=timeout, env=env)
     if done.returncode:
-        raise MachinesError(f"{' '.join(argv[:4])} …: {last_words(done)}")
+        raise MachinesError(f"{' '.join(argv[:4])} …: {last_line_of(done)}")
     return done.stdout
 
 
-def last_words(done: Completed) -> str:
-    """The last line that ``done`` said, or its exit status when it said nothing."""
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return said[-1] if said else f"exit status {done.returncode}"
+def last_line_of(done: Completed) -> str:
+    """Return the last line of the output of a process, or its exit status if it printed nothing."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1] if lines else f"exit status {done.returncode}"

@@ -1,21 +1,21 @@
-"""What can go wrong with the machines, in one line each."""
+"""Errors of the machines, each with a text of one line."""
 
 from __future__ import annotations
 
 
 class MachinesError(Exception):
-    """A machine that did not do what it was told; ``str()`` is one line."""
+    """An operation of a machine failed; the text is one line."""
 
     def __str__(self) -> str:
         return " ".join(super().__str__().split())
 
 
 class LateMachineError(MachinesError):
-    """A machine had not done what it was told when the wait timed out."""
+    """An operation of a machine had not ended when the wait timed out."""
 
 
 class UnsupportedError(MachinesError):
-    """This kernel, user or system cannot run machines; the text says what is missing.
+    """This kernel, user or system does not support machines; the text contains the missing prerequisite.
 
-    Tests turn it into a skip that is reported loudly, never into a pass.
+    Tests skip with this reason, which the summary shows, and never pass.
     """

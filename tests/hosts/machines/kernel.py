@@ -1,4 +1,4 @@
-"""Does this system allow machines at all? If not, why not, in one line."""
+"""Check whether this system supports machines, and report the missing prerequisite in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .cgroups import ControlGroup, find_hierarchies
-from .commands import attempt, last_words, run
+from .commands import attempt, last_line_of, run
 from .errors import MachinesError, UnsupportedError
 from .network import Lan
 
@@ -26,20 +26,20 @@ TOOLS = {
     "nsenter": "util-linux",
     "mount": "mount",
 }
-"""Program -> Debian package that brings it."""
+"""Program -> Debian package that contains it."""
 
 
 INOTIFY_INSTANCES = 1024
-"""A machine's systemd and its services use ten of root's, and the kernel's 128 are for the whole system: the systemd of
-the machine for which none is left ends without a word (measured)."""
+"""The systemd of a machine and its services use ten instances of root, and the kernel allows 128 in total. Without an
+available instance, systemd exits and logs nothing (measured)."""
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 
 
 def probe() -> str | None:
-    """Why machines cannot run here, or None when they can.
+    """Return why this system does not support machines, or None if it does.
 
-    Installs the missing Debian packages first where it may (root with apt-get). Everything
-    that it tries in the kernel is undone before it returns.
+    The function first installs the missing Debian packages, as root with apt-get. It reverts all changes that it makes
+    to test the kernel.
     """
     for check in (_is_linux_root, _has_tools, _has_cgroups, _has_namespaces, _has_overlay):
         try:
@@ -50,27 +50,27 @@ def probe() -> str | None:
 
 
 def require() -> None:
-    """Raise UnsupportedError with the reason when machines cannot run here.
+    """Raise UnsupportedError with the reason if this system does not support machines.
 
-    Raises the kernel's limit of inotify instances where it is low and may be changed.
+    The function increases the limit of inotify instances of the kernel if it is low and writable.
     """
     reason = probe()
     if reason is not None:
         raise UnsupportedError(reason)
     if int(INOTIFY_LIMIT.read_text()) < INOTIFY_INSTANCES:
-        with contextlib.suppress(OSError):  # where it may not be changed, some machines still fit
+        with contextlib.suppress(OSError):  # with a read-only limit, only some machines can run
             INOTIFY_LIMIT.write_text(str(INOTIFY_INSTANCES))
 
 
 def _is_linux_root() -> None:
     if sys.platform != "linux":
-        raise UnsupportedError(f"machines need Linux, this is {sys.platform}")
+        raise UnsupportedError(f"machines require Linux, and this system is {sys.platform}")
     if os.geteuid() != 0:
         raise UnsupportedError("machines need root for namespaces and mounts (run the tests with sudo)")
 
 
 def _has_tools() -> None:
-    """Install what is missing: one process at a time, because a second apt-get would only say that there is a first."""
+    """Install the missing tools: one process at a time, because a second apt-get fails while the first one runs."""
     if all(shutil.which(tool) for tool in TOOLS):
         return
     with Path(tempfile.gettempdir(), "activemq-fleet-tools.lock").open("w") as file:
@@ -85,16 +85,16 @@ def _install_tools() -> None:
     packages = sorted({TOOLS[tool] for tool in missing})
     names = ", ".join(missing)
     if shutil.which("apt-get") is None:
-        raise UnsupportedError(f"{names} not installed, and there is no apt-get to install it with")
+        raise UnsupportedError(f"{names} not installed, and there is no apt-get: install them")
     env = {"DEBIAN_FRONTEND": "noninteractive"}
-    # The lists may be recent enough: an update needs the network, so it comes second.
+    # The package lists may be recent enough, and an update requires the network.
     install = ["apt-get", "install", "-y", "-qq", "-o=DPkg::Lock::Timeout=300", "--no-install-recommends", *packages]
     done = attempt(install, timeout=600, env=env)
     if done.returncode:
         attempt(["apt-get", "update", "-qq"], timeout=600, env=env)
         done = attempt(install, timeout=600, env=env)
     if done.returncode:
-        raise UnsupportedError(f"{names} not installed, and apt-get failed: {last_words(done)}")
+        raise UnsupportedError(f"{names} not installed, and apt-get failed to install them: {last_line_of(done)}")
 
 
 def _has_cgroups() -> None:
@@ -103,11 +103,11 @@ def _has_cgroups() -> None:
         group.create()
         directory = group.directories[0]
         if not (directory / "cgroup.kill").exists():
-            raise UnsupportedError("this kernel has no cgroup.kill (Linux 5.14): no power-off")
+            raise UnsupportedError("this kernel has no cgroup.kill to power machines off: use Linux 5.14 or later")
     except OSError as error:
-        raise UnsupportedError(f"control groups cannot be made: {error}") from error
+        raise UnsupportedError(f"control groups cannot be created: {error}") from error
     finally:
-        _quietly(group.remove)
+        _ignore_errors(group.remove)
 
 
 def _has_namespaces() -> None:
@@ -116,9 +116,9 @@ def _has_namespaces() -> None:
         lan.create()
         lan.plug_in("a", "10.77.0.2", 1)
     except MachinesError as error:
-        raise UnsupportedError(f"network namespaces with a bridge cannot be made: {error}") from error
+        raise UnsupportedError(f"network namespaces with a bridge cannot be created: {error}") from error
     finally:
-        _quietly(lan.remove)
+        _ignore_errors(lan.remove)
 
 
 def _has_overlay() -> None:
@@ -132,11 +132,11 @@ def _has_overlay() -> None:
             run(["mount", "-t", "overlay", "overlay", "-o", options, str(tree)])
             run(["umount", str(tree)])
         except MachinesError as error:
-            raise UnsupportedError(f"no overlay mounts below {directory}: {error}") from error
+            raise UnsupportedError(f"overlay file systems cannot be mounted below {directory}: {error}") from error
 
 
-def _quietly(undo: Callable[[], None]) -> None:
-    """What could not be made cannot be undone either; the first reason is the one to tell."""
+def _ignore_errors(undo: Callable[[], None]) -> None:
+    """Call a function and ignore its error: the error that the caller raises is the reason of both."""
     try:
         undo()
     except (MachinesError, OSError):

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cgroups import ControlGroup
-from .commands import PATIENCE, Completed, attempt, last_words, run
+from .commands import PATIENCE, Completed, attempt, last_line_of, run
 from .errors import LateMachineError, MachinesError
 from .network import Lan
 
-_MEANS = "CAP_NET_ADMIN"
-"""nftables rules inside a machine need it; its interfaces are its own."""
+_CAPABILITY = "CAP_NET_ADMIN"
+"""nftables rules in a machine require it, and only affect the interfaces of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine of a rack. ``number`` is its place there: its port on the bridge.
+    """One machine of a rack. ``number`` is its position in the rack, and its port on the bridge.
 
-    ``binds`` maps a mount point inside to the directory of the controller that is shared
-    there. Its disk (``directory``/upper) outlives power-off and is gone after ``discard``.
+    ``binds`` maps a mount point of the machine to the shared directory of the controller. Its disk
+    (``directory``/upper) remains after ``power_off``; ``discard`` removes it.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Machine:
 
     @property
     def root(self) -> Path:
-        """The machine's root directory as the controller sees it while it is mounted."""
+        """The root directory of the machine on the controller, while it is mounted."""
         return self.directory / "tree"
 
     @property
@@ -54,7 +54,7 @@ class Machine:
         return self.group.is_populated()
 
     def power_on(self) -> None:
-        """Start it; it is usable after ``wait_until_ready``. Nothing happens when it runs."""
+        """Start the machine, unless it runs; it is usable after ``wait_until_ready``."""
         if self.is_running():
             return
         self._mount()
@@ -63,23 +63,23 @@ class Machine:
         self.group.create()
         with self.console.open("ab") as console:
             process = subprocess.Popen(
-                ["setsid", "--fork", *self.group.entering(self._nspawn())],
+                ["setsid", "--fork", *self.group.command_in_group(self._nspawn())],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
             )
         process.wait(timeout=PATIENCE)
-        # Until it is in its group, nothing could take its power away again.
+        # ``power_off`` requires that the machine is in its group.
         try:
             self.group.wait_until(populated=True)
         except MachinesError as error:
-            raise MachinesError(f"{self.name}: does not start: {self._last_console_line()}") from error
+            raise MachinesError(f"{self.name}: the machine does not start: {self._last_console_line()}") from error
 
     def wait_until_ready(self, timeout: float = PATIENCE) -> None:
-        """Return when sshd answers and systemd has started everything, without a failure."""
+        """Return when sshd accepts logins and systemd has started all units without a failure."""
         self.wait_until_reached(timeout)
-        # A system that waits for its bus, or for a unit that is tried again, is asked again.
+        # Repeat the query while the system waits for D-Bus or for a unit that restarts.
         deadline = time.monotonic() + timeout
         while (state := self._system_state(timeout)) != "running":
             if time.monotonic() > deadline:
@@ -91,11 +91,11 @@ class Machine:
             time.sleep(1)
 
     def wait_until_reached(self, timeout: float = PATIENCE) -> None:
-        """Return when a command can be run on it."""
+        """Return when the machine executes commands."""
         deadline = time.monotonic() + timeout
         while not self._is_reached():
             if not self.is_running():
-                raise MachinesError(f"{self.name}: has ended by itself: {self._last_console_line()}")
+                raise MachinesError(f"{self.name}: the machine has stopped unexpectedly: {self._last_console_line()}")
             if time.monotonic() > deadline:
                 raise LateMachineError(
                     f"{self.name}: timed out: no login within {timeout:g} s: {self._last_console_line()}"
@@ -105,19 +105,19 @@ class Machine:
     def _is_reached(self) -> bool:
         try:
             return self.attempt("true", timeout=30).returncode == 0
-        except MachinesError:  # it answers, and does no more than that yet
+        except MachinesError:  # sshd responds, but does not execute commands yet
             return False
 
     def _system_state(self, timeout: float) -> str:
         state = self.attempt("systemctl", "is-system-running", "--wait", timeout=timeout)
-        return state.stdout.strip() or last_words(state)
+        return state.stdout.strip() or last_line_of(state)
 
     def power_off(self) -> None:
-        """Pull the plug: silence on the wire first, then every process dies, the disk stays.
+        """Cut the power: disconnect the network, then kill every process; the disk remains.
 
-        No process gets a signal that it could act upon and no peer gets a FIN or a reset. A
-        lock on a shared directory is free at once, as the directory is the controller's own;
-        over NFS it would live on until its lease ends.
+        No process receives a signal that it can handle, and no peer receives a FIN or a reset. The kernel releases a
+        lock on a shared directory immediately, because the directory is local to the controller. Over NFS, the lock
+        would remain until its lease ends.
         """
         if self.lan.path_of(self.name).exists():
             self.lan.pull_cable(self.name)
@@ -125,39 +125,39 @@ class Machine:
         self.lan.unplug(self.name, self.number)
 
     def freeze(self) -> None:
-        """Stop every process without its knowing, as a hung hypervisor does."""
+        """Freeze every process without a signal, as a hung hypervisor does."""
         self.group.freeze(frozen=True)
 
     def thaw(self) -> None:
         self.group.freeze(frozen=False)
 
     def isolate(self) -> None:
-        """Cut it off from the others; it runs on. ``reconnect`` undoes it."""
+        """Disconnect the running machine from the network; ``reconnect`` reverts this."""
         self.lan.pull_cable(self.name)
 
     def reconnect(self) -> None:
-        """Push the cable in again, and return when it is reached."""
+        """Reconnect the machine to the network; return when it executes commands."""
         self.lan.push_cable(self.name)
         self.wait_until_reached()
 
     def attempt(self, *argv: str, stdin: str | None = None, timeout: float = PATIENCE) -> Completed:
-        """Run ``argv`` as root on the machine, through ssh, whatever its exit status."""
+        """Run ``argv`` as root on the machine over ssh, with any exit status."""
         command = [str(self.ssh_program), self.address, shlex.join(argv)]
         return attempt(command, stdin=stdin, timeout=timeout)
 
     def run(self, *argv: str, stdin: str | None = None, timeout: float = PATIENCE) -> str:
-        """Run ``argv`` as root; return its output. Raises MachinesError when it fails, or none answers for a minute."""
+        """Run ``argv`` as root; return its output. Raises MachinesError if it fails, or ssh for a minute."""
         deadline = time.monotonic() + 60
-        while _was_not_begun(done := self.attempt(*argv, stdin=stdin, timeout=timeout)):
+        while _failed_to_connect(done := self.attempt(*argv, stdin=stdin, timeout=timeout)):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.5)
         if done.returncode:
-            raise MachinesError(f"{self.name}: {shlex.join(argv)}: {last_words(done)}")
+            raise MachinesError(f"{self.name}: {shlex.join(argv)}: {last_line_of(done)}")
         return done.stdout
 
     def journal(self, unit: str | None = None) -> str:
-        """What the machine logged, read from its disk: it may be off, frozen or broken."""
+        """Return the journal from the disk of the machine, which may be off, frozen or broken."""
         command = ["journalctl", "--no-pager", "-o", "short-precise"]
         command += ["-D", str(self.directory / "upper/var/log/journal")]
         if unit is not None:
@@ -165,7 +165,7 @@ class Machine:
         return run(command)
 
     def discard(self) -> None:
-        """Stop it and remove all that is left of it: processes, namespace, group, disk."""
+        """Stop the machine and remove its processes, namespace, group and disk."""
         self.group.kill()
         self.lan.unplug(self.name, self.number)
         self.group.remove()
@@ -184,7 +184,7 @@ class Machine:
             f"--machine={self.lan.run_id}-{self.number}",
             f"--hostname={self.name.split('.')[0]}",
             f"--network-namespace-path={self.lan.path_of(self.name)}",
-            f"--capability={_MEANS}",
+            f"--capability={_CAPABILITY}",
             *(f"--bind={source}:{target}" for target, source in self.binds.items()),
             "--resolv-conf=off",
             "--timezone=off",
@@ -204,7 +204,7 @@ class Machine:
         etc = self.root / "etc"
         (etc / "hostname").write_text(self.name.split(".")[0] + "\n")
         (etc / "hosts").write_text(self.hosts_file)
-        # An id that is already set spares the first boot's questions, and stays the same.
+        # With a machine id, systemd skips the setup of a first boot, and the id does not change.
         machine_id = hashlib.sha256(f"{self.lan.run_id} {self.name}".encode()).hexdigest()[:32]
         (etc / "machine-id").write_text(machine_id + "\n")
         keys = self.root / "root/.ssh/authorized_keys"
@@ -217,21 +217,21 @@ class Machine:
             lines = self.console.read_text(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else "its console is empty"
+        return lines[-1] if lines else "the console is empty"
 
 
-def _was_not_begun(done: Completed) -> bool:
-    """Whether ssh itself found nobody who would have run the command."""
-    said = ("ssh: connect to host", "banner exchange", "kex_exchange_identification")
-    return done.returncode == 255 and any(words in done.stderr for words in said)
+def _failed_to_connect(done: Completed) -> bool:
+    """Return whether ssh failed before it executed the command."""
+    messages = ("ssh: connect to host", "banner exchange", "kex_exchange_identification")
+    return done.returncode == 255 and any(message in done.stderr for message in messages)
 
 
 def unmount(tree: Path) -> None:
-    """Unmount ``tree`` when it is mounted; a last file handle may take a moment to go."""
+    """Unmount ``tree`` if it is mounted; retry while a file is open."""
     deadline = time.monotonic() + PATIENCE
     while tree.is_mount():
         done = attempt(["umount", str(tree)])
         if done.returncode and time.monotonic() > deadline:
-            raise LateMachineError(f"timed out: {tree} stays mounted: {last_words(done)}")
+            raise LateMachineError(f"timed out: {tree} cannot be unmounted: {last_line_of(done)}")
         if done.returncode:
             time.sleep(0.1)

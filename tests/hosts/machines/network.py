@@ -1,7 +1,7 @@
-"""One bridge and one network namespace a machine, all inside a namespace of the run's own.
+"""One bridge and one network namespace per machine, all in a separate namespace of the run.
 
-No interface of the system is read or changed: the bridge and both ends of every cable are
-born inside namespaces, so two runs may use the same addresses at the same time.
+The bridge and both ends of every cable are created in namespaces. No interface of the system is read or changed, so
+that two runs may use the same addresses at the same time.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .commands import attempt, run
 from .errors import LateMachineError, MachinesError
 
 GATEWAY = IPv4Interface("10.77.0.1/24")
-"""The bridge's address: where the controller is, and the machines' default route. Without a
-default route a multicast sender that names no interface gets ENETUNREACH."""
+"""The address of the bridge and of the controller, and the default route of the machines. Without a default route, a
+multicast sender without an interface receives ENETUNREACH."""
 
 _NAMESPACES = Path("/run/netns")
 
 
 @dataclass(frozen=True, slots=True)
 class Lan:
-    """The network of one run; ``run_id`` is in the name of everything it makes."""
+    """The network of one run; the names of all its objects contain ``run_id``."""
 
     run_id: str
 
     @property
     def namespace(self) -> str:
-        """The namespace of the bridge; whoever talks to the machines does so from here."""
+        """The namespace of the bridge, from which the controller connects to the machines."""
         return f"amqf-{self.run_id}"
 
     @property
@@ -45,7 +45,7 @@ class Lan:
         return _NAMESPACES / self.namespace_of(machine)
 
     def inside(self, *argv: str) -> list[str]:
-        """``argv``, run in the bridge's namespace. (``ip netns exec`` would remount /sys.)"""
+        """Return a command that runs ``argv`` in the namespace of the bridge. ``ip netns exec`` would remount /sys."""
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
     def create(self) -> None:
@@ -58,7 +58,7 @@ class Lan:
         self._ip("link", "set", "lan", "up")
 
     def plug_in(self, machine: str, address: str, port: int) -> None:
-        """Give ``machine`` a namespace with ``eth0`` on the bridge's ``port``."""
+        """Create a namespace for ``machine`` with ``eth0`` on the ``port`` of the bridge."""
         name = self.namespace_of(machine)
         if self.path_of(machine).exists():
             return
@@ -73,7 +73,7 @@ class Lan:
         self._ip("link", "add", f"port{port}", "type", "veth", "peer", "eth0", "netns", name)
         self._ip("link", "set", f"port{port}", "master", "lan", "up")
         _ip("-n", name, "link", "set", "lo", "up")
-        # The same card after every power-off: the others still have its address in mind.
+        # The same hardware address after every power-off, because the other machines cache it.
         octets = ":".join(f"{octet:02x}" for octet in IPv4Address(address).packed)
         _ip("-n", name, "link", "set", "eth0", "address", f"02:00:{octets}")
         _ip("-n", name, "addr", "add", f"{address}/{GATEWAY.network.prefixlen}", "dev", "eth0")
@@ -81,28 +81,28 @@ class Lan:
         _ip("-n", name, "route", "add", "default", "via", str(GATEWAY.ip))
 
     def pull_cable(self, machine: str) -> None:
-        """Silence: from now on nothing that ``machine`` sends leaves it, no reset either."""
+        """Disconnect ``machine``, so that it sends nothing, not even a TCP reset."""
         _ip("-n", self.namespace_of(machine), "link", "set", "eth0", "down")
 
     def push_cable(self, machine: str) -> None:
         name = self.namespace_of(machine)
         _ip("-n", name, "link", "set", "eth0", "up")
-        deadline = time.monotonic() + 60  # the kernel reports the carrier up to a second late
+        deadline = time.monotonic() + 60  # the kernel reports the carrier up to a second later
         while "LOWER_UP" not in _ip("-n", name, "link", "show", "eth0"):
             if time.monotonic() > deadline:
-                raise LateMachineError(f"{machine}: timed out: no carrier on its cable")
+                raise LateMachineError(f"{machine}: timed out: eth0 has no carrier")
             time.sleep(0.02)
         _ip("-n", name, "route", "replace", "default", "via", str(GATEWAY.ip))
 
     def unplug(self, machine: str, port: int) -> None:
-        """Remove the machine's namespace with its interface and its half-open connections."""
+        """Remove the namespace of the machine with its interface and its half-open connections."""
         if self.path_of(machine).exists():
-            # A namespace goes some time after its name did; its cable would still be in the port.
+            # The kernel removes a namespace some time after its name, and the cable would still use the port.
             attempt(["ip", "-n", self.namespace, "link", "delete", f"port{port}"])
         _remove_namespace(self.namespace_of(machine))
 
     def remove(self) -> None:
-        """Remove every namespace of the run, those of machines no longer on record too."""
+        """Remove every namespace of the run, including those of machines that the record lacks."""
         if _NAMESPACES.is_dir():
             for path in sorted(_NAMESPACES.glob(f"{self.namespace}-*")):
                 _remove_namespace(path.name)
@@ -119,7 +119,7 @@ def _ip(*argv: str) -> str:
 def _remove_namespace(name: str) -> None:
     if not (_NAMESPACES / name).exists():
         return
-    # What still runs in it, such as a connection kept open by ssh, was started for this run.
+    # Processes that run in it, such as a persistent connection of ssh, belong to this run.
     for pid in _ip("netns", "pids", name).split():
         try:
             os.kill(int(pid), signal.SIGKILL)
@@ -127,4 +127,4 @@ def _remove_namespace(name: str) -> None:
             continue
     done = attempt(["ip", "netns", "delete", name])
     if (_NAMESPACES / name).exists():
-        raise MachinesError(f"network namespace {name} stays: {done.stderr.strip()}")
+        raise MachinesError(f"the network namespace {name} cannot be removed: {done.stderr.strip()}")

@@ -1,7 +1,7 @@
-"""A rack: the machines of one run, with their network, shared directories and way in.
+"""A rack: the machines of one run, with their network, shared directories and ssh access.
 
-Everything a rack makes carries an id that follows from its state directory. So two runs
-side by side share nothing, and ``down`` finds what to remove even if its record is lost.
+The names of all objects of a rack contain an id that is derived from its state directory. Two concurrent runs share no
+object, and ``down`` can remove all objects without the record.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Host *
 
 
 def base_directory() -> Path:
-    """Where the base is kept: in the library's own cache."""
+    """Return the directory of the base: it is in the cache of the library."""
     return cache_directory() / "hosts"
 
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """The machines of one state directory; a context manager that always ends with ``down``.
+    """The machines of one state directory; a context manager that calls ``down`` at the end.
 
     >>> with Rack(Path("/tmp/r")) as rack:                              # doctest: +SKIP
     ...     rack.up({"mq01-a": "10.77.0.11", "mq01-b": "10.77.0.12"}, shares=["/srv/activemq"])
@@ -86,7 +86,7 @@ class Rack:
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """The machines on record, in the order in which they were given."""
+        """The machines of the record, in their order."""
         record = self._record()
         return tuple(self._machine(name, record) for name in record["machines"])
 
@@ -94,17 +94,17 @@ class Rack:
         record = self._record()
         if name not in record["machines"]:
             known = ", ".join(record["machines"]) or "none"
-            raise MachinesError(f"no machine {name} in {self.state}; there are: {known}")
+            raise MachinesError(f"{self.state} has no machine {name}; its machines: {known}")
         return self._machine(name, record)
 
     def serve(self, software: Path) -> None:
-        """Have a directory of the host's at ``STATE.software``, which inventories name. Once more does no harm."""
+        """Link a directory of the host as ``STATE.software``, which inventories contain; replace an earlier link."""
         link = self.state.with_name(f"{self.state.name}.software")
         link.unlink(missing_ok=True)
         link.symlink_to(software)
 
     def shared(self, target: str) -> Path:
-        """The controller's directory behind the mount point ``target``."""
+        """Return the directory of the controller that the machines mount at ``target``."""
         return self.state / "shared" / target.strip("/").replace("/", "-")
 
     def up(
@@ -116,16 +116,15 @@ class Rack:
     ) -> None:
         """Start ``machines`` (name -> address in 10.77.0.0/24) and wait until all are ready.
 
-        ``shares`` are mount points of directories that all of them share. Calling it again
-        starts those that are off. ``owner`` is the process without which the rack is of no
-        use: a later ``up`` of anyone clears what a killed owner left behind.
+        ``shares`` are mount points of directories that all machines share. A second call starts the machines that are
+        off. ``owner`` is the process that uses the rack: if it was killed, the next ``up`` removes its rack.
 
-        Raises UnsupportedError when this system cannot run machines, MachinesError when one does
-        not start; then everything is taken down again.
+        Raises UnsupportedError if this system does not support machines, and MachinesError if one does not start; then
+        the rack is removed.
         """
         _check(machines)
         kernel.require()
-        sweep()
+        remove_orphaned_racks()
         root = base.find_or_build(base_directory())
         with self._locked():
             try:
@@ -139,21 +138,21 @@ class Rack:
                 raise
 
     def down(self) -> None:
-        """Stop all machines and remove everything that ``up`` made, the directory included."""
+        """Stop all machines and remove all objects that ``up`` created, including the directory."""
         if self.state.exists():
             with self._locked():
                 self._down()
-            with contextlib.suppress(OSError):  # what is not ours stays, and the directory then
+            with contextlib.suppress(OSError):  # a directory with other files remains
                 self.state.rmdir()
         else:
             self._down()
 
     def _down(self) -> None:
         hierarchies = find_hierarchies()
-        whole = ControlGroup(self._group, hierarchies)
-        whole.kill()
+        group = ControlGroup(self._group, hierarchies)
+        group.kill()
         self.lan.remove()
-        whole.remove()
+        group.remove()
         for tree in sorted(self.state.glob("machines/*/tree")):
             unmount(tree)
         for directory in (self.state / "machines", self.state / "shared", self._sockets):
@@ -165,7 +164,7 @@ class Rack:
 
     @property
     def _sockets(self) -> Path:
-        """Where ssh keeps connections open; short, because a socket's path must be."""
+        """The directory of the sockets of ssh; its path is short, because that of a socket must be."""
         return Path(f"/run/{self.lan.namespace}")
 
     @property
@@ -181,18 +180,18 @@ class Rack:
         record = {"machines": dict(machines), "shares": list(shares), "base": str(root)}
         (self.state / _RECORD).write_text(json.dumps(record, indent=2) + "\n")
         _OWNERS.mkdir(parents=True, exist_ok=True)
-        claim = {"state": str(self.state), "owner": owner, "started": _started(owner)}
+        claim = {"state": str(self.state), "owner": owner, "started": _start_time(owner)}
         (_OWNERS / self.run_id).write_text(json.dumps(claim))
         self.lan.create()
 
     def _write_ssh(self) -> None:
-        """Programs like ssh, scp and sftp that look from inside the run's own network."""
+        """Write wrappers of ssh, scp and sftp that connect from the network of the run."""
         config = self.state / "ssh_config"
         config.write_text(_SSH_CONFIG.format(state=self.state))
         self._sockets.mkdir(mode=0o700, exist_ok=True)
         for program in _PROGRAMS:
             wrapper = self.state / program
-            # First given, first obeyed: Ansible's own path would be that of another rack with this address.
+            # The first value of an option has effect. Ansible would use one path for all racks with this address.
             socket = f"ControlPath={self._sockets}/%C"
             argv = self.lan.inside(program, "-F", f"'{config}'", "-o", socket)
             wrapper.write_text(f'#!/bin/sh\nexec {" ".join(argv)} "$@"\n')
@@ -202,7 +201,7 @@ class Rack:
         try:
             record: dict[str, Any] = json.loads((self.state / _RECORD).read_text())
         except FileNotFoundError:
-            raise MachinesError(f"no machines in {self.state}: start some with up") from None
+            raise MachinesError(f"{self.state} has no machines: start some with `up`") from None
         return record
 
     def _machine(self, name: str, record: Mapping[str, Any]) -> Machine:
@@ -229,23 +228,23 @@ class Rack:
             yield
 
 
-def sweep() -> None:
-    """Take down the racks whose owner was killed before it could do so itself; one process at a time does."""
+def remove_orphaned_racks() -> None:
+    """Remove the racks whose owner was killed; only one process at a time does this."""
     if not _OWNERS.is_dir():
         return
     with _OWNERS.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         for claim in sorted(_OWNERS.glob("*")):
             try:
-                data = json.loads(claim.read_text())
+                record = json.loads(claim.read_text())
             except (OSError, ValueError):
                 continue
-            if data["owner"] is not None and _started(data["owner"]) != data["started"]:
-                Rack(Path(data["state"])).down()
+            if record["owner"] is not None and _start_time(record["owner"]) != record["started"]:
+                Rack(Path(record["state"])).down()
 
 
-def _started(pid: int | None) -> str | None:
-    """When ``pid`` was started, in clock ticks since boot: a number used again differs."""
+def _start_time(pid: int | None) -> str | None:
+    """Return the start of ``pid`` in clock ticks since boot, which differs if the number is reused."""
     if pid is None:
         return None
     try:
@@ -256,18 +255,18 @@ def _started(pid: int | None) -> str | None:
 
 def _check(machines: Mapping[str, str]) -> None:
     if not machines:
-        raise MachinesError("no machine given: NAME=ADDRESS")
+        raise MachinesError("no machine is given: give NAME=ADDRESS")
     for name, address in machines.items():
         if not _NAME.fullmatch(name):
             raise MachinesError(f"{name!r}: a machine's name is a host name")
         try:
-            usable = any(address == str(host) for host in GATEWAY.network.hosts())
+            is_usable = any(address == str(host) for host in GATEWAY.network.hosts())
         except ValueError:
-            usable = False
-        if not usable or address == str(GATEWAY.ip):
+            is_usable = False
+        if not is_usable or address == str(GATEWAY.ip):
             raise MachinesError(f"{name}: address {address} is none of {GATEWAY.network}")
     if len(set(machines.values())) < len(machines):
-        raise MachinesError("two machines with one address")
+        raise MachinesError("two machines with one address: give each machine a separate address")
 
 
 def _hosts_file(machines: Mapping[str, str]) -> str:
