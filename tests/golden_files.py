@@ -70,5 +70,5 @@ def _difference(name: str, expected: bytes | None, actual: bytes | None) -> str:
             lineterm="",
         )
     )
-    rest = [f"… {len(lines) - _MAX_LINES} rest lines"] if len(lines) > _MAX_LINES else []
+    rest = [f"… {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []
     return "\n".join([*lines[:_MAX_LINES], *rest])

@@ -1,7 +1,7 @@
-"""``docs/adopting.md`` as it is written: three brokers with files of their own become managed ones.
+"""The commands of ``docs/adopting.md``: three brokers with hand-written files become managed brokers.
 
-They were installed by hand from the vendor's archive, and run by a unit of their operator's. The commands are read from
-the page.
+An operator installed them from the archive of the vendor and runs them with a separate unit. The test reads the
+commands from the page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.command_blocks import read_blocks
 
 RELEASE = "5.18.3"
 HOSTS = {"core-mq01-a": "10.77.0.51", "core-mq02-a": "10.77.0.52", "edge-mq01-a": "10.77.0.53"}
-DIALS = {
+LINKS = {
     "core-mq01-a": ["core-mq02-a"],
     "core-mq02-a": ["core-mq01-a"],
     "edge-mq01-a": ["core-mq01-a", "core-mq02-a"],
@@ -58,11 +58,11 @@ systemctl enable --now activemq
 """
 
 
-def edited(stock: str, host: str) -> str:
-    """The release's own activemq.xml as an operator edits it: a name, and bridges."""
+def edited_document(stock: str, host: str) -> str:
+    """Return the activemq.xml of the release as an operator edits it: with a name and bridges."""
     bridges = "\n".join(
         f'<networkConnector name="to-{other}" uri="static:(tcp://{other}:61616)" networkTTL="2" dynamicOnly="true"/>'
-        for other in DIALS[host]
+        for other in LINKS[host]
     )
     named = stock.replace('brokerName="localhost"', f'brokerName="{host.replace("-", "")}"')
     return named.replace(
@@ -70,25 +70,27 @@ def edited(stock: str, host: str) -> str:
     )
 
 
-def blocks(page: str, step: int) -> list[str]:
-    """The commands of a step of the page, a text for each block."""
+def commands_of_step(page: str, step: int) -> list[str]:
+    """Return the commands of a step of the page, one text per block."""
     section = page.split(f"\n## {step}. ", 1)[1].split("\n## ")[0]
     return [block.text for block in read_blocks(section) if block.language == "sh"]
 
 
 def shown_documents(diff: str) -> dict[str, bytes]:
-    """Each host's activemq.xml in what ``site --check --diff`` printed, all of whose lines are new."""
-    found = {}
+    """Return the activemq.xml of each host from the output of ``site --check --diff``, in which all lines are new."""
+    documents = {}
     for part in diff.split("+++ after: conf/activemq.xml\n")[1:]:
         body = "\n".join(line[1:] for line in part.split("+++ after:")[0].splitlines() if line.startswith("+"))
         document = body[: body.index("</beans>") + len("</beans>")].encode()
-        found[next(host for host in HOSTS if f'brokerName="{host.replace("-", "")}"'.encode() in document)] = document
-    return found
+        documents[next(host for host in HOSTS if f'brokerName="{host.replace("-", "")}"'.encode() in document)] = (
+            document
+        )
+    return documents
 
 
 @pytest.fixture
 def originals(rack: Rack) -> dict[str, str]:
-    """The activemq.xml of each host, whose broker runs with it."""
+    """Start a broker on each host, installed by hand; return the activemq.xml of each broker."""
     archive = archive_of(Release.of(RELEASE))
     rack.up(HOSTS, shares=[SOFTWARE], owner=os.getpid())
     shutil.copy(archive, rack.shared(SOFTWARE) / "activemq.tar.gz")
@@ -96,16 +98,16 @@ def originals(rack: Rack) -> dict[str, str]:
         file = tar.extractfile(f"apache-activemq-{RELEASE}/conf/activemq.xml")
         assert file is not None
         stock = file.read().decode()
-    found = {host: edited(stock, host) for host in HOSTS}
-    for host, text in found.items():
+    documents = {host: edited_document(stock, host) for host in HOSTS}
+    for host, text in documents.items():
         (rack.shared(SOFTWARE) / f"{host}.xml").write_text(text)
         rack[host].run("bash", "-ec", INSTALLED_BY_HAND, host)
-    return found
+    return documents
 
 
 @in_every_situation
 @pytest.mark.timeout(900)
-def test_the_page_takes_running_brokers_with_their_messages_over(
+def test_page_commands_adopt_running_brokers_with_their_messages(
     rack: Rack, originals: dict[str, str], repository: Path, tmp_path: Path
 ) -> None:
     page = (repository / "docs/adopting.md").read_text()
@@ -117,10 +119,10 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     client.exchange("cross", edge, core)
     client.exchange("leave", core, MESSAGES)
 
-    (collect,), (adopt, complete), (check,) = (blocks(page, step) for step in (1, 2, 3))
+    (collect,), (adopt, complete), (check,) = (commands_of_step(page, step) for step in (1, 2, 3))
     shell(collect)
     shell(adopt)
-    listed = json.loads(shell(f"{adopt.strip()} --format json 2>/dev/null"))
+    listed_differences = json.loads(shell(f"{adopt.strip()} --format json 2>/dev/null"))
     shell(complete)
     shell(check)
 
@@ -130,12 +132,12 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
         return [rack[host].run("sh", "-c", f"{script}; systemctl show activemq -p MainPID") for host in HOSTS]
 
     before = fingerprints()
-    lab, try_it = blocks(page, 4)
+    lab, check_site = commands_of_step(page, 4)
     assert shell(lab).count(" is active (") == len(HOSTS)
-    shown = shown_documents(shell(try_it))
+    planned_documents = shown_documents(shell(check_site))
     assert fingerprints() == before
-    assert shown.keys() == originals.keys()
-    for host, document in shown.items():
+    assert planned_documents.keys() == originals.keys()
+    for host, document in planned_documents.items():
         original, planned = (
             compared_element_from_lxml(etree.fromstring(text)) for text in (originals[host].encode(), document)
         )
@@ -144,24 +146,26 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
             for difference in document_differences(host, original, planned, lambda tree: tree)
         }
         assert differences == {
-            (difference["path"], difference["direction"]) for difference in listed if difference["host"] == host
+            (difference["path"], difference["direction"])
+            for difference in listed_differences
+            if difference["host"] == host
         }
 
-    (deploy,) = blocks(page, 5)
+    (deploy,) = commands_of_step(page, 5)
     assert "all is well" in shell(deploy)
     assert client.exchange("take", core, MESSAGES)["taken"] == int(MESSAGES)
     client.exchange("cross", edge, core)
 
-    give_logins(page, tmp_path / "inventory/group_vars/all.yml")
-    (in_force,) = blocks(page, 6)
-    assert "all is well" in shell(in_force)
+    write_accounts(page, tmp_path / "inventory/group_vars/all.yml")
+    (apply_accounts,) = commands_of_step(page, 6)
+    assert "all is well" in shell(apply_accounts)
     client.exchange("cross", edge, core)
     with pytest.raises(MachinesError):
         client.exchange("--password", "wrong", "round", core)
 
 
-def give_logins(page: str, file: Path) -> None:
-    """Write what step 6 of the page says into the variables of all hosts, with the account of this test's client."""
+def write_accounts(page: str, file: Path) -> None:
+    """Write the variables of step 6 of the page for all hosts, with the account of the client of this test."""
     [example] = [block.text for block in read_blocks(page.split("\n## 6. ", 1)[1].split("\n## ")[0]) if block.title]
     settings = re.sub(r"\{\{ vault_\w+ \}\}", PASSWORD, example).replace("name: app", "name: probe")
     variables = yaml.safe_load(file.read_text())

@@ -1,4 +1,4 @@
-"""The agent's unit under a real systemd, beside a real pair: installed by ``site``, from wheels, without a network."""
+"""The unit of the agent on a systemd host with a real pair, which ``site`` installs from wheels without a network."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tests.waiting import LateError
 
 UNIT = "activemq-agent.service"
 INDEX = "index.service"
-"""A web server on the agent's host, which pip there takes for its index."""
+"""A web server on the host of the agent, which is the index of pip."""
 HOST, ADDRESS = "kiosk01.example.com", "10.77.0.33"
 STATE = "/var/lib/activemq-agent"
 PROGRAM = "/opt/activemq-agent/bin/activemq-agent"
 EXPOSURE = 1.5
-"""Of 10: what systemd-analyze may find the unit to be exposed to."""
+"""The highest exposure of the unit that systemd-analyze may report, of 10."""
 DRAIN = 20.0
-"""Seconds that a stopping agent gives its outbox, by default."""
+"""The default time in seconds in which a stopping agent sends its outbox."""
 HANDLER = f"""#!/bin/sh
-# A line an event, with what it was.
+# Append the event and an empty line.
 cat >> {STATE}/handled
 echo >> {STATE}/handled
 """
@@ -45,7 +45,7 @@ echo >> {STATE}/handled
 
 @dataclass(frozen=True, slots=True)
 class Kiosk:
-    """A host that runs an agent, and whoever plays ``site`` for it."""
+    """A host that runs an agent, and the controller that runs ``site`` for it."""
 
     controller: Controller
     machine: Machine
@@ -53,62 +53,64 @@ class Kiosk:
     wheelhouse: Path
 
     def site(self, *arguments: str, code: int = 0) -> str:
+        """Run the playbook ``site``; return its output."""
         return checked_output(self.controller.run_playbook("site", f"--inventory={self.inventory}", *arguments), code)
 
     def agent(self, *arguments: str) -> str:
-        """What the command says to the agent's own user."""
+        """Return the output of a command of the agent, as the user of the agent."""
         return self.machine.run("runuser", "-u", "activemq-agent", "--", PROGRAM, *arguments)
 
     def python(self, *lines: str) -> str:
-        """What a program of the agent's own user and Python says; EVENTS are 300 of them."""
+        """Return the output of a Python program of the user of the agent; EVENTS contains 300 events."""
         script = "; ".join(("EVENTS = [('kiosk/HelloEvent', '{}')] * 300", *lines))
         python = PROGRAM.replace("bin/activemq-agent", "bin/python")
         return self.machine.run("runuser", "-u", "activemq-agent", "--", python, "-c", script)
 
-    def shown(self, *properties: str) -> dict[str, str]:
+    def unit_properties(self, *properties: str) -> dict[str, str]:
         text = self.machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
         return dict(line.split("=", 1) for line in text.splitlines())
 
-    def said(self) -> list[dict[str, Any]]:
-        """The agent's log, newest last; lines that are systemd's own are left out."""
+    def log_records(self) -> list[dict[str, Any]]:
+        """Return the records of the agent's log, newest last, without lines of systemd."""
         return [json.loads(line) for line in journal_of(self.machine, UNIT).splitlines() if line.startswith("{")]
 
     def connections(self) -> list[str]:
-        """The brokers that the agent has had a connection with, in order."""
-        return [record["broker"] for record in self.said() if record["event"] == "connected"]
+        """Return the brokers to which the agent has connected, in order."""
+        return [record["broker"] for record in self.log_records() if record["event"] == "connected"]
 
-    def handled(self) -> list[str]:
-        """Ids of events that the handler was given, in order."""
+    def handled_ids(self) -> list[str]:
+        """Return the ids of events that the handler received, in order."""
         text = self.machine.attempt("cat", f"{STATE}/handled").stdout
-        # The handler's last line may just be written.
+        # The handler may be writing the last line.
         return [json.loads(line)["event_id"] for line in text.split("\n")[:-1] if line.strip()]
 
     def wait_until(self, condition: Callable[[], object], what: str) -> float:
-        """Wait until it holds; how many seconds that took. LateError with what agent and brokers say."""
+        """Wait until a condition holds; return the seconds. LateError contains the state of agent and brokers."""
         began = time.monotonic()
-        waiting.wait_until(condition, what, seen=self.look, expected_errors=(MachinesError,))
+        waiting.wait_until(condition, what, seen=self.report, expected_errors=(MachinesError,))
         return time.monotonic() - began
 
-    def look(self) -> str:
+    def report(self) -> str:
+        """Return the state of the agent and the brokers, for the error of a wait that timed out."""
         script = f"systemctl status --no-pager --lines=0 {UNIT}; journalctl --unit {UNIT} --no-pager --lines=25"
-        told = self.machine.attempt("bash", "-c", script).stdout
-        return "\n".join([told, *(broker_report(self.controller.rack[name]) for name in NODES)])
+        agent_state = self.machine.attempt("bash", "-c", script).stdout
+        return "\n".join([agent_state, *(broker_report(self.controller.rack[name]) for name in NODES)])
 
 
 @pytest.fixture(scope="module")
 def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Kiosk:
-    """A pair and an agent's host, installed and started by the playbook ``site``."""
-    place = tmp_path_factory.mktemp("kiosk")
+    """Install and start a pair and the host of an agent with the playbook ``site``."""
+    directory = tmp_path_factory.mktemp("kiosk")
     rack.up({**NODES, HOST: ADDRESS}, shares=["/srv/activemq", "/srv/wheels"], owner=os.getpid())
     rack.serve(fetch_jar_directory(Release.of(RELEASE)))
-    wheelhouse = wheels.build_wheels(place / "wheelhouse")
-    handlers = place / "handlers.d"
+    wheelhouse = wheels.build_wheels(directory / "wheelhouse")
+    handlers = directory / "handlers.d"
     handlers.mkdir()
     (handlers / "HelloEvent").write_text(HANDLER)
-    inventory = place / "agents.yml"
+    inventory = directory / "agents.yml"
     inventory.write_text(yaml.safe_dump({"activemq_agents": {"hosts": {HOST: variables(rack, handlers, wheelhouse)}}}))
     rack[HOST].run("ip", "route", "del", "default")
-    # Whatever pip asks an index for is seen there, and is not found.
+    # The web server logs each request of pip for its index, and has no package.
     rack[HOST].run("systemd-run", f"--unit={INDEX}", "python3", "-um", "http.server", "--bind=127.0.0.1", "8099")
     rack[HOST].run("tee", "/etc/pip.conf", stdin="[global]\nindex-url = http://127.0.0.1:8099/simple\nretries = 0\n")
     kiosk = Kiosk(Controller(repository, rack), rack[HOST], inventory, wheelhouse)
@@ -132,33 +134,33 @@ def variables(rack: Rack, handlers: Path, wheelhouse: Path) -> dict[str, Any]:
     }
 
 
-def left_in_the_store(kiosk: Kiosk) -> dict[str, int]:
-    """Rows that were accepted and are not known to be with a broker; for an agent that does not run."""
-    found = kiosk.python(
+def unsent_events(kiosk: Kiosk) -> dict[str, int]:
+    """Return the numbers of accepted events without an acknowledgment, by table, for an agent that does not run."""
+    output = kiosk.python(
         "import sqlite3, json",
         f"store = sqlite3.connect('{STATE}/store.db')",
         "names = ('outbox', 'unconfirmed')",
         "print(json.dumps({n: store.execute('select count(*) from ' + n).fetchone()[0] for n in names}))",
     )
-    rows: dict[str, int] = json.loads(found)
+    rows: dict[str, int] = json.loads(output)
     return rows
 
 
 @pytest.fixture
 def connected(kiosk: Kiosk) -> Kiosk:
-    """The agent runs and is subscribed, whatever the test before did to it."""
+    """Start the agent, and wait until it is subscribed."""
     kiosk.machine.run("systemctl", "start", UNIT)
-    greet(kiosk)
+    publish_and_wait(kiosk)
     return kiosk
 
 
-def greet(kiosk: Kiosk) -> float:
-    """Publish an event and see it handled; seconds from one to the other."""
+def publish_and_wait(kiosk: Kiosk) -> float:
+    """Publish an event and wait until it is handled; return the seconds."""
     name = kiosk.agent("publish", "kiosk/HelloEvent", json.dumps({"at": time.time()})).strip()
-    return kiosk.wait_until(lambda: name in kiosk.handled(), f"{name} is handled")
+    return kiosk.wait_until(lambda: name in kiosk.handled_ids(), f"{name} is handled")
 
 
-def test_the_agent_is_installed_from_the_wheelhouse_on_a_host_without_a_network(kiosk: Kiosk) -> None:
+def test_agent_is_installed_from_wheelhouse_on_host_without_network(kiosk: Kiosk) -> None:
     assert "default" not in kiosk.machine.run("ip", "route")
     assert "GET" not in journal_of(kiosk.machine, INDEX)
     pip = ("/opt/activemq-agent/bin/python", "-m", "pip", "--disable-pip-version-check")
@@ -166,15 +168,15 @@ def test_the_agent_is_installed_from_the_wheelhouse_on_a_host_without_a_network(
     assert {entry["name"].replace("_", "-") for entry in installed} - {"pip", "setuptools"} == {
         "activemq-agent", "click", "paho-mqtt", "prometheus-client", "structlog",
     }  # fmt: skip
-    # Without --no-index pip asks its index, and that is seen.
+    # Without --no-index, pip queries its index, and the web server logs this.
     kiosk.machine.attempt(*pip, "download", "--dest=/tmp/wheels", "structlog")
     assert "GET /simple/structlog/" in journal_of(kiosk.machine, INDEX)
 
 
-def test_the_agent_starts_connects_to_the_preferred_master_and_handles(connected: Kiosk) -> None:
-    # A machine that stands still for half a minute has its watchdog end it.
+def test_agent_starts_and_connects_to_preferred_master(connected: Kiosk) -> None:
+    # The watchdog kills the agent if the machine is frozen for half a minute.
     killed = journal_of(connected.machine, UNIT).count("Watchdog timeout")
-    assert connected.shown("Type", "ActiveState", "SubState", "NRestarts") == {
+    assert connected.unit_properties("Type", "ActiveState", "SubState", "NRestarts") == {
         "Type": "notify",
         "ActiveState": "active",
         "SubState": "running",
@@ -183,90 +185,96 @@ def test_the_agent_starts_connects_to_the_preferred_master_and_handles(connected
     assert set(connected.connections()) == {"orders-mq01-a.example.com:1883"}
 
 
-def test_systemd_finds_nothing_to_say_about_the_unit(connected: Kiosk) -> None:
+def test_systemd_analyze_reports_nothing_about_agent_unit(connected: Kiosk) -> None:
     done = connected.machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert done.stderr == ""
 
 
-def test_the_unit_is_hardly_exposed(connected: Kiosk) -> None:
+def test_systemd_analyze_reports_low_exposure_of_agent_unit(connected: Kiosk) -> None:
     threshold = f"--threshold={EXPOSURE * 10:.0f}"
     done = connected.machine.attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
     print(done.stdout[-300:])
     assert done.returncode == 0
 
 
-def test_the_password_is_for_root_and_the_agent_only(connected: Kiosk) -> None:
-    found = connected.machine.run("stat", "--dereference", "--format=%a %U %G", "/etc/activemq-agent/mb.password")
-    assert found == "640 root activemq-agent\n"
+def test_only_root_and_agent_can_read_password(connected: Kiosk) -> None:
+    permissions = connected.machine.run("stat", "--dereference", "--format=%a %U %G", "/etc/activemq-agent/mb.password")
+    assert permissions == "640 root activemq-agent\n"
     assert "made-up-kiosk-password" not in connected.machine.journal()
 
 
-def test_check_tries_both_nodes_and_finds_one_that_serves(connected: Kiosk) -> None:
-    told: list[str] = []
+def test_check_passes_for_active_node_and_fails_for_standby(connected: Kiosk) -> None:
+    outputs: list[str] = []
 
-    def found() -> list[list[str]]:
-        told.append(connected.agent("check"))
-        return [line.split()[1:4] for line in told[-1].splitlines()[-2:]]
+    def check_results() -> list[list[str]]:
+        outputs.append(connected.agent("check"))
+        return [line.split()[1:4] for line in outputs[-1].splitlines()[-2:]]
 
     results = [["connection", "test", "failed:"], ["connection", "test", "passed"]]
-    connected.wait_until(lambda: sorted(found()) == results, f"one serves and one does not, as in {told}")
-    assert "made-up-kiosk-password" not in "".join(told)
+    connected.wait_until(lambda: sorted(check_results()) == results, f"one node passes and the other fails: {outputs}")
+    assert "made-up-kiosk-password" not in "".join(outputs)
 
 
-def test_metrics_are_there_to_be_fetched(connected: Kiosk) -> None:
+def test_agent_serves_metrics(connected: Kiosk) -> None:
     script = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
     connected.wait_until(
-        lambda: "activemq_agent_" in connected.machine.run("python3", "-c", script), "metrics are to be fetched"
+        lambda: "activemq_agent_" in connected.machine.run("python3", "-c", script), "the agent serves metrics"
     )
 
 
-def test_an_agent_that_stands_still_is_restarted_by_the_watchdog(connected: Kiosk) -> None:
-    before = int(connected.shown("NRestarts")["NRestarts"])
+def test_watchdog_restarts_frozen_agent(connected: Kiosk) -> None:
+    before = int(connected.unit_properties("NRestarts")["NRestarts"])
     killed = journal_of(connected.machine, UNIT).count("Watchdog timeout")
     connected.machine.run("systemctl", "kill", "--signal=STOP", "--kill-who=main", UNIT)
-    took = connected.wait_until(lambda: int(connected.shown("NRestarts")["NRestarts"]) > before, "it is restarted")
-    print(f"restarted after {took:.0f} s")
+    seconds = connected.wait_until(
+        lambda: int(connected.unit_properties("NRestarts")["NRestarts"]) > before, "systemd has restarted the agent"
+    )
+    print(f"restarted after {seconds:.0f} s")
     assert journal_of(connected.machine, UNIT).count("Watchdog timeout") > killed
-    connected.machine.run("systemctl", "start", UNIT)  # returns when the restart is done
-    greet(connected)
+    connected.machine.run("systemctl", "start", UNIT)  # returns when the restart has ended
+    publish_and_wait(connected)
 
 
-def test_a_stop_sends_what_was_accepted_first(connected: Kiosk) -> None:
-    names = connected.python("from activemq_agent import Client", "print(*Client().publish_all(EVENTS))").split()
+def test_stopping_agent_sends_accepted_events(connected: Kiosk) -> None:
+    event_ids = connected.python("from activemq_agent import Client", "print(*Client().publish_all(EVENTS))").split()
     began = time.monotonic()
     connected.machine.run("systemctl", "stop", UNIT)
-    took, found = time.monotonic() - began, connected.shown("ActiveState", "Result")
-    left = left_in_the_store(connected)
-    if took >= DRAIN and (any(left.values()) or found["Result"] != "success"):
-        raise LateError(f"the time for the outbox ran out: {found}, {left} after {took:.0f} s\n{connected.look()}")
-    assert found == {"ActiveState": "inactive", "Result": "success"}
-    assert left == {"outbox": 0, "unconfirmed": 0}
+    seconds, unit = time.monotonic() - began, connected.unit_properties("ActiveState", "Result")
+    unsent = unsent_events(connected)
+    if seconds >= DRAIN and (any(unsent.values()) or unit["Result"] != "success"):
+        raise LateError(
+            f"the agent did not send its outbox within {seconds:.0f} s: {unit}, {unsent}\n{connected.report()}"
+        )
+    assert unit == {"ActiveState": "inactive", "Result": "success"}
+    assert unsent == {"outbox": 0, "unconfirmed": 0}
     connected.machine.run("systemctl", "start", UNIT)
-    connected.wait_until(lambda: set(names) <= set(connected.handled()), "all of them are handled")
-    assert [name for name in connected.handled() if name in set(names)] == names
+    connected.wait_until(lambda: set(event_ids) <= set(connected.handled_ids()), "all events are handled")
+    assert [event_id for event_id in connected.handled_ids() if event_id in set(event_ids)] == event_ids
 
 
 @in_every_situation
-def test_a_second_run_of_site_changes_nothing_and_restarts_nothing(connected: Kiosk) -> None:
-    before = connected.shown("MainPID")
-    said = connected.site()
-    assert said.count("changed=0") == said.count("changed=")
-    assert connected.shown("MainPID") == before
+def test_second_run_of_site_does_not_change_or_restart_agent(connected: Kiosk) -> None:
+    before = connected.unit_properties("MainPID")
+    output = connected.site()
+    assert output.count("changed=0") == output.count("changed=")
+    assert connected.unit_properties("MainPID") == before
 
 
-def test_the_agent_stays_with_its_pair_when_the_active_node_dies(connected: Kiosk) -> None:
+def test_agent_reconnects_to_pair_after_kill_of_active_node(connected: Kiosk) -> None:
     before = connected.connections()
     active = connected.controller.rack[before[-1].partition(":")[0]]
     active.run("systemctl", "kill", "--signal=KILL", "activemq.service")
-    print(f"handled again after {greet(connected):.1f} s")
+    print(f"handled again after {publish_and_wait(connected):.1f} s")
     after = connected.connections()[len(before) :]
-    # Mostly the other node: a busy machine may have started the killed one before its peer looked.
+    # Usually to the other node. On a busy machine, the killed broker may restart before its peer checks the lock.
     assert after
     assert {broker.partition(":")[0] for broker in after} <= NODES.keys()
 
 
 @in_every_situation
-def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connected: Kiosk, tmp_path: Path) -> None:
+def test_collect_gathers_evidence_of_brokers_and_agent_without_secrets(connected: Kiosk, tmp_path: Path) -> None:
     done = connected.controller.run_playbook(
         "collect",
         f"--inventory={connected.inventory}",
@@ -274,54 +282,60 @@ def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connect
     )
     print(done.stdout)
     assert done.returncode == 0
-    found = {path.name: path for path in (tmp_path / "found").iterdir() if path.is_dir()}
-    assert found.keys() == {*NODES, HOST}
-    texts = {path: path.read_bytes() for place in found.values() for path in place.rglob("*") if path.is_file()}
-    assert not [path for path, content in texts.items() if b"made-up" in content]
+    directories = {path.name: path for path in (tmp_path / "found").iterdir() if path.is_dir()}
+    assert directories.keys() == {*NODES, HOST}
+    files = {
+        path: path.read_bytes() for directory in directories.values() for path in directory.rglob("*") if path.is_file()
+    }
+    assert not [path for path, content in files.items() if b"made-up" in content]
     assert "made-up" not in done.stdout
-    facts = {name: json.loads((place / "host.json").read_text()) for name, place in found.items()}
+    facts = {name: json.loads((directory / "host.json").read_text()) for name, directory in directories.items()}
     (active,) = (name for name in NODES if facts[name]["state"] == "active")
-    assert len(list(found[active].glob("threads/[123].txt"))) == 3, facts[active]["notes"]
-    assert b" started | " in texts[found[active] / "activemq.log"]
-    assert b"Full thread dump" in texts[found[active] / "journal/activemq.service.log"]
+    assert len(list(directories[active].glob("threads/[123].txt"))) == 3, facts[active]["notes"]
+    assert b" started | " in files[directories[active] / "activemq.log"]
+    assert b"Full thread dump" in files[directories[active] / "journal/activemq.service.log"]
     for name in NODES:
         assert facts[name]["release"] == RELEASE
-        assert b"ExecStart=" in texts[found[name] / "units/activemq.service"]
-        states = json.loads(texts[found[name] / "configuration/.fleet-found.json"])
+        assert b"ExecStart=" in files[directories[name] / "units/activemq.service"]
+        states = json.loads(files[directories[name] / "configuration/.fleet-found.json"])
         assert {entry["status"] for entry in states.values()} == {"same"}
-    assert b'"kind":"handled"' in b"".join(path.read_bytes() for path in found[HOST].glob("agent/*.jsonl"))
-    assert texts[found[HOST] / "configuration/mb.password"] == b"@activemq_agent_password@\n"
+    assert b'"kind":"handled"' in b"".join(path.read_bytes() for path in directories[HOST].glob("agent/*.jsonl"))
+    assert files[directories[HOST] / "configuration/mb.password"] == b"@activemq_agent_password@\n"
 
 
-def test_status_shows_brokers_and_agent_and_names_what_is_wrong_with_them(connected: Kiosk) -> None:
+def test_status_shows_brokers_and_agent_with_their_findings(connected: Kiosk) -> None:
     active, _ = connected.controller.active_and_other_node()
-    code, found = status(connected)
-    (agent,) = found["agents"]
-    assert code == 0, found["findings"]
-    assert (agent["state"], agent["outbox"], agent["publisher"].partition(":")[0]) == ("running", 0, active.name)
-    (serving,) = (row for row in found["brokers"] if row["state"] == "active")
-    assert (serving["host"], serving["holds_lock"], serving["usage"]["connections"] > 1) == (active.name, True, True)
+    code, report = status(connected)
+    (agent,) = report["agents"]
+    assert code == 0, report["findings"]
+    assert agent["state"] == "running"
+    assert agent["outbox"] == 0
+    assert agent["publisher"].partition(":")[0] == active.name
+    (active_row,) = (row for row in report["brokers"] if row["state"] == "active")
+    assert active_row["host"] == active.name
+    assert active_row["holds_lock"] is True
+    assert active_row["usage"]["connections"] > 1
 
     log4j = f"{BASE}/current/conf/log4j2.properties"
     active.run("bash", "-c", f"cp -p {log4j} /root/before && echo '# by hand' >> {log4j}")
     active.run("systemctl", "kill", "--signal=STOP", "activemq")
     try:
-        code, found = status(connected)
+        code, report = status(connected)
     finally:
         active.run("systemctl", "kill", "--signal=CONT", "activemq")
         active.run("cp", "-p", "/root/before", log4j)
     assert code == 1
     assert {("frozen", active.name), ("no-active", next(iter(NODES))), ("changed-by-hand", active.name)} <= {
-        (one["rule"], one["host"]) for one in found["findings"]
+        (finding["rule"], finding["host"]) for finding in report["findings"]
     }
     connected.controller.exchange("watch", *NODES.values())
 
 
 def status(kiosk: Kiosk) -> tuple[int, dict[str, Any]]:
-    """Exit code and answer of ``activemq-fleet status``."""
+    """Return the exit code and the report of ``activemq-fleet status``."""
     controller = kiosk.controller
     inventory = controller.repository / "molecule" / controller.scenario / "inventory"
-    # A busy machine needs longer than the 20 s after which a host counts as unreachable by default.
+    # A busy machine takes longer than the default of 20 s after which a host is unreachable.
     options = ["--format", "json", "--timeout", "240"]
     command = ["status", "-i", str(inventory), "-i", str(kiosk.inventory), *options]
     done = subprocess.run(
@@ -336,30 +350,30 @@ def status(kiosk: Kiosk) -> tuple[int, dict[str, Any]]:
 
 
 @in_every_situation
-def test_changed_files_restart_the_agent(connected: Kiosk) -> None:
-    before = connected.shown("MainPID")
+def test_site_restarts_agent_after_change_of_files(connected: Kiosk) -> None:
+    before = connected.unit_properties("MainPID")
     connected.site("--extra-vars", '{"activemq_agent_log_level": "debug"}')
-    assert connected.shown("MainPID") != before
-    greet(connected)
+    assert connected.unit_properties("MainPID") != before
+    publish_and_wait(connected)
 
 
 @in_every_situation
-def test_a_key_that_the_agent_does_not_know_is_told_once(connected: Kiosk) -> None:
-    restarts = connected.shown("NRestarts")
+def test_agent_reports_unsupported_key_once_and_does_not_restart(connected: Kiosk) -> None:
+    restarts = connected.unit_properties("NRestarts")
     try:
-        said = connected.site("--extra-vars", '{"activemq_agent_options": {"connecting.cup": 1}}', code=2)
-        assert "activemq-agent.service" in said
+        output = connected.site("--extra-vars", '{"activemq_agent_options": {"connecting.cup": 1}}', code=2)
+        assert "activemq-agent.service" in output
         assert "the agent does not support the key 'connecting.cup' of agent.conf: if you mean " in journal_of(
             connected.machine, UNIT
         )
-        assert connected.shown("ActiveState", "NRestarts") == {"ActiveState": "failed", **restarts}
+        assert connected.unit_properties("ActiveState", "NRestarts") == {"ActiveState": "failed", **restarts}
     finally:
         connected.site()
-    greet(connected)
+    publish_and_wait(connected)
 
 
 @in_every_situation
-def test_what_a_wheel_alone_needs_comes_from_where_pip_conf_says(connected: Kiosk) -> None:
+def test_requirements_of_single_wheel_come_from_find_links_of_pip_conf(connected: Kiosk) -> None:
     shutil.copytree(connected.wheelhouse, connected.controller.rack.shared("/srv/wheels"), dirs_exist_ok=True)
     connected.machine.run("tee", "/etc/pip.conf", stdin="[global]\nno-index = true\nfind-links = /srv/wheels\n")
     (wheel,) = connected.wheelhouse.glob("activemq_agent-*.whl")
@@ -367,4 +381,4 @@ def test_what_a_wheel_alone_needs_comes_from_where_pip_conf_says(connected: Kios
         "--extra-vars", json.dumps({"activemq_agent_wheelhouse": None, "activemq_agent_package": str(wheel)})
     )
     assert str(wheel) in connected.machine.run("cat", "/opt/activemq-agent/.fleet-installed")
-    greet(connected)
+    publish_and_wait(connected)

@@ -1,4 +1,4 @@
-"""How a broker gets onto a host: Debian's package, and what is refused before anything is there."""
+"""Installation of a broker on a host: the Debian package, and refusals before the first change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.facts_of_brokers import facts_of_broker
 
 HOST, ADDRESS = "shop-mq01-a.example.com", "10.77.0.41"
 RELEASE = "5.17.2"
-"""What Debian 12 has."""
+"""The release in Debian 12."""
 PASSWORD = "made-up-probe-password"
 BASE = "/var/lib/activemq/activemq"
 Site = Callable[..., tuple[int, str]]
@@ -32,7 +32,7 @@ Program = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def machine(rack: Rack) -> Machine:
-    """A machine whose only source of packages is a copy of Debian's."""
+    """Start a machine whose only source of packages is a copy of Debian packages."""
     try:
         packages = repository_of("activemq", "libmqtt-client-java")
     except UnsupportedError as error:
@@ -49,7 +49,7 @@ def machine(rack: Rack) -> Machine:
 
 @pytest.fixture(scope="module")
 def program(rack: Rack, machine: Machine, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """Runs a program of Ansible's with an inventory of a single broker from Debian's package."""
+    """Return a function that runs an Ansible program with an inventory of one broker from the Debian package."""
     variables = {
         "ansible_host": ADDRESS,
         "ansible_user": "root",
@@ -94,7 +94,7 @@ def program(rack: Rack, machine: Machine, repository: Path, tmp_path_factory: py
 
 @pytest.fixture
 def site(program: Program) -> Site:
-    """Runs the playbook; keywords are variables of ``activemq_``."""
+    """Return a function that runs the playbook ``site``; keywords are variables without ``activemq_``."""
 
     def run(**changed: str) -> tuple[int, str]:
         extra = json.dumps({f"activemq_{name}": value for name, value in changed.items()})
@@ -104,55 +104,63 @@ def site(program: Program) -> Site:
     return run
 
 
-def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machine: Machine) -> None:
+def test_machine_info_returns_facts_for_rules_about_hosts(program: Program, machine: Machine) -> None:
     machine.run("mkdir", "--parents", "/opt/java8/bin", "/srv/small")
     machine.run("tee", "/opt/java8/bin/java", stdin="#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\n")
     machine.run("chmod", "755", "/opt/java8/bin/java")
     machine.run("touch", "/etc/default/activemq")
     machine.run("mount", "-t", "tmpfs", "-o", "size=8m,nosuid", "tmpfs", "/srv/small")
-    words = f"-Dactivemq.base={BASE} -Djava.nio.channels.FileLock.broken=true start"
-    # A broker that nobody has installed yet: root runs it, by hand.
-    text = f"import time; log = open('{BASE}/data/by-hand.log', 'w'); time.sleep(9999)"
-    script = f'mkdir -p {BASE}/data; systemd-run --unit=by-hand python3 -c "{text}" {words}'
+    options = f"-Dactivemq.base={BASE} -Djava.nio.channels.FileLock.broken=true start"
+    # A broker that is not installed, which root starts manually.
+    program_text = f"import time; log = open('{BASE}/data/by-hand.log', 'w'); time.sleep(9999)"
+    script = f'mkdir -p {BASE}/data; systemd-run --unit=by-hand python3 -c "{program_text}" {options}'
     machine.run("sh", "-c", script)
-    wait_until(lambda: machine.run("pgrep", "--full", f"activemq.base={BASE}"), "the process of the broker is there")
-    given = {"java": "/opt/java8/bin/java", "directory": "/srv/small/store", "home": "/opt/activemq", "base": BASE}
+    wait_until(lambda: machine.run("pgrep", "--full", f"activemq.base={BASE}"), "the process of the broker runs")
+    module_arguments = {
+        "java": "/opt/java8/bin/java",
+        "directory": "/srv/small/store",
+        "home": "/opt/activemq",
+        "base": BASE,
+    }
     try:
-        done = program("ansible", HOST, "--module-name=activemq.fleet.machine_info", f"--args={json.dumps(given)}")
+        done = program(
+            "ansible", HOST, "--module-name=activemq.fleet.machine_info", f"--args={json.dumps(module_arguments)}"
+        )
     finally:
         machine.run("sh", "-c", "systemctl stop by-hand; umount /srv/small; rm -r /etc/default/activemq /opt/java8")
-    shown = json.loads(done.stdout[done.stdout.index("{") :])
-    assert (shown["store_filesystem"], "nosuid" in shown["store_mount_options"]) == ("tmpfs", True)
-    assert isinstance(shown["clock_synchronised"], bool)
-    assert len(shown["interfaces"]) > 1
-    assert (shown["cloud"], shown["boot"]) == (None, None)  # it is a container
+    facts = json.loads(done.stdout[done.stdout.index("{") :])
+    assert facts["store_filesystem"] == "tmpfs"
+    assert "nosuid" in facts["store_mount_options"]
+    assert isinstance(facts["clock_synchronised"], bool)
+    assert len(facts["interfaces"]) > 1
+    # The machine is a container.
+    assert facts["cloud"] is None
+    assert facts["boot"] is None
     subject = facts_of_broker(HOST, "5.18.3", ha="shared-file", store_limit=1 << 30, multicast=True)
-    findings = host_findings(subject, MachineFacts.from_machine_info_result(shown))
+    findings = host_findings(subject, MachineFacts.from_machine_info_result(facts))
     assert sorted(finding.rule for finding in findings) == ["L006", "L025", "S013", "V012", "V017"]
 
 
-def test_an_archive_with_another_checksum_is_refused_and_leaves_nothing(
-    site: Site, machine: Machine, tmp_path: Path
-) -> None:
+def test_archive_with_wrong_checksum_is_refused_without_changes(site: Site, machine: Machine, tmp_path: Path) -> None:
     archive = tmp_path / "apache-activemq-5.18.3-bin.tar.gz"
     archive.write_bytes(b"not what the vendor published")
-    code, said = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
+    code, output = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
     assert code == 2
-    assert f"the SHA-512 of {archive} is " in said
+    assert f"the SHA-512 of {archive} is " in output
     assert machine.run("sh", "-c", "ls -d /opt/activemq* | grep -v archive$ || true") == ""
 
 
 @in_every_situation
-def test_a_release_that_the_distribution_does_not_have_is_refused(site: Site, machine: Machine) -> None:
-    code, said = site(release="5.17.6")
+def test_release_that_distribution_lacks_is_refused(site: Site, machine: Machine) -> None:
+    code, output = site(release="5.17.6")
     assert code == 2
-    assert "activemq=5.17.6" in said
+    assert "activemq=5.17.6" in output
     with pytest.raises(MachinesError):
         machine.run("dpkg", "--status", "activemq")
 
 
 @in_every_situation
-def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing(
+def test_broker_of_debian_package_serves_mqtt_and_second_run_changes_nothing(
     site: Site, rack: Rack, machine: Machine, repository: Path
 ) -> None:
     assert site()[0] == 0
@@ -164,7 +172,8 @@ def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing
     assert "/usr/share/activemq/bin/activemq.jar" in command
     assert "INFO" in machine.run("head", "-1", "/var/lib/activemq/activemq/data/activemq.log")
     assert machine.run("getent", "passwd", "activemq").endswith("/usr/sbin/nologin\n")
-    # The package's own service has no instance to start.
+    # The service of the package has no instance to start.
     assert machine.run("sh", "-c", "ls /etc/activemq/instances-enabled") == ""
-    code, said = site()
-    assert (code, said.count("changed=0")) == (0, 1)
+    code, output = site()
+    assert code == 0
+    assert output.count("changed=0") == 1

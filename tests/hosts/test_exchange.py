@@ -1,4 +1,4 @@
-"""What the clients of these tests make of what comes: a loss, something twice, or nothing that proves anything."""
+"""Verdicts of the clients of the hosts tests: a loss, a duplicate, or an unknown outcome."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.hosts.exchange import ExchangeError, Login, _last_of
 LOGIN = Login("probe", "made-up")
 
 
-class Played:
-    """A session that gets what it is told to, and then loses its connection or stays."""
+class FakeSession:
+    """A session that receives given messages, and then loses its connection or remains."""
 
-    def __init__(self, address: str, comes: Sequence[str], *, stays: bool, received: list[str] | None = None) -> None:
-        self.address, self.comes, self.lost = address, comes, not stays
+    def __init__(self, address: str, messages: Sequence[str], *, lost: bool, received: list[str] | None = None) -> None:
+        self.address, self.messages, self.lost = address, messages, lost
         self.received: list[str] = [] if received is None else received
         self.changed = threading.Condition()
 
     def open(self) -> None:
-        self.received += self.comes
+        self.received += self.messages
 
     def subscribe(self, topic: str) -> None:
         pass
@@ -33,67 +33,73 @@ class Played:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "QUIET", 0.01)
     monkeypatch.setattr(stream, "QUIET", 0.01)
 
 
-def plays(monkeypatch: pytest.MonkeyPatch, module: Any, *sessions: Sequence[str]) -> None:
-    """Sessions one after the other; the last of them stays."""
-    left: Iterator[tuple[int, Sequence[str]]] = iter(enumerate(sessions, 1))
+def replace_sessions(monkeypatch: pytest.MonkeyPatch, module: Any, *sessions: Sequence[str]) -> None:
+    """Replace the sessions of a client by given ones, in order; the last session keeps its connection."""
+    remaining: Iterator[tuple[int, Sequence[str]]] = iter(enumerate(sessions, 1))
 
-    def session(address: str, *_: object, received: list[str] | None = None, **__: object) -> Played:
-        number, comes = next(left)
-        return Played(address, comes, stays=number == len(sessions), received=received)
+    def session(address: str, *_: object, received: list[str] | None = None, **__: object) -> FakeSession:
+        number, messages = next(remaining)
+        return FakeSession(address, messages, lost=number < len(sessions), received=received)
 
     monkeypatch.setattr(module, "Session", session)
 
 
-def marked(mark: int, *numbers: int) -> list[str]:
+def marked_messages(mark: int, *numbers: int) -> list[str]:
     return [f"{mark} {number}" for number in numbers]
 
 
 @pytest.mark.parametrize(
     "sessions",
     [
-        [marked(7, 0, 1, 2)],
-        [[*marked(5, 0, 1, 2), *marked(7, 0, 1, 2)]],  # of an earlier call, too
-        [marked(7, 0, 1), marked(7, 1, 2)],  # the connection was lost before 1 was acknowledged
+        [marked_messages(7, 0, 1, 2)],
+        [[*marked_messages(5, 0, 1, 2), *marked_messages(7, 0, 1, 2)]],  # with messages of an earlier call
+        [marked_messages(7, 0, 1), marked_messages(7, 1, 2)],  # the connection was lost before 1 was acknowledged
     ],
 )
-def test_all_that_was_left_is_taken(monkeypatch: pytest.MonkeyPatch, sessions: list[list[str]]) -> None:
-    plays(monkeypatch, exchange, *sessions)
+def test_take_receives_all_messages_of_leave(monkeypatch: pytest.MonkeyPatch, sessions: list[list[str]]) -> None:
+    replace_sessions(monkeypatch, exchange, *sessions)
     assert exchange.take(["a", "b"], LOGIN, 3, 5)["taken"] == 3
 
 
 @pytest.mark.parametrize(
-    "comes", [marked(7, 0, 2), marked(7, 0, 1, 1, 2), marked(7, 1, 0, 2), [*marked(5, 0, 1, 2), *marked(7, 0, 1)]]
+    "messages",
+    [
+        marked_messages(7, 0, 2),
+        marked_messages(7, 0, 1, 1, 2),
+        marked_messages(7, 1, 0, 2),
+        [*marked_messages(5, 0, 1, 2), *marked_messages(7, 0, 1)],
+    ],
 )
-def test_what_is_missing_comes_twice_or_in_another_order_is_told(
-    monkeypatch: pytest.MonkeyPatch, comes: list[str]
+def test_take_reports_missing_duplicate_and_reordered_messages(
+    monkeypatch: pytest.MonkeyPatch, messages: list[str]
 ) -> None:
-    plays(monkeypatch, exchange, comes)
+    replace_sessions(monkeypatch, exchange, messages)
     with pytest.raises(ExchangeError, match="3 messages left"):
         exchange.take(["a"], LOGIN, 3, 0.1)
 
 
-def test_numbers_are_those_of_the_newest_call() -> None:
-    assert _last_of([marked(5, 0, 1), [*marked(5, 2), *marked(7, 0)]]) == [[], ["0"]]
+def test_last_of_returns_numbers_of_newest_call() -> None:
+    assert _last_of([marked_messages(5, 0, 1), [*marked_messages(5, 2), *marked_messages(7, 0)]]) == [[], ["0"]]
     assert _last_of([[]]) == [[]]
 
 
-def test_a_stream_goes_on_with_the_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    plays(monkeypatch, stream, ["0", "1"], ["1", "2", stream.LAST])
+def test_stream_continues_with_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_sessions(monkeypatch, stream, ["0", "1"], ["1", "2", stream.LAST])
     assert stream.take(["a", "b"], LOGIN, "taker", 3) == {"missing": [], "again": 1}
 
 
-def test_a_number_is_missing_when_the_last_message_came_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    plays(monkeypatch, stream, ["0", "2", stream.LAST])
+def test_number_is_missing_if_last_message_arrived_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_sessions(monkeypatch, stream, ["0", "2", stream.LAST])
     assert stream.take(["a"], LOGIN, "taker", 3) == {"missing": ["1"], "again": 0}
 
 
-def test_nothing_is_known_when_the_last_message_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcome_is_unknown_without_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "PATIENCE", 0.05)
-    plays(monkeypatch, stream, ["0", "2"])
+    replace_sessions(monkeypatch, stream, ["0", "2"])
     with pytest.raises(ExchangeError, match="1 of 3 messages are missing"):
         stream.take(["a"], LOGIN, "taker", 3)

@@ -1,4 +1,4 @@
-"""A pair with guards on hosts: a machine that stands still and goes on, and what playbooks do to the pair."""
+"""A pair with guards on hosts: a frozen machine that resumes, and playbooks for the pair."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FENCED = ("-e", "activemq_fence=guard")
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path) -> Controller:
-    """A pair with guards, installed and started by the playbook ``site``."""
+    """Install and start a pair with guards with the playbook ``site``."""
     controller = Controller(repository, rack)
     controller.start_pair(share=SHARE)
     checked_output(controller.run_playbook("site", *FENCED))
@@ -43,9 +43,9 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 
 @in_every_situation
-def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(controller: Controller) -> None:
+def test_resumed_machine_names_each_message_that_it_loses(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
-    with controller.streaming(300) as found:
+    with controller.streaming(300) as outcome:
         active.freeze()
         time.sleep(1)
         lock = controller.rack.shared(SHARE) / "orders-mq01/fence/lock"
@@ -53,19 +53,23 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
         lock.unlink()
         lock.touch(0o640)
         os.chown(lock, owner.st_uid, owner.st_gid)
-        wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
+        wait_until(lambda: state(standby) == "active", "the other node becomes active", standby)
         active.thaw()
-        wait_until(lambda: state(active) == "standby", "the paused node comes back as standby", active, standby)
-    # The broker that thawed may have acknowledged what it was sent until its guard killed it, within some 0.2 s: the
-    # client sends its next message 0.02 s after each receipt.
+        wait_until(lambda: state(active) == "standby", "the frozen node becomes standby", active, standby)
+    # The thawed broker may have acknowledged messages until its guard killed it, within about 0.2 s: the client sends
+    # its next message 0.02 s after each acknowledgment.
     with pytest.MonkeyPatch.context() as patch:
-        # The account of the broker, which has no other process here, cannot enter pytest's own directories.
+        # The account of the broker, which has no other process here, cannot enter the directories of pytest.
         patch.setattr(shared_store, "raise_for_root_in_untrusted_directory", lambda _directory: None)
         store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
-    wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
-    assert len(found["missing"]) <= 10, broker_report(active)
-    assert found["sent"] > 0
-    # A guard that was frozen between its look at the claims and its look at the lock names the lock.
+    wait_until(
+        lambda: set(outcome["missing"]) <= bodies_in_old_generations(store),
+        "the old generations name all missing messages",
+        active,
+    )
+    assert len(outcome["missing"]) <= 10, broker_report(active)
+    assert outcome["sent"] > 0
+    # A guard that was frozen between its checks of the claims and the lock reports the lock.
     reasons = (
         "the other node took over the store (takeover 2 replaced takeover 1)",
         "the guard lost the lock of the pair's store",
@@ -74,7 +78,7 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
 
 
 def bodies_in_old_generations(store: SharedStore) -> set[str]:
-    """The bodies of the messages that old generations hold and name."""
+    """Return the bodies of the uncopied messages in old generations."""
     messages = (
         message
         for number in store.generation_numbers_with_uncopied_messages()
@@ -85,88 +89,90 @@ def bodies_in_old_generations(store: SharedStore) -> set[str]:
 
 
 @in_every_situation
-def test_a_second_run_changes_nothing_and_a_restart_keeps_the_generation(controller: Controller) -> None:
+def test_second_run_of_site_changes_nothing_and_restart_keeps_generation(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     before = [process(machine) for machine in (active, standby)]
-    said = checked_output(controller.run_playbook("site", *FENCED))
+    output = checked_output(controller.run_playbook("site", *FENCED))
     assert [process(machine) for machine in (active, standby)] == before
-    assert said.count("changed=0") >= 2
+    assert output.count("changed=0") >= 2
     checked_output(controller.run_playbook("restart", *FENCED, "-e", "activemq_target=orders-mq01"))
     wait_for_pair(controller.rack.machines)
 
 
 @in_every_situation
-def test_a_broker_without_its_guard_is_ended_and_comes_back(controller: Controller) -> None:
+def test_broker_without_guard_is_stopped_and_restarted(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     active.run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", UNIT)
-    wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
-    wait_until(lambda: state(active) == "standby", "the node comes back as standby", active)
+    wait_until(lambda: state(standby) == "active", "the other node becomes active", standby)
+    wait_until(lambda: state(active) == "standby", "the node becomes standby", active)
 
 
 @in_every_situation
-def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
+def test_switchover_and_return_lose_no_message(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
-    with controller.streaming(300) as found:
+    with controller.streaming(300) as outcome:
         controller.switch_to(standby, *FENCED)
         wait_for_places(standby, active)
         controller.switch_to(active, *FENCED)
         wait_for_places(active, standby)
-    assert found["missing"] == [], broker_report(active)
-    assert found["sent"] > 0
+    assert outcome["missing"] == [], broker_report(active)
+    assert outcome["sent"] > 0
 
 
 @in_every_situation
-def test_a_java_that_stands_still_is_killed_by_its_watchdog_and_loses_nothing(controller: Controller) -> None:
+def test_watchdog_kills_frozen_java_without_message_loss(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
-    with controller.streaming(300) as found:
+    with controller.streaming(300) as outcome:
         active.run("pkill", "-STOP", "--parent", process(active), "java")
-        wait_until(lambda: state(standby) == "active", "the other node takes over", active, standby)
-        wait_until(lambda: state(active) == "standby", "the node comes back as standby", active, standby)
-    assert found["missing"] == [], broker_report(active)
+        wait_until(lambda: state(standby) == "active", "the other node becomes active", active, standby)
+        wait_until(lambda: state(active) == "standby", "the node becomes standby", active, standby)
+    assert outcome["missing"] == [], broker_report(active)
 
 
 @in_every_situation
-def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Controller) -> None:
+def test_upgrade_and_rollback_under_load_lose_no_message(controller: Controller) -> None:
     wait_for_pair(controller.rack.machines)
-    with controller.streaming(600) as found:
+    with controller.streaming(600) as outcome:
         for release in ("5.18.3", RELEASE):
             variables = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
             checked_output(controller.run_playbook("upgrade", *FENCED, "--extra-vars", json.dumps(variables)))
             wait_for_pair(controller.rack.machines)
-    assert found["missing"] == [], broker_report(controller.rack.machines[0])
+    assert outcome["missing"] == [], broker_report(controller.rack.machines[0])
 
 
 @in_every_situation
-def test_collect_brings_what_the_guards_said_and_lists_the_generations(controller: Controller, tmp_path: Path) -> None:
+def test_collect_gathers_messages_of_guards_and_lists_generations(controller: Controller, tmp_path: Path) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     checked_output(controller.run_playbook("collect", *FENCED, "-e", f"activemq_collect_to={tmp_path}/collected"))
     collected = tmp_path / "collected" / active.name
     assert "guard: generation" in (collected / f"journal/{UNIT}.log").read_text()
     assert "\tgenerations/" in (collected / "listing/store.txt").read_text()
-    told = [json.loads((tmp_path / "collected" / one.name / "host.json").read_text()) for one in (active, standby)]
-    number = told[0]["broker"]["generation"]
-    assert number == told[0]["broker"]["generation_in_force"] == told[1]["broker"]["generation_in_force"]
-    assert told[1]["broker"]["generation"] is None
-    assert number in [one["number"] for one in told[0]["generations"]]
+    facts = [
+        json.loads((tmp_path / "collected" / machine.name / "host.json").read_text()) for machine in (active, standby)
+    ]
+    number = facts[0]["broker"]["generation"]
+    assert number == facts[0]["broker"]["generation_in_force"] == facts[1]["broker"]["generation_in_force"]
+    assert facts[1]["broker"]["generation"] is None
+    assert number in [generation["number"] for generation in facts[0]["generations"]]
 
 
 @in_every_situation
-def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:
-    said = checked_output(controller.run_playbook("site"), 2)
-    assert "guards made the store in" in said
-    assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in said
-    with controller.streaming(300) as found:
+def test_fence_is_removed_and_added_without_message_loss(controller: Controller) -> None:
+    output = checked_output(controller.run_playbook("site"), 2)
+    assert "guards made the store in" in output
+    assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in output
+    with controller.streaming(300) as outcome:
         checked_output(controller.run_playbook("unfence", *FENCED, "-e", "activemq_target=orders-mq01"))
         checked_output(controller.run_playbook("site"))
         active, _ = wait_for_pair(controller.rack.machines)
-        assert not guards(active)
+        assert not guard_pids(active)
         checked_output(controller.run_playbook("site", *FENCED))
         active, standby = wait_for_pair(controller.rack.machines)
-        assert guards(active)
-        assert guards(standby)
-    assert found["missing"] == [], broker_report(active)
+        assert guard_pids(active)
+        assert guard_pids(standby)
+    assert outcome["missing"] == [], broker_report(active)
 
 
-def guards(machine: Machine) -> list[str]:
-    """The guards that run on a machine."""
+def guard_pids(machine: Machine) -> list[str]:
+    """Return the process ids of the guards that run on a machine."""
     return machine.attempt("pgrep", "-f", "activemq-guard --store").stdout.split()
