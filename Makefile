@@ -4,7 +4,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
 
-# Ansible uses the directory .ansible of the checkout, and never the user's ~/.ansible.
+# Ansible uses the directory .ansible of the checkout instead of ~/.ansible.
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 

@@ -21,10 +21,10 @@ from scripts.ansible_cores import CORES
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "build" / "versions"
-REFUSED = ("2.16", "2.17", "2.18")
+UNSUPPORTED_CORES = ("2.16", "2.17", "2.18")
 HOSTS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 PLUGIN_TESTS = ("ansible_release", "inventory", "plugins_inventory", "plugins_filters")
-# Tests of node code that need neither the tests' conftest.py, which imports Ansible, nor a newer Python themselves.
+# Tests of node code that run without tests/conftest.py, which imports Ansible, and with any Python of hosts.
 NODE_TESTS = (
     *("bridge_breaks", "certificates", "configure_archive", "configure_diff", "configure_validate"),
     *("fence_generation", "fence_shared_store", "fence_store_writers", "foreign_data", "install_attacks", "jmx"),
@@ -66,9 +66,9 @@ def controller(session: nox.Session, core: str) -> None:
 
 
 @nox.session
-@nox.parametrize("python,core", [nox.param("3.11", core, id=core) for core in REFUSED])
+@nox.parametrize("python,core", [nox.param("3.11", core, id=core) for core in UNSUPPORTED_CORES])
 def refused(session: nox.Session, core: str) -> None:
-    """An older ansible-core must end in the one error that names it: command line, playbook and inventory plugin."""
+    """Check that command line, playbook and inventory plugin report an error that names the required ansible-core."""
     record = begin(session, "refused", core)
     install_library(session, "2.19")
     session.install("--upgrade", f"ansible-core~={core}.0", silent=True)
@@ -76,24 +76,24 @@ def refused(session: nox.Session, core: str) -> None:
     variables = {"ANSIBLE_HOME": str(ROOT / ".ansible"), "COLUMNS": "1000"}
     for command, codes in (
         (("activemq-fleet", "check", "-i", EXAMPLE), [2]),
-        # The inventory plugin ends Ansible's commands with their exit code for a source that they cannot read.
+        # After an error of the inventory plugin, the commands return their exit code for an unreadable source.
         (("ansible-playbook", "-i", EXAMPLE, "activemq.fleet.check"), [4]),
         (("ansible-inventory", "-i", EXAMPLE, "--graph"), [4]),
     ):
-        printed = str(session.run(*command, env=variables, success_codes=codes, silent=True))
+        output = str(session.run(*command, env=variables, success_codes=codes, silent=True))
         if (
-            not re.search(r"ansible-core\s+2\.19\s+or\s+later", printed)
-            or "Traceback" in printed
-            or "_internal" in printed
+            not re.search(r"ansible-core\s+2\.19\s+or\s+later", output)
+            or "Traceback" in output
+            or "_internal" in output
         ):
-            session.error(f"{' '.join(command)} did not name the ansible-core that it needs: {printed[-1000:]}")
+            session.error(f"{' '.join(command)} did not report the required version of ansible-core: {output[-1000:]}")
     finish(session, record)
 
 
 @nox.session
 @nox.parametrize("python,core", [nox.param(pythons[0], core, id=core) for core, pythons in CORES.items()])
 def modules(session: nox.Session, core: str) -> None:
-    """Run a module on this machine as a host of each Python, by way of an ansible-core."""
+    """Run a module on this machine with each Python of hosts, with an ansible-core."""
     record = begin_with_library(session, "modules", core)
     empty = session.create_tmp()
     hosts = []
@@ -115,17 +115,17 @@ def modules(session: nox.Session, core: str) -> None:
 @nox.session
 @nox.parametrize("python,core", [nox.param(pythons[0], core, id=core) for core, pythons in CORES.items()])
 def site(session: nox.Session, core: str) -> None:
-    """Install a pair of a lab with the playbook `site`, start it, and run `site` again, which must change nothing."""
+    """Install a pair of a lab with the playbook `site`, start the pair, and check that a second run changes nothing."""
     record = begin_with_library(session, "site", core)
     lab = Path(session.create_tmp()) / "lab"
     options = ("--inventory", PAIR, "--dir", str(lab))
     session.run("activemq-fleet", "lab", "prepare", *options, silent=True)
     try:
         if 0 in count_changes(session, lab):
-            session.error("site installed nothing on a host of a new lab")
+            session.error("the playbook site installed nothing on a host of a new lab")
         session.run("activemq-fleet", "lab", "up", *options, silent=True)
         if any(count_changes(session, lab)):
-            session.error("site changed a host on which it had just installed everything")
+            session.error("the second run of the playbook site changed a host")
     finally:
         session.run("activemq-fleet", "lab", "down", *options, silent=True)
     finish(session, record)
@@ -135,7 +135,7 @@ def site(session: nox.Session, core: str) -> None:
 def node(session: nox.Session) -> None:
     """Import all code of managed hosts with the standard library alone, and run its tests."""
     record = begin(session, "node", "")
-    # Nothing but the standard library can be imported.
+    # With these options, only the standard library can be imported.
     session.run("python", "-I", "-S", "scripts/import_node_code.py")
     session.install("pytest", "pytest-timeout", "hypothesis")
     session.run("python", "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *paths_of(NODE_TESTS))
@@ -144,14 +144,14 @@ def node(session: nox.Session) -> None:
 
 def count_changes(session: nox.Session, lab: Path) -> list[int]:
     """Run `site` on the hosts of a lab, and return the number of changed tasks of each host."""
-    printed = session.run(
+    output = session.run(
         *("ansible-playbook", "-i", PAIR, "-i", str(lab / "inventory.yml"), "activemq.fleet.site"),
         env={"ANSIBLE_HOME": str(ROOT / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         silent=True,
     )
-    changes = [int(number) for number in re.findall(r" changed=(\d+) ", str(printed))]
+    changes = [int(number) for number in re.findall(r" changed=(\d+) ", str(output))]
     if len(changes) != 2:
-        session.error(f"site did not report both hosts of the pair: {str(printed)[-1000:]}")
+        session.error(f"the playbook site did not report both hosts of the pair: {str(output)[-1000:]}")
     return changes
 
 

@@ -27,10 +27,10 @@ BATCH = 20
 SIZE = 256
 WINDOW = 200
 """Unacknowledged events: with the default window, the broker and the disk would limit the rate."""
-WANTED = 60.0
+MEMORY_LIMIT = 60.0
 """The limit for the peak memory of the agent's process, in MB of 1,000,000 bytes."""
-SETTLES = 2.0
-"""Seconds after the last event in which outbox and inbox must be empty: more is a backlog."""
+BACKLOG_LIMIT = 2.0
+"""Seconds after the last event until outbox and inbox must be empty."""
 TIMEOUT = 120.0
 BROKER, AGENT = "bench-mq01-a.example.com", "bench-app01.example.com"
 TOPIC, FILTER = "bench/status/Event", "bench/#"
@@ -51,8 +51,8 @@ class Memory:
     """Seconds from the acceptance of the last event until outbox and inbox were empty."""
 
     @property
-    def is_held(self) -> bool:
-        return self.rate >= 0.99 * RATE and self.settled <= SETTLES
+    def has_steady_rate(self) -> bool:
+        return self.rate >= 0.99 * RATE and self.settled <= BACKLOG_LIMIT
 
 
 def peak_of(pid: int) -> float:
@@ -120,7 +120,7 @@ def _client(process: subprocess.Popen[bytes], socket: Path) -> Client:
                 return client
             client.close()
         time.sleep(0.2)
-    raise BenchmarkError("the agent did not subscribe")
+    raise BenchmarkError(f"the agent stopped, or did not subscribe within {TIMEOUT:g} s")
 
 
 def _load(process: subprocess.Popen[bytes], client: Client) -> Memory:
@@ -134,8 +134,8 @@ def _load(process: subprocess.Popen[bytes], client: Client) -> Memory:
         client.publish_all(events)
         if time.monotonic() - sampled >= 1:
             sampled = time.monotonic()
-            waits = _waiting(client.status())
-            most = (max(most[0], waits[0]), max(most[1], waits[1]))
+            counts = _waiting(client.status())
+            most = (max(most[0], counts[0]), max(most[1], counts[1]))
     accepted = time.monotonic()
     took = max(accepted - began, count / RATE)
     while (status := client.status())["handlers"]["without_handler"] - handled < count or any(_waiting(status)):
@@ -167,16 +167,16 @@ def _cpu(pid: int) -> float:
 
 def table(memory: Memory) -> str:
     """Return the figures as a Markdown table."""
-    verdict = "" if memory.peak < WANTED else ", missed"
-    rate = f"{memory.rate:,.0f}{'' if memory.is_held else ', not held'}"
+    verdict = "" if memory.peak < MEMORY_LIMIT else ", missed"
+    rate = f"{memory.rate:,.0f}{'' if memory.has_steady_rate else ', not reached'}"
     return "\n".join(
         [
-            f"One agent that publishes {RATE:,} events of {SIZE} bytes per second for {SECONDS} s and is subscribed to",
-            "them: each is in its outbox and in its inbox; no handler. Broker 5.18.3 on loopback.\n",
-            "| events/s held | most in outbox, inbox | empty after | CPU | VmHWM before | VmHWM | wanted |",
+            f"One agent publishes {RATE:,} events of {SIZE} bytes per second for {SECONDS} s, and subscribes to",
+            "them: each event is in its outbox and in its inbox; no handler. Broker 5.18.3 on loopback.\n",
+            "| events/s | most in outbox, inbox | empty after | CPU | VmHWM before | VmHWM | limit |",
             "|---|---|---|---|---|---|---|",
             f"| {rate} | {memory.outbox}, {memory.inbox} | {memory.settled:.2f} s | "
-            f"{memory.cpu:.0%} | {memory.started:.1f} MB | {memory.peak:.1f} MB | < {WANTED:g} MB{verdict} |",
+            f"{memory.cpu:.0%} | {memory.started:.1f} MB | {memory.peak:.1f} MB | < {MEMORY_LIMIT:g} MB{verdict} |",
             "",
         ]
     )

@@ -28,7 +28,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """Figures of an engine: seconds of the work and of its start (Spark's session), CPU seconds, peak MiB, hashes."""
+    """Figures of an engine: seconds of the work and of the session start, CPU seconds, peak MiB, rows and hashes."""
 
     engine: str
     seconds: float

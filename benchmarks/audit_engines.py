@@ -66,14 +66,13 @@ def _plain(host: Path, out: Path) -> None:
 
     from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 
-    about = json.loads((host / "host.json").read_text())
+    host_record = json.loads((host / "host.json").read_text())
     writer = None
     for path in sorted(host.glob("activemq.log*")):
-        for batch in LogScanner(LogReleaseAndTimeZone(about["release"], about["timezone"])).scan_into_record_batches(
-            path.read_bytes()
-        ):
-            known = {"host": about["host"], "file": path.name, "release": about["release"]}
-            columns = {name: pa.repeat(pa.scalar(value), batch.num_rows) for name, value in known.items()}
+        scanner = LogScanner(LogReleaseAndTimeZone(host_record["release"], host_record["timezone"]))
+        for batch in scanner.scan_into_record_batches(path.read_bytes()):
+            constants = {"host": host_record["host"], "file": path.name, "release": host_record["release"]}
+            columns = {name: pa.repeat(pa.scalar(value), batch.num_rows) for name, value in constants.items()}
             table = pa.table(
                 {**columns, **{name: batch.column(name) for name in batch.schema.names if name != "problem"}}
             )
@@ -84,7 +83,7 @@ def _plain(host: Path, out: Path) -> None:
 
 
 def polars(logs: Path, out: Path, watch: ResourceWatch) -> None:
-    """Split each file at the dates and each record with a regular expression, with Polars."""
+    """Split each file at the dates, and each record with a regular expression, with Polars."""
     import polars as pl
 
     watch.ready()
@@ -131,12 +130,12 @@ def _hashes(out: Path, *, full: bool) -> dict[str, Any]:
     """Return the number of rows, the hash of the columns that all engines write, and the hash of all columns."""
     text = ", ".join(f"coalesce({name}, '')" for name in _SHARED)
     rest = "line, end_line, epoch_us(time), kind, release, parsed, coalesce(fields::VARCHAR, '')"
-    everything = f"sum(hash(host, file, {text}, {rest}))" if full else "NULL"
+    hash_of_all = f"sum(hash(host, file, {text}, {rest}))" if full else "NULL"
     result = duckdb.connect().execute(
-        f"SELECT count(*), sum(hash(host, file, {text})), {everything} FROM read_parquet('{out}/**/*.parquet')"  # noqa: S608
+        f"SELECT count(*), sum(hash(host, file, {text})), {hash_of_all} FROM read_parquet('{out}/**/*.parquet')"  # noqa: S608
     )
-    rows, shared, whole = result.fetchall()[0]
-    return {"rows": rows, "shared": f"{int(shared):x}"[-16:], "full": f"{int(whole):x}"[-16:] if full else ""}
+    rows, shared_hash, full_hash = result.fetchall()[0]
+    return {"rows": rows, "shared": f"{int(shared_hash):x}"[-16:], "full": f"{int(full_hash):x}"[-16:] if full else ""}
 
 
 class ResourceWatch:

@@ -73,9 +73,9 @@ class Core:
         """Check the documents with the schema, the rules and the routes."""
         checked = fleet_with_check_findings(self.fleet, self.documents, load_schema)
         # S002 reports the old release for every broker. The finding is correct and part of the measured work.
-        worse = [finding for finding in checked.findings if finding.severity != "info" and finding.rule != "S002"]
-        if worse:
-            raise BenchmarkError(f"the measured fleet has a finding: {worse[0]}")
+        unexpected = [finding for finding in checked.findings if finding.severity != "info" and finding.rule != "S002"]
+        if unexpected:
+            raise BenchmarkError(f"the measured fleet has a finding: {unexpected[0]}")
 
 
 STAGES: dict[str, Callable[[Core], None]] = {
@@ -88,17 +88,17 @@ STAGES: dict[str, Callable[[Core], None]] = {
 def core(brokers: int) -> dict[str, float]:
     """Return the CPU seconds of each stage."""
     seconds = {}
-    made = Core(hosts(brokers))
+    measured_core = Core(hosts(brokers))
     for name, stage in STAGES.items():
         began = time.process_time()
-        stage(made)
+        stage(measured_core)
         seconds[name] = time.process_time() - began
     return seconds
 
 
 def plain(brokers: int) -> dict[str, float]:
-    """Return the CPU seconds of the plain template, which is output of the core with variables, and of lxml."""
-    made, small = Core(hosts(brokers)), Core(hosts(GROUP))
+    """Return the CPU seconds of lxml and of the plain template, an output of the core with variables for the names."""
+    all_hosts, small = hosts(brokers), Core(hosts(GROUP))
     small.settings_and_topology()
     small.render()
     first = small.fleet.brokers[0]
@@ -107,7 +107,7 @@ def plain(brokers: int) -> dict[str, float]:
     )
     schema = load_schema(Release.of(RELEASE))
     began = time.process_time()
-    documents = {host: template.render(_variables(host, made.hosts[host])).encode() for host in made.hosts}
+    documents = {host: template.render(_variables(host, all_hosts[host])).encode() for host in all_hosts}
     rendered = time.process_time()
     valid = all(schema.accepts(etree.fromstring(document)) for document in documents.values())
     ended = time.process_time()
@@ -135,10 +135,10 @@ def _template(document: str) -> str:
     """Return the document of the first node as a template with variables for the names."""
     head, opening, rest = document.partition("    <networkConnectors>\n")
     links, closing, tail = rest.partition("    </networkConnectors>\n")
-    link = links[: links.index("/>\n") + 3]
-    block = "{% for other in pairs if other != pair %}" + link + "{% endfor %}"
+    connector = links[: links.index("/>\n") + 3]
+    block = "{% for remote_pair in pairs if remote_pair != pair %}" + connector + "{% endfor %}"
     pair, label = "fleet00000-mq01", "fleet00000-mq01-a"
-    text = head + opening + block.replace("fleet00000-mq02", "{{ other }}") + closing + tail
+    text = head + opening + block.replace("fleet00000-mq02", "{{ remote_pair }}") + closing + tail
     for name, variable in (
         (f"app-{pair}", "user"),
         ("network-fleet00000", "network_user"),
@@ -173,19 +173,19 @@ def measure(work: Path) -> dict[int, tuple[CoreFigures, CoreFigures]]:
 
 def check_file(work: Path) -> Run:
     """Measure ``check --file`` on a document, including the start of the process."""
-    made = Core(hosts(GROUP))
-    made.settings_and_topology()
-    made.render()
+    group = Core(hosts(GROUP))
+    group.settings_and_topology()
+    group.render()
     path = work / "activemq.xml"
-    path.write_bytes(next(iter(made.documents.values())).content)
+    path.write_bytes(next(iter(group.documents.values())).content)
     print_progress("check --file, 5 times")
     return median(lambda: run([program("activemq-fleet"), "check", "--file", path, "--release", RELEASE]), runs=5)
 
 
-def _median(what: str, brokers: int, runs: int, work: Path) -> CoreFigures:
-    report, stages, peaks = work / f"{what}-{brokers}.json", [], []
+def _median(subject: str, brokers: int, runs: int, work: Path) -> CoreFigures:
+    report, stages, peaks = work / f"{subject}-{brokers}.json", [], []
     for _ in range(runs):
-        peaks.append(run([sys.executable, "-m", "benchmarks.core", what, str(brokers), report]).peak)
+        peaks.append(run([sys.executable, "-m", "benchmarks.core", subject, str(brokers), report]).peak)
         stages.append(json.loads(report.read_text()))
     medians = {name: statistics.median(seconds[name] for seconds in stages) for name in stages[0]}
     return CoreFigures(medians, statistics.median(peaks))
@@ -211,12 +211,12 @@ def table(figures: dict[int, tuple[CoreFigures, CoreFigures]], check: Run) -> st
     return "\n".join(lines) + "\n"
 
 
-def main(what: str, brokers: str, report: str) -> None:
+def main(subject: str, brokers: str, report: str) -> None:
     """Measure ``core`` or ``plain`` after a warm-up with a few brokers, and write the seconds to the report."""
     collect_garbage_rarely()
-    measured = {"core": core, "plain": plain}[what]
-    measured(GROUP)
-    Path(report).write_text(json.dumps(measured(int(brokers))))
+    measure_stages = {"core": core, "plain": plain}[subject]
+    measure_stages(GROUP)
+    Path(report).write_text(json.dumps(measure_stages(int(brokers))))
 
 
 if __name__ == "__main__":

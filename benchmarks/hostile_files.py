@@ -29,5 +29,5 @@ def table(runs: dict[str, Run]) -> str:
     slowest = sorted(runs.items(), key=lambda entry: -entry[1].cpu)
     lines = ["| shape of 1 MB | CPU s | peak MiB |", "|---|---|---|"]
     lines += [f"| {name} | {figures.cpu:.2f} | {figures.peak:.0f} |" for name, figures in slowest[:8]]
-    beyond = sum(figures.cpu > BOUND for figures in runs.values())
-    return "\n".join([*lines, f"\n{beyond} of {len(runs)} shapes take more than {BOUND:.0f} s of CPU time."]) + "\n"
+    slow = sum(figures.cpu > BOUND for figures in runs.values())
+    return "\n".join([*lines, f"\n{slow} of {len(runs)} shapes take more than {BOUND:.0f} s of CPU time."]) + "\n"

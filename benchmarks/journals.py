@@ -65,16 +65,17 @@ def _measured(work: Path, events: int) -> AuditFigures:
 def write_agent_journals(directory: Path, events: int) -> None:
     """Write the journals of both agents in the directory structure of ``collect``."""
     for host, records in (("publisher", _published(events)), ("subscriber", _handled(events))):
-        place = directory / f"{host}.example.com"
-        (place / "agent").mkdir(parents=True)
-        (place / "host.json").write_text(json.dumps({"host": place.name, "timezone": "UTC"}))
+        host_directory = directory / f"{host}.example.com"
+        (host_directory / "agent").mkdir(parents=True)
+        (host_directory / "host.json").write_text(json.dumps({"host": host_directory.name, "timezone": "UTC"}))
         head = f'{{"v":1,"agent":"{host}","epoch":"{_EPOCH[host]}","jseq":'
         lines = (f"{head}{jseq},{record}}}\n".encode() for jseq, record in enumerate(records, 1))
         for number in itertools.count(1):
             first = next(lines, None)
             if first is None:
                 break
-            with gzip.open(place / "agent" / f"journal-{number:06d}.jsonl.gz", "wb", compresslevel=1) as file:
+            path = host_directory / "agent" / f"journal-{number:06d}.jsonl.gz"
+            with gzip.open(path, "wb", compresslevel=1) as file:
                 size = file.write(first)
                 while size < _FILE and (line := next(lines, None)):
                     size += file.write(line)

@@ -46,24 +46,23 @@ def generate(directory: Path, megabytes: int, *, hosts: int = HOSTS, seed: int =
     return directory
 
 
-def _host(what: tuple[Path, int, int, int]) -> None:
-    directory, number, size, seed = what
+def _host(job: tuple[Path, int, int, int]) -> None:
+    directory, number, size, seed = job
     name = f"host{number:03}"
-    place = directory / name
-    place.mkdir(parents=True, exist_ok=True)
-    known = {
+    host_directory = directory / name
+    host_directory.mkdir(parents=True, exist_ok=True)
+    host_record = {
         "host": name,
         "timezone": _ZONES[number % 3],
         "release": _RELEASES[number % 5],
         "group": f"g{number // 10}",
     }
-    (place / "host.json").write_text(json.dumps({**known, "pair": None, "store": None}))
+    (host_directory / "host.json").write_text(json.dumps({**host_record, "pair": None, "store": None}))
     records, files, done = _records(Random(seed * 1000 + number)), 0, 0
     sizes = [ROLL] * (size // ROLL) + [size % ROLL]
     parts = [part for part in sizes if part]
-    for at, part in enumerate(parts):
-        back = len(parts) - 1 - at
-        path = place / ("activemq.log" if not back else f"activemq.log.{at + 1}")
+    for number, part in enumerate(parts, 1):
+        path = host_directory / ("activemq.log" if number == len(parts) else f"activemq.log.{number}")
         with path.open("w", encoding="utf-8") as log:
             while done < part:
                 record = next(records)
@@ -117,8 +116,8 @@ def collect(directory: Path) -> None:
         else:
             counts[_NUMBER.sub(lambda match: "1" * len(match[0]), text)] += 1
     chosen = sorted(stacks.values(), key=len)[:: max(1, len(stacks) // _STACKS)]
-    lacking = [max(sorted(examples_of(name)), key=len) for name in log_message_kind_ids() if name not in seen]
-    rare = [f" | INFO  | {message} | {logger_of(message)} | main" for message in lacking]
+    missing_kinds = [max(sorted(examples_of(name)), key=len) for name in log_message_kind_ids() if name not in seen]
+    rare = [f" | INFO  | {message} | {logger_of(message)} | main" for message in missing_kinds]
     single = sorted(counts)
     templates = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}
     TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.ground-[\d.]+", "/srv/brokers", json.dumps(templates, indent=0)))

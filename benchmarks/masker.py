@@ -16,8 +16,8 @@ LINE = (
     "2026-11-21 05:22:44,{:03} | INFO  | Connector vm://orders-mq01 started at tcp://10.0.0.1:{}@61616"
     " | org.apache.activemq.broker.BrokerService | main-{}\n"
 )
-WANTED = 1.0
-"""The limit in seconds for 1 MB of passwords, quotes or blanks of a failed login."""
+LIMIT = 1.0
+"""The limit in CPU seconds for 1 MB of passwords, quotes or blanks of a failed login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ def measure() -> list[Masking]:
     log = "".join(LINE.format(n % 1000, n, n) for n in range(SIZE // 140))
     maskings = [Masking("ordinary log", _median(log), _median(log[: SIZE // 10]))]
     for title, piece in (
-        ("`password` again and again", "password"),
+        ("repeated `password`", "password"),
         ('`<property name="password"` and blanks', " "),
         ("quotes", '"'),
-        ("`password=x ` again and again", "password=x "),
+        ("repeated `password=x `", "password=x "),
     ):
         maskings.append(_hostile(title, piece, 1 if piece == " " else 0))
     worst = max(PIECES, key=lambda piece: _seconds(hostile_text(piece, CONTEXTS[0], SIZE // 10)))
@@ -62,14 +62,14 @@ def _seconds(text: str) -> float:
     return time.process_time() - began
 
 
-def table(masked: list[Masking]) -> str:
+def table(maskings: list[Masking]) -> str:
     """Return the figures as a Markdown table."""
-    lines = [f"| {m.title} | {m.seconds:.2f} | {m.smaller:.3f} |" for m in masked]
-    head = ["| 1 MB of | processor s | s of 100 kB |", "|---|---|---|"]
+    lines = [f"| {masking.title} | {masking.seconds:.2f} | {masking.smaller:.3f} |" for masking in maskings]
+    head = ["| 1 MB of | CPU s | CPU s for 100 kB |", "|---|---|---|"]
     return "\n".join(
         [
             *head,
             *lines,
-            f"\nThe limit for texts of a failed login is {WANTED:.0f} s. The masker has {SECRETS} known secrets.\n",
+            f"\nThe limit for texts of a failed login is {LIMIT:.0f} s. The masker has a list of {SECRETS} secrets.\n",
         ]
     )

@@ -49,7 +49,7 @@ class Cost:
 
 
 def measure(work: Path) -> list[Cost]:
-    """Return what metrics cost on each release."""
+    """Return the cost of metrics on each release."""
     return [_measure(work / f"metrics-{release}", release) for release in RELEASES]
 
 
@@ -150,8 +150,8 @@ def _scrape(lab: Lab) -> int:
     url = f"http://{broker.settings.metrics_bind}:{broker.ports['metrics']}/metrics"
     login = base64.b64encode(f"{_LOGIN}:{_SECRET}".encode()).decode()
     request = urllib.request.Request(url, headers={"Authorization": f"Basic {login}"})
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-        return len(answer.read())
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+        return len(response.read())
 
 
 def _scrape_until(lab: Lab, stop: threading.Event) -> None:
@@ -177,7 +177,7 @@ def table(costs: list[Cost]) -> str:
     head = (
         f"Two brokers, with and without metrics; {ROUNDS} pairs of {_BATCHES * _BATCH:,} persistent "
         f"messages over STOMP, with one scrape per second; medians.\n\n"
-        "| release | a scrape | its CPU | its size | memory | start-up | messages/s with, without | less | "
+        "| release | scrape | scrape, CPU | scrape, size | memory | startup | messages/s with, without | loss | "
         "CPU for 1,000 messages with, without |\n|---|---|---|---|---|---|---|---|---|\n"
     )
     return head + "".join(

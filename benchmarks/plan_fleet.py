@@ -50,8 +50,8 @@ def records(brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Ite
         names = [f"fleet{number:06d}"]
         if dice.random() < _LINKED:
             names.append(f"fleet{number + 1:06d}")
-        for place, name in enumerate(names):
-            for record in _group(dice, name, left, names[:place]):
+        for index, name in enumerate(names):
+            for record in _group(dice, name, left, names[:index]):
                 left -= 1
                 yield record
         number += len(names)
@@ -76,15 +76,15 @@ def _group(dice: random.Random, name: str, left: int, linked: Sequence[str]) -> 
     size = max(1, min(left, round(math.exp(dice.uniform(0, math.log(LARGEST))))))
     release = dice.choice(RELEASES)
     variables = _variables(dice, release, name, size)
-    for other in linked:
-        entry: Record = {"from": name, "to": other}
+    for linked_name in linked:
+        link: Record = {"from": name, "to": linked_name}
         if dice.random() < 0.5:
-            entry["include"] = [f"queue://{name}.>"]
-        variables["activemq_links"] = [entry]
-    alone = variables["activemq_ha"] == "none"
+            link["include"] = [f"queue://{name}.>"]
+        variables["activemq_links"] = [link]
+    has_single_brokers = variables["activemq_ha"] == "none"
     labels = (
         [f"{name}-mq{unit:02d}-a" for unit in range(1, size + 1)]
-        if alone
+        if has_single_brokers
         else [f"{name}-mq{unit:02d}-{node}" for unit in range(1, -(-size // 2) + 1) for node in "ab"]
     )
     for label in labels:
@@ -93,10 +93,10 @@ def _group(dice: random.Random, name: str, left: int, linked: Sequence[str]) -> 
 
 
 def _variables(dice: random.Random, release: str, name: str, size: int) -> Record:
-    can = _release(release)
+    features = _release(release)
     profiles = ["shared-file", "shared-file", "none"]
-    profiles += ["pure"] if can.has_pure_master_slave else []
-    profiles += ["shared-jdbc"] if can.has_lockers else []
+    profiles += ["pure"] if features.has_pure_master_slave else []
+    profiles += ["shared-jdbc"] if features.has_lockers else []
     ha = "none" if size == 1 else dice.choice(profiles)
     units = size if ha == "none" else -(-size // 2)
     variables: Record = {

@@ -47,7 +47,7 @@ def measure(work: Path) -> ReportTimings:
 
 def open_page(page: Path, rounds: int = ROUNDS) -> ReportTimings:
     """Open a page and an empty page alternately, each in a new browser."""
-    shown = ReportTimings(page.stat().st_size, {scheme: [] for scheme in _SCHEMES}, [])
+    timings = ReportTimings(page.stat().st_size, {scheme: [] for scheme in _SCHEMES}, [])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         directory = Path(name)
         empty = directory / "empty.html"
@@ -56,11 +56,11 @@ def open_page(page: Path, rounds: int = ROUNDS) -> ReportTimings:
             browser = Browser.find(directory / "profile")
             for _ in range(rounds):
                 for scheme in _SCHEMES:
-                    shown.report[scheme].append(_seconds(browser, page, directory, scheme))
-                shown.empty.append(_seconds(browser, empty, directory, "light"))
+                    timings.report[scheme].append(_seconds(browser, page, directory, scheme))
+                timings.empty.append(_seconds(browser, empty, directory, "light"))
         except BrowserError as error:
             raise BenchmarkError(str(error)) from error
-    return shown
+    return timings
 
 
 def _seconds(browser: Browser, page: Path, directory: Path, scheme: Scheme) -> float:
@@ -69,16 +69,16 @@ def _seconds(browser: Browser, page: Path, directory: Path, scheme: Scheme) -> f
     return time.perf_counter() - began
 
 
-def table(shown: ReportTimings) -> str:
+def table(timings: ReportTimings) -> str:
     """Return the figures as a Markdown table."""
-    lines = ["| report | size | in light | in dark | an empty page |", "|---" * 5 + "|"]
-    columns = " | ".join(_rounds(seconds) for seconds in (*shown.report.values(), shown.empty))
-    lines.append(f"| {HOSTS} hosts, {EVENTS:,} events | {shown.size / 1e6:.2f} MB | {columns} |")
+    lines = ["| report | size | light colors | dark colors | empty page |", "|---" * 5 + "|"]
+    columns = " | ".join(_rounds(seconds) for seconds in (*timings.report.values(), timings.empty))
+    lines.append(f"| {HOSTS} hosts, {EVENTS:,} events | {timings.size / 1e6:.2f} MB | {columns} |")
     return "\n".join(lines) + "\n"
 
 
 def _rounds(seconds: Sequence[float]) -> str:
-    return f"{median(seconds):.2f} s (to {max(seconds):.2f})"
+    return f"{median(seconds):.2f} s (at most {max(seconds):.2f} s)"
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def measure(work: Path) -> SiteFigures:
     print_progress(f"the same {files} files by template tasks")
     template = _play(str(play), inventory, f"out={template_files}")
     _compare(brokers, site_files, template_files)
-    print_progress("site after it")
+    print_progress("site after the template tasks")
     slower = max(site, _play("activemq.fleet.site", inventory, _variables(later)), key=lambda play_run: play_run.wall)
     mitogen = None
     if strategies := _mitogen():
-        print_progress("the same with Mitogen")
+        print_progress(f"the same {files} files by template tasks with Mitogen")
         environment = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": strategies}
         mitogen = _play(str(play), inventory, f"out={mitogen_files}", environment)
         _compare(brokers, site_files, mitogen_files)
@@ -88,9 +88,9 @@ def _play(playbook: str, inventory: Path, variables: str, environment: dict[str,
     )
 
 
-def _names(text: str, broker: Broker) -> str:
+def _template_of(text: str, broker: Broker) -> str:
     """Return a file of a host as a template: variables replace the names, and Jinja copies the rest."""
-    kept = "{% raw %}" + text + "{% endraw %}"
+    template = "{% raw %}" + text + "{% endraw %}"
     for name, variable in (
         (broker.host, "inventory_hostname"),
         (broker.identity.short_host_name, "inventory_hostname_short"),
@@ -99,8 +99,8 @@ def _names(text: str, broker: Broker) -> str:
         (broker.pair, "pair"),
         (broker.group, "group"),
     ):
-        kept = kept.replace(name, "{% endraw %}{{ " + variable + " }}{% raw %}")
-    return kept.replace("preferred " + broker.role, "preferred {% endraw %}{{ role }}{% raw %}").replace(
+        template = template.replace(name, "{% endraw %}{{ " + variable + " }}{% raw %}")
+    return template.replace("preferred " + broker.role, "preferred {% endraw %}{{ role }}{% raw %}").replace(
         f"node {broker.identity.node} ", "node {% endraw %}{{ node }}{% raw %} "
     )
 
@@ -116,7 +116,7 @@ def _reference(work: Path, brokers: tuple[Broker, ...]) -> tuple[Path, int]:
     for path, content in tree.items():
         source = templates / f"{path}.j2"
         source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(_names(content.decode(), first))
+        source.write_text(_template_of(content.decode(), first))
         target = "{{ out }}/{{ inventory_hostname }}/" + path
         tasks.append({"ansible.builtin.template": {"src": str(source), "dest": target, "mode": "0640"}})
     play = {
@@ -151,7 +151,7 @@ def _compare(brokers: tuple[Broker, ...], site_files: Path, template_files: Path
 def _mitogen() -> str | None:
     package = importlib.util.find_spec("ansible_mitogen")
     if package is None or not package.submodule_search_locations:
-        print_progress("Mitogen is not installed: its row is left out (pip install mitogen)")
+        print_progress("Mitogen is not installed, so the table has no row for it: run `pip install mitogen`")
         return None
     return str(Path(package.submodule_search_locations[0]) / "plugins" / "strategy")
 
@@ -164,10 +164,10 @@ def table(results: SiteFigures) -> str:
         return f"| {name} | {figures.wall:.1f} s | {per_host:.0f} ms | {figures.wall / results.site.wall:.1f} |"
 
     lines = [
-        f"| {results.hosts} hosts, {results.files} files each, local, {FORKS} forks | wall | per host | x site |",
+        f"| {results.hosts} hosts, {results.files} files each, local, {FORKS} forks | time | per host | ratio |",
         "|---|---|---|---|",
         row("`activemq.fleet.site`", results.site),
-        row("`activemq.fleet.site` again, nothing to change", results.again),
+        row("`activemq.fleet.site` again, without changes", results.again),
         row("`ansible.builtin.template` tasks", results.template),
     ]
     if results.mitogen:

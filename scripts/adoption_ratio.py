@@ -1,10 +1,10 @@
 """Print the share of existing activemq.xml files that ``adopt`` expresses by variables, and the reasons for the rest.
 
 ``python -m scripts.adoption_ratio DIRECTORY`` reads ``DIRECTORY/manifest.json``, a list of ``{file, repo, path,
-release, template}``, and the files in ``DIRECTORY/files``. Files of one directory of a repository are one fleet, and
-two whose names end in a and b are a pair; each pair is a separate group. An element counts as expressed when the
-document that is rendered without ``activemq_xml_fragments`` has it, with all its attributes or equivalent ones; a
-networkConnector counts if a link replaces it.
+release, template}``, and the files in ``DIRECTORY/files``. The files in a directory of a repository are a fleet. Two
+files whose names end in a and b are a pair, and each pair is a separate group. An element counts as expressed if the
+document that is rendered without ``activemq_xml_fragments`` contains it, with the same or equivalent attributes. A
+networkConnector counts as expressed if a link replaces it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PLAIN = re.compile(r"[^a-z0-9]+")
 
 @dataclass
 class Ratio:
-    """How many elements and networkConnectors one file has, and which of them no variable expresses."""
+    """The numbers of elements and networkConnectors of a file, and of those that no variable expresses (``raw``)."""
 
     file: str
     elements: int = 0
@@ -55,15 +55,17 @@ class Ratio:
     connectors: int = 0
     raw_connectors: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    """By path of an element or attribute, how many elements it keeps raw."""
+    """The number of raw elements by the path of the element or attribute that causes them."""
 
 
 def main() -> int:
-    """Measure the directory that the command line names, and print the table."""
+    """Measure the directory of the command line, and print the table."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     arguments.add_argument("directory", type=Path)
-    arguments.add_argument("--only", default="", help="text that a file's name begins with")
-    arguments.add_argument("--notes", action="store_true", help="print the notes of each fleet too")
+    arguments.add_argument(
+        "--only", default="", help="measure only fleets with a file whose name begins with this text"
+    )
+    arguments.add_argument("--notes", action="store_true", help="also print the notes of each fleet")
     options = arguments.parse_args()
     ratios: list[Ratio] = []
     for hosts in _fleets(json.loads((options.directory / "manifest.json").read_text())):
@@ -74,7 +76,7 @@ def main() -> int:
 
 
 def _fleets(manifest: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
-    """Yield the manifest's entries of each fleet by a host name made for the file."""
+    """Yield the manifest's entries of each fleet by a host name that is derived from the path of the file."""
     fleets: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for entry in manifest:
         if entry["template"]:
@@ -109,7 +111,7 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
         )
         adopted = adopt_documents(documents, naming)
     except FleetError as error:
-        print(f"not adopted: {error}", file=sys.stderr)
+        print(f"{', '.join(hosts)}: not adopted: {error}", file=sys.stderr)
         return
     if show_notes:
         print(*adopted.notes, *adopted.fleet.blocking_findings, sep="\n")
@@ -118,24 +120,26 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
 
 
 def _is_readable(path: Path) -> bool:
-    """Return whether a file is an activemq.xml at all, and say why on stderr where it is not."""
+    """Return whether a file is an activemq.xml; print the reason on stderr if it is not."""
     try:
         read_adopted_documents([f"o-mq1-a={path}"], ["5.18.3"], Naming())
     except FleetError as error:
-        print(f"left out: {error}", file=sys.stderr)
+        print(f"{path}: skipped: {error}", file=sys.stderr)
         return False
     return True
 
 
 def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> Ratio:
     broker = adopted.fleet.broker(document.host)
-    bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
-    plain = compared_element_from_lxml(etree.fromstring(render_activemq_xml_bytes(bare), hardened_xml_parser()))
-    everything = list(element_and_descendants(document.root))
-    ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
+    without_fragments = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
+    rendered_root = compared_element_from_lxml(
+        etree.fromstring(render_activemq_xml_bytes(without_fragments), hardened_xml_parser())
+    )
+    elements = list(element_and_descendants(document.root))
+    ratio = Ratio(file, len(elements), connectors=sum(1 for node in elements if node.name == "networkConnector"))
     directories = activemq_base_and_data_directories(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
-    for difference in document_differences(document.host, document.root, plain, lambda node: node):
+    for difference in document_differences(document.host, document.root, rendered_root, lambda node: node):
         if difference.direction == "rendered adds" or difference.path.endswith(
             ("/@xsi:schemaLocation", "import/@resource")
         ):
@@ -146,26 +150,26 @@ def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> R
         if last.startswith("@") or last == "text()":
             node = ComparedElement(path.rpartition("/")[0].rpartition("/")[2], {})
             if is_password_name(last.removeprefix("@")) and (difference.rendered or "").startswith("${activemq."):
-                continue  # it is in the inventory's secrets
+                continue  # the inventory has it as a secret
             if are_attribute_values_equivalent(
                 node, last.removeprefix("@"), difference.original or "", difference.rendered or "", directories
             ):
                 continue
             original, counterpart = (
-                broker.find(_below(path)) or node for broker in (document.broker, _broker_of(plain))
+                broker.find(_below(path)) or node for broker in (document.broker, _broker_of(rendered_root))
             )
             if may_rendered_file_omit_attribute(original, last[1:], document.release, counterpart):
                 continue
             lost = 0 if element in raw else 1
             raw.add(element)
         elif difference.direction == "rendered lacks":
-            gone = etree.fromstring(f"<x>{difference.original}</x>")
-            if _sets_nothing(gone[0], document.release):
+            omitted = etree.fromstring(f"<x>{difference.original}</x>")
+            if _is_without_effect(omitted[0], document.release):
                 continue
-            lost = sum(1 for _ in gone.iterdescendants(etree.Element))
-            ratio.raw_connectors += sum(1 for _ in gone.iter("{*}networkConnector"))
+            lost = sum(1 for _ in omitted.iterdescendants(etree.Element))
+            ratio.raw_connectors += sum(1 for _ in omitted.iter("{*}networkConnector"))
         else:
-            lost = 0  # another order of the same elements
+            lost = 0  # the same elements in a different order
         ratio.reasons[path] += lost
         ratio.raw += lost
     return ratio
@@ -176,12 +180,12 @@ def _broker_of(root: ComparedElement) -> ComparedElement:
 
 
 def _below(path: str) -> str:
-    """Return the path of an attribute's element, from inside the broker."""
+    """Return the path of an attribute's element, relative to the broker."""
     return path.removeprefix("beans/broker/").rpartition("/")[0]
 
 
-def _sets_nothing(node: etree._Element, release: Release) -> bool:
-    """Return whether an element can go without a trace: it is empty, or the release would not start with it."""
+def _is_without_effect(node: etree._Element, release: Release) -> bool:
+    """Return whether an element can be omitted: it is empty, or the release would not start with it."""
     log_query = ".insight.log" in node.get("class", "") and not release.log_query_class
     return log_query or (len(node) == 0 and not node.attrib and node.tag.endswith("s"))
 
@@ -200,8 +204,10 @@ def _print(ratios: list[Ratio]) -> None:
     total, raw = sum(ratio.elements for ratio in ratios), sum(ratio.raw for ratio in ratios)
     for path, count in reasons.most_common():
         print(f"{count}\t{path}")
-    dialling, kept = sum(ratio.connectors for ratio in ratios), sum(ratio.raw_connectors for ratio in ratios)
-    print(f"{dialling - kept} of {dialling} networkConnectors are links or discovery")
+    connectors, raw_connectors = (
+        sum(getattr(ratio, name) for ratio in ratios) for name in ("connectors", "raw_connectors")
+    )
+    print(f"{connectors - raw_connectors} of {connectors} networkConnectors are links or discovery")
     print(f"{len(ratios)} files: {total - raw} of {total} elements expressed: {100 - 100 * raw / total:.1f} %")
 
 

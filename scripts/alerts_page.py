@@ -11,7 +11,7 @@ from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "alerts.md"
 
-# Seconds after the last scrape that answered until an alert fires, and until it clears; a test confirms them.
+# Seconds from the last successful scrape until an alert fires, and until it clears; a test confirms them.
 Order = Sequence[tuple[str, int, int]]
 TAKEN_OVER: Order = [("ActiveMQTakeOver", 30, 315), ("ActiveMQStandbyMissing", 150, 600)]
 NOT_TAKEN_OVER: Order = [
@@ -50,8 +50,8 @@ of the time (`test_monitoring.py`).
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check(PAGE, "".join(_page()), "the alerts", arguments)
+    """Write the page, or with --check return 1 if it is out of date."""
+    return write_or_check(PAGE, "".join(_page()), "the table of alerts", arguments)
 
 
 def _page() -> Iterator[str]:

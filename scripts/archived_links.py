@@ -64,5 +64,7 @@ def _help_topic(link: str, page: str, files: Container[str]) -> str:
         return ""
     topic = _PAGE.fullmatch(target)
     if topic is None:
-        raise DeadLinkError(f"{page} links {target}, which the archive of the collection does not contain")
+        raise DeadLinkError(
+            f"{page} has a link to {target}, which the archive of the collection does not contain: remove the link"
+        )
     return topic["topic"]

@@ -1,8 +1,8 @@
-"""Build all files of a release, with their SBOMs and checksums. Two builds of one commit are the same bytes.
+"""Build all files of a release, with their SBOMs and checksums. Two builds of a commit are equal byte for byte.
 
     python -m scripts.build_packages [--output DIRECTORY] [--sign KEY]
 
-Each time in an artifact is that of the last commit, or SOURCE_DATE_EPOCH where that is set. ``--sign`` signs SHA256SUMS
+All times in an artifact are the time of the last commit, or SOURCE_DATE_EPOCH if it is set. ``--sign`` signs SHA256SUMS
 with a key of ssh-keygen. The bytes depend on the interpreter's zlib and on the pinned hatchling and ansible-core.
 """
 
@@ -32,7 +32,7 @@ REQUIREMENTS = {
     "requirements.txt": ("lab", "run.txt"),
     "requirements-pipeline.txt": ("lab,pipeline", "pipeline.txt"),
 }
-"""Requirements file of a release -> the extras of the library, and the file that pins what the wheels require."""
+"""The requirements files of a release, each with the extras of the library and the file that pins its packages."""
 _SIGNATURE_NAMESPACE = "file"
 
 
@@ -41,9 +41,9 @@ class BuildError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build everything; print one line for the first problem."""
+    """Build all files, and print their paths; print one line for the first problem."""
     parser = argparse.ArgumentParser(prog="build_packages", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the directory to write (dist)")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="output directory (default: dist)")
     parser.add_argument("--sign", type=Path, metavar="KEY", help=f"sign {CHECKSUMS} with this key of ssh-keygen")
     options = parser.parse_args(arguments)
     try:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def source_date() -> int:
     """Return SOURCE_DATE_EPOCH of the environment, or the time of the last commit, in seconds."""
     text = os.environ.get("SOURCE_DATE_EPOCH") or _last_commit_time()
-    # A zip archive holds no earlier time.
+    # A zip archive cannot contain an earlier time.
     if not text.isdecimal() or int(text) < 315532800:
         raise BuildError(f"SOURCE_DATE_EPOCH is {text!r}; set it to the seconds since 1970 of a time after 1980-01-01")
     return int(text)
@@ -108,13 +108,13 @@ def build_collection(output: Path, epoch: int) -> Path:
     run_program([galaxy, "collection", "build", "--force", "--output-path", str(output), str(ROOT)])
     archive = output / f"activemq-fleet-{__version__}.tar.gz"
     if not archive.is_file():
-        raise BuildError(f"ansible-galaxy did not make {archive.name}: run `python -m scripts.set_version --check`")
+        raise BuildError(f"ansible-galaxy did not build {archive.name}: run `python -m scripts.set_version --check`")
     archive.write_bytes(normalize_collection(archive.read_bytes(), epoch))
     return archive
 
 
 def normalize_collection(archive: bytes, epoch: int) -> bytes:
-    """Return an archive of ansible-galaxy with sorted files, one time, and README.md in place of GALAXY.md.
+    """Return an archive of ansible-galaxy with sorted files, a fixed time, and README.md in place of GALAXY.md.
 
     Links to the documentation become the commands that print it.
 
@@ -157,7 +157,7 @@ def _archived_name(name: str) -> str:
 
 
 def pack_wheelhouse(house: Path, archive: Path, epoch: int) -> Path:
-    """Write an archive of a wheelhouse: a release publishes files, no directories."""
+    """Write an archive of a wheelhouse, because a release publishes files and no directories."""
     members = []
     for wheel in sorted(house.iterdir()):
         member = tarfile.TarInfo(f"{house.name}/{wheel.name}")
@@ -170,7 +170,7 @@ def pack_wheelhouse(house: Path, archive: Path, epoch: int) -> Path:
 def write_requirements(output: Path) -> list[Path]:
     """Write the requirements files that install both wheels of ``output`` and pinned packages; return their paths.
 
-    ``pip install --require-hashes`` verifies each file, also the wheels.
+    ``pip install --require-hashes`` verifies each file, including the wheels.
     """
     library, agent = (output / _wheel_name(name) for name in ("activemq_fleet", "activemq_agent"))
     paths = []
@@ -217,47 +217,47 @@ def _build_wheel(project: Path, wheel: Path, epoch: int) -> Path:
         os.environ | {"SOURCE_DATE_EPOCH": str(epoch)},
     )
     if not wheel.is_file():
-        raise BuildError(f"the build of {project} did not make {wheel.name}")
+        raise BuildError(f"the build of {project} did not write {wheel.name}")
     return wheel
 
 
 def _json_bytes(value: object) -> bytes:
-    # The form in which ansible-galaxy writes both manifests.
+    # ansible-galaxy writes both manifests with this indentation.
     return json.dumps(value, indent=True).encode()
 
 
 def _tar(members: Sequence[tuple[tarfile.TarInfo, bytes]], epoch: int) -> bytes:
-    packed = io.BytesIO()
+    output = io.BytesIO()
     with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=epoch) as compressed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=output, mtime=epoch) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for source, content in members:
-            # A new header: that of the source may repeat its time with fractions in an extended header.
+            # A new header, because the header of the source may contain its time with fractions in an extended header.
             member = tarfile.TarInfo(source.name)
             member.type, member.linkname, member.mode = source.type, source.linkname, source.mode
             member.mtime, member.size = epoch, len(content)
             archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
+    return output.getvalue()
 
 
 def _last_commit_time() -> str:
     command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     try:
-        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        process = subprocess.run(command, check=False, capture_output=True, text=True)
     except FileNotFoundError:
-        ended = None
-    if ended is None or ended.returncode:
+        process = None
+    if process is None or process.returncode:
         raise BuildError(f"{ROOT} is not a checkout with a commit: set SOURCE_DATE_EPOCH to the time of the source")
-    return ended.stdout.strip()
+    return process.stdout.strip()
 
 
 def run_program(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
     """Run a program in a UTF-8 locale. Raises BuildError with the end of its output if it fails or is missing."""
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             command,
-            # ansible-galaxy refuses a locale that is not UTF-8, and one that the machine does not have.
+            # ansible-galaxy requires a UTF-8 locale that the machine has.
             env={**environment, "LC_ALL": "C.UTF-8"},
             check=False,
             stdin=subprocess.DEVNULL,
@@ -267,8 +267,9 @@ def run_program(command: Sequence[str], environment: Mapping[str, str] = os.envi
         )
     except FileNotFoundError as error:
         raise BuildError(f"the program {command[0]} is missing: install it") from error
-    if ended.returncode:
-        raise BuildError(f"{' '.join(command[:4])} … ended with {ended.returncode}: {ended.stdout[-2000:].strip()}")
+    if process.returncode:
+        output = process.stdout[-2000:].strip()
+        raise BuildError(f"{' '.join(command[:4])} … exited with {process.returncode}: {output}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python -m scripts.bundle_schemas [--require-all]
 
-The schemas come from the cache, or from the jars of the releases through Maven. A release whose jar cannot be
-downloaded is reported and left out, or fails with ``--require-all``. The same schemas make the same archive, byte for
-byte.
+The schemas come from the cache, or from the jars of the releases through Maven. If the jar of a release cannot be
+downloaded, the release is reported and omitted; with ``--require-all``, the command fails. Equal schemas produce equal
+archives, byte for byte.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the archive. Without any schema, remove it: `check` then fetches schemas when it needs them."""
+    """Write the archive, or remove it if no schema is available: `check` then downloads schemas when it needs them."""
     parser = argparse.ArgumentParser(prog="bundle_schemas", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--require-all", action="store_true", help="fail if the schema of any release is missing")
     options = parser.parse_args(arguments)
@@ -41,17 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             schemas[f"{release.text}.xsd"] = fetch_schema_to_cache(release, progress=print).read_bytes()
         except FleetError as error:
-            print(f"bundle_schemas: {release} is left out: {error}", file=sys.stderr)
+            print(f"bundle_schemas: the archive does not contain {release}: {error}", file=sys.stderr)
             if options.require_all:
-                print("bundle_schemas: error: a release needs every schema", file=sys.stderr)
+                print("bundle_schemas: error: --require-all requires the schema of every release", file=sys.stderr)
                 return 1
     if not schemas:
         BUNDLE.unlink(missing_ok=True)
         print(
-            "bundle_schemas: warning: no schema can be downloaded: the wheel contains none, and `check` downloads",
+            "bundle_schemas: warning: no schema can be downloaded, so the wheel contains none, and `check` downloads "
+            "each schema at its first use. Install Java and Maven, then run `make package` again",
             file=sys.stderr,
         )
-        print("each one at its first use. Install Java and Maven, then run `make package` again", file=sys.stderr)
         return 0
     write_bundle(schemas, BUNDLE)
     print(f"{BUNDLE.name}: the schemas of {len(schemas)} releases")
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def releases() -> list[Release]:
-    """Return all releases whose schema can be downloaded, by the data of the library."""
+    """Return all releases whose schema can be downloaded, according to the data of the library."""
     return [release for line in known_release_lines() for release in releases_with_schema(line)]
 
 

@@ -1,4 +1,4 @@
-"""Write CHANGELOG.md from the files in changelogs/; with --check report whether it is up to date.
+"""Write CHANGELOG.md from the files in changelogs/; with --check, report whether it is up to date.
 
 antsibull-changelog renders the releases of changelogs/changelog.yaml. Before them the page has a section with the
 fragments of the next release, so that users can read changes that are not released yet.

@@ -1,6 +1,6 @@
-"""Proves that ansible-doc shows every plugin, module and role of the collection, examples included.
+"""Check that ansible-doc shows every plugin, module and role of the collection, with examples.
 
-Ansible passes over a plugin whose documentation it cannot read; here that is an error.
+Ansible skips a plugin whose documentation it cannot read; this check reports it as an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTION = "activemq.fleet"
-# Directory below plugins/ -> ansible-doc's type. An action plugin is documented by its module.
+# The type of ansible-doc by directory below plugins/. The documentation of an action plugin is in its module.
 TYPES = {
     "filter": "filter",
     "inventory": "inventory",
@@ -27,7 +27,7 @@ WITH_RETURN = ("filter", "lookup", "module", "test")
 
 
 def main() -> int:
-    """Print one line a problem; exit 1 when there is one."""
+    """Print one line for each problem; exit 1 if one exists."""
     documented = documented_plugins()
     problems = [*_plugins(documented), *_roles(documented.get("role", {}))]
     for problem in problems:
@@ -43,41 +43,43 @@ def _plugins(documented: dict[str, Any]) -> Iterator[str]:
         if path.stem != "__init__"
     ]
     if not plugins:
-        yield "no plugin was found at all"
+        yield "the directory plugins contains no plugin"
     for path, kind in plugins:
         entry = documented.get(kind, {}).get(f"{COLLECTION}.{path.stem}")
         where = path.relative_to(ROOT)
         if entry is None or "doc" not in entry:
             reason = (entry or {}).get("error", "its DOCUMENTATION is missing or cannot be read")
-            yield f"{where}: ansible-doc does not show it: {' '.join(reason.split())}"
+            yield f"{where}: ansible-doc does not show the plugin: {' '.join(reason.split())}"
             continue
-        wanted = ("examples", "return") if kind in WITH_RETURN else ("examples",)
-        yield from (f"{where}: has no {what.upper()}" for what in wanted if not entry.get(what))
-        yield from (f"{where}: option {name} is not described" for name in _silent(entry["doc"].get("options", {})))
+        required_parts = ("examples", "return") if kind in WITH_RETURN else ("examples",)
+        yield from (f"{where}: {part.upper()} is missing" for part in required_parts if not entry.get(part))
+        undescribed = _undescribed_options(entry["doc"].get("options", {}))
+        yield from (f"{where}: option {name} has no description" for name in undescribed)
 
 
 def _roles(documented: dict[str, Any]) -> Iterator[str]:
     for path in sorted((ROOT / "roles").iterdir()) if (ROOT / "roles").is_dir() else ():
         entry = documented.get(f"{COLLECTION}.{path.name}")
         if entry is None or "main" not in entry.get("entry_points", {}):
-            reason = (entry or {}).get("error", "look at its meta/argument_specs.yml")
-            yield f"roles/{path.name}: ansible-doc does not show it: {' '.join(reason.split())}"
+            reason = (entry or {}).get("error", "correct its meta/argument_specs.yml")
+            yield f"roles/{path.name}: ansible-doc does not show the role: {' '.join(reason.split())}"
             continue
         options = entry["entry_points"]["main"].get("options", {})
-        yield from (f"roles/{path.name}: variable {name} is not described" for name in _silent(options))
+        yield from (f"roles/{path.name}: variable {name} has no description" for name in _undescribed_options(options))
 
 
-def _silent(options: dict[str, Any]) -> Iterable[str]:
+def _undescribed_options(options: dict[str, Any]) -> Iterable[str]:
     return sorted(name for name, option in options.items() if not option.get("description"))
 
 
 def documented_plugins() -> dict[str, Any]:
+    """Return the documentation of the collection by type and name, as ``ansible-doc --metadata-dump`` prints it."""
     command = [str(Path(sys.executable).with_name("ansible-doc")), "--metadata-dump", "--no-fail-on-errors", COLLECTION]
-    ended = subprocess.run(command, cwd=ROOT, env=os.environ, check=False, capture_output=True, text=True)
-    if ended.returncode:
-        sys.exit(f"documentation: error: {' '.join(ended.stderr.split()) or 'ansible-doc failed'}")
-    documented = json.loads(ended.stdout)["all"]
-    assert isinstance(documented, dict)  # noqa: S101 -- the shape of ansible-doc's own output
+    process = subprocess.run(command, cwd=ROOT, env=os.environ, check=False, capture_output=True, text=True)
+    if process.returncode:
+        sys.exit(f"documentation: error: {' '.join(process.stderr.split()) or 'ansible-doc failed'}")
+    documented = json.loads(process.stdout)["all"]
+    assert isinstance(documented, dict)  # noqa: S101 -- the format of the output of ansible-doc
     return documented
 
 

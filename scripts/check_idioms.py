@@ -1,9 +1,9 @@
-"""Find names and idioms that readers of this project stumble over: a local named ``found``, ``text * bool(flag)``.
+"""Find names and idioms that are hard to read: a local named ``found``, ``text * bool(flag)``.
 
     python -m scripts.check_idioms [DIRECTORY]
 
-A local or a parameter has the name of what it holds: ``broker``, ``settings``, ``findings``. A condition is an ``if``,
-a function returns the list that it fills, and a loop is no ``next`` in a comprehension. Fields of classes are not
+The name of a local or a parameter is a noun for its value: ``broker``, ``settings``, ``findings``. A condition is an
+``if``, a function returns the list that it fills, and a comprehension contains no ``next``. Fields of classes are not
 checked, because they are public names, keys or columns.
 """
 
@@ -42,7 +42,7 @@ def find_problems(directory: Path, checked: Sequence[str] = (".",)) -> list[str]
 
 
 def _python_files(directory: Path, checked: Sequence[str]) -> list[Path]:
-    """Return the files to check; what a link names belongs to another directory."""
+    """Return the files to check, without symbolic links, whose targets are checked in their directories."""
     return sorted(path for name in checked for path in (directory / name).rglob("*.py") if not path.is_symlink())
 
 
@@ -75,7 +75,7 @@ def _class_fields(node: ast.ClassDef) -> Iterator[ast.expr]:
 
 
 def _bound_names(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line and name of each variable that a node itself binds."""
+    """Yield the line and the name of each variable that a node binds, without its children."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.lineno, node.id
     elif isinstance(node, ast.arg):

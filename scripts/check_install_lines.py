@@ -2,8 +2,8 @@
 
     python -m scripts.check_install_lines
 
-The project holds neither name in a public index, so any account could register one, and its code would run. Every
-tracked text names the built files instead. Metadata of the wheels must not require the names either.
+The project has registered neither name in a public index, so any account could register one, and its code would run.
+Every tracked text names the built files instead. The metadata of the wheels must not require the names either.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What the changelog says of earlier versions stays; tests hold hostile examples.
-LEFT_OUT = ("CHANGELOG.md", "tests/", "scripts/check_install_lines.py", "requirements/")
+# The changelog describes earlier versions, and tests contain hostile examples.
+SKIPPED = ("CHANGELOG.md", "tests/", "scripts/check_install_lines.py", "requirements/")
 _COMMAND = re.compile(r"\b(?:pip3?|pipx|uv pip|uv tool|uv)\s+(?:install|wheel|download|run|add)\b(?P<words>[^\n]*)")
 _NAME = re.compile(r"(?<![\w./*-])activemq[-_.](?:fleet|agent)(?![\w/*-])", re.IGNORECASE)
 
@@ -32,29 +32,29 @@ def main() -> int:
 
 
 def find_instructions(root: Path) -> Iterator[str]:
-    """Yield ``FILE:LINE: message`` for each command in tracked files that installs one of our names from an index."""
+    """Yield ``FILE:LINE: message`` for each command in tracked files that installs a name of this project."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout
     for name in filter(None, listed.decode().split("\0")):
         path = root / name
-        if name.startswith(LEFT_OUT) or not path.is_file():
+        if name.startswith(SKIPPED) or not path.is_file():
             continue
         text = path.read_bytes().decode("utf-8", "replace")
         for match in _COMMAND.finditer(text):
             if _NAME.search(match["words"]):
                 line = text.count("\n", 0, match.start()) + 1
-                yield f"{name}:{line}: this installs a name that the project does not hold; name the file in dist/"
+                yield f"{name}:{line}: the command installs a name that anyone can register; name the file in dist/"
 
 
 def find_requirements(root: Path) -> Iterator[str]:
-    """Yield a message for each requirement in the metadata of both wheels that names one of our distributions."""
+    """Yield a message for each requirement in the metadata of both wheels that names a distribution of this project."""
     for name in ("pyproject.toml", "agent/pyproject.toml"):
         project = tomllib.loads((root / name).read_text("utf-8"))["project"]
-        wanted = [
+        requirements = [
             *project.get("dependencies", ()),
             *chain.from_iterable(project.get("optional-dependencies", {}).values()),
         ]
-        for requirement in filter(_NAME.match, wanted):
-            yield f"{name}: {requirement} makes pip look for that name in an index"
+        for requirement in filter(_NAME.match, requirements):
+            yield f"{name}: with {requirement}, pip searches an index for the name; remove the requirement"
 
 
 if __name__ == "__main__":

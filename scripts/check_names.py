@@ -2,8 +2,8 @@
 
     python -m scripts.check_names
 
-At most two modules have one name, and the name of each class is unique. Ansible decides the names of modules and action
-plugins, which are the same, and of the class in a plugin.
+At most two modules share a name, and the name of each class is unique. Some names are exempt, because Ansible
+prescribes them: those of modules and their action plugins, and of the class in a plugin.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_MODULES = 2
-"""Modules that may have one name."""
+MAX_MODULES = 2
+"""The maximum number of modules with the same name."""
 _SOURCES = ("src", "plugins", "agent")
 _MODULES_OF_ANSIBLE = ("plugins/action", "plugins/doc_fragments", "plugins/modules")
 _CLASSES_OF_ANSIBLE = frozenset({"ActionModule", "FilterModule", "ModuleDocFragment", "TestModule"})
@@ -31,24 +31,24 @@ def main() -> int:
 
 
 def find_problems(root: Path) -> list[str]:
-    """Return a message for each name of too many modules, and for each name of several classes, below ``root``."""
+    """Return a message for each name that too many modules or several classes below ``root`` share."""
     modules: dict[str, list[str]] = defaultdict(list)
     classes: dict[str, list[str]] = defaultdict(list)
     for path in _source_files(root):
-        place = path.relative_to(root).as_posix()
-        if not path.stem.startswith("__") and not place.startswith(_MODULES_OF_ANSIBLE):
-            modules[path.stem].append(place)
-        for node in ast.walk(ast.parse(path.read_bytes(), place)):
+        relative_path = path.relative_to(root).as_posix()
+        if not path.stem.startswith("__") and not relative_path.startswith(_MODULES_OF_ANSIBLE):
+            modules[path.stem].append(relative_path)
+        for node in ast.walk(ast.parse(path.read_bytes(), relative_path)):
             if isinstance(node, ast.ClassDef) and node.name not in _CLASSES_OF_ANSIBLE:
-                classes[node.name].append(f"{place}:{node.lineno}")
+                classes[node.name].append(f"{relative_path}:{node.lineno}")
     return [
-        *_shared_names(modules, MOST_MODULES, "modules", "rename one by what it holds"),
-        *_shared_names(classes, 1, "classes", "rename the one that fewer modules use, by its meaning"),
+        *_shared_names(modules, MAX_MODULES, "modules", "rename one after its content"),
+        *_shared_names(classes, 1, "classes", "rename the class that fewer modules use, after its meaning"),
     ]
 
 
 def _source_files(root: Path) -> list[Path]:
-    """Return the Python files of the distributions, in order, without links, which are second names of a file."""
+    """Return the Python files of the distributions in order, without symbolic links."""
     return [
         path
         for directory in _SOURCES
@@ -57,11 +57,11 @@ def _source_files(root: Path) -> list[Path]:
     ]
 
 
-def _shared_names(places_by_name: Mapping[str, Iterable[str]], most: int, kind: str, advice: str) -> list[str]:
+def _shared_names(places_by_name: Mapping[str, Iterable[str]], limit: int, kind: str, advice: str) -> list[str]:
     return [
         f"{len(places)} {kind} are named {name}: {', '.join(places)}; {advice}"
         for name, places in sorted((name, list(places)) for name, places in places_by_name.items())
-        if len(places) > most
+        if len(places) > limit
     ]
 
 

@@ -1,8 +1,8 @@
-"""Builds the wheels and the Galaxy archive and proves that each is what a user needs.
+"""Build the wheels and the Galaxy archive, and check that users can install and use each of them.
 
-The wheel goes into a scratch environment that sees the requirements but not this checkout. There
-Ansible must find the collection with nothing but the wheel. Both must hold every file of the
-collection, and neither a file that belongs to development only.
+The wheel is unpacked into a temporary environment with the requirements, but without this checkout. Ansible must find
+the collection there. The wheel and the archive must contain every file of the collection, and no file that only
+developers need.
 """
 
 from __future__ import annotations
@@ -25,52 +25,53 @@ from scripts.build_packages import BuildError, build_agent, build_collection, bu
 
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTION = "ansible_collections/activemq/fleet"
-# What both archives carry of the collection, and the wheel beside it.
+# The parts of the collection that the archive and the wheel contain.
 PARTS = ("extensions/molecule_kit", "meta", "playbooks", "plugins", "roles")
 FOREIGN = ("tests/", "scripts/", "build/", ".venv/", ".ansible/", ".git/", "molecule/", "examples/", "agent/")
 SANITY = ("tests/config.yml", "tests/sanity")
-"""What ansible-test reads of tests/, also in the installed collection."""
+"""The files of tests/ that ansible-test reads, also in the installed collection."""
 PLUGIN = ("inventory", "activemq.fleet.topology")
 PLAYBOOK = "activemq.fleet.site"
 
 
-class Broken(Exception):
-    """An archive that a user could not use."""
+class BrokenPackageError(Exception):
+    """An error for an archive that users could not install or use."""
 
 
 def main() -> int:
-    """Check both archives, and print one line about the first broken one."""
+    """Check the wheels and the archive, and print one line for the first problem."""
     with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
         try:
             check_galaxy(Path(scratch))
             check_agent(Path(scratch))
             check_wheel(Path(scratch))
-        except (Broken, BuildError) as error:
+        except (BrokenPackageError, BuildError) as error:
             print(f"packages: error: {error}", file=sys.stderr)
             return 1
     return 0
 
 
 def check_galaxy(scratch: Path) -> None:
-    """Build the Galaxy archive; it holds the collection and neither library nor development, and can be installed."""
+    """Build the Galaxy archive, check its files, and install and verify it."""
     archive = build_collection(scratch, source_date())
     with tarfile.open(archive) as opened:
         names = {name for name in opened.getnames() if not name.endswith("/")}
-    wanted = {"tests/config.yml", "README.md", "LICENSE", "MANIFEST.json", "CHANGELOG.md", "changelogs/changelog.yaml"}
-    _compare("the Galaxy archive", names, _collection_files() | wanted)
-    others = {name for name in names if not name.startswith(SANITY)}
-    _refuse("the Galaxy archive", others, (*FOREIGN, "src/", "templates/", "changelogs/fragments/"))
-    # Galaxy's importer refuses these names of plugins and module_utils.
+    pages = {"README.md", "LICENSE", "CHANGELOG.md"}
+    metadata = {"MANIFEST.json", "changelogs/changelog.yaml", "tests/config.yml"}
+    _compare("the Galaxy archive", names, _collection_files() | pages | metadata)
+    without_sanity = {name for name in names if not name.startswith(SANITY)}
+    _refuse("the Galaxy archive", without_sanity, (*FOREIGN, "src/", "templates/", "changelogs/fragments/"))
+    # Galaxy's importer rejects these names of plugins and module_utils.
     _refuse("the Galaxy archive", {name for name in names if name.endswith("/__main__.py")}, ("plugins/",))
-    place = ("--collections-path", str(scratch / "collections"))
+    path_option = ("--collections-path", str(scratch / "collections"))
     # The link to the checkout is on sys.path and would be verified in place of the installed collection.
     galaxy = ("env", "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH=false", _ansible("galaxy"), "collection")
-    _run(scratch, *galaxy, "install", "--offline", *place, str(archive))
-    _run(scratch, *galaxy, "verify", "--offline", *place, "activemq.fleet")
+    _run(scratch, *galaxy, "install", "--offline", *path_option, str(archive))
+    _run(scratch, *galaxy, "verify", "--offline", *path_option, "activemq.fleet")
 
 
 def check_agent(scratch: Path) -> None:
-    """Build the agent's wheel: its own files, its program, the library's version, and nothing of the library."""
+    """Build the agent's wheel, and check its files, its program and its version, and that the program starts."""
     wheel = build_agent(scratch, source_date())
     info = f"activemq_agent-{__version__}.dist-info"
     with zipfile.ZipFile(wheel) as opened:
@@ -78,54 +79,54 @@ def check_agent(scratch: Path) -> None:
         programs = opened.read(f"{info}/entry_points.txt").decode()
         opened.extractall(scratch / "agent")  # noqa: S202 -- built on the line above
     if "activemq-agent = activemq_agent.cli:main" not in programs:
-        raise Broken("the agent's wheel has no program activemq-agent")
+        raise BrokenPackageError("the agent's wheel has no program activemq-agent")
     files = {f"activemq_agent/{name}" for name in _files(ROOT / "agent" / "src" / "activemq_agent")}
     _compare("the agent's wheel", names, {*files, f"{info}/licenses/LICENSE"})
     _refuse("the agent's wheel", names, (*FOREIGN, "activemq_fleet/", "ansible_collections/"))
-    # -S: without site-packages the checkout is not there either; the requirements are put back by name.
+    # -S disables site-packages and thereby the checkout; the code adds the path of the requirements again.
     paths = [str(scratch / "agent"), sysconfig.get_path("purelib")]
     code = f"import sys; sys.path += {paths!r}; from activemq_agent.cli import main; sys.exit(main(['--help']))"
     _run(scratch, sys.executable, "-S", "-c", code)
 
 
 def check_wheel(scratch: Path) -> None:
-    """Build the wheel and let Ansible use the collection out of it, and out of nothing else."""
+    """Build the wheel of the library, check its files, and use the collection of the wheel with Ansible."""
     wheel = build_library(scratch, source_date())
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
-        place = scratch / "venv"
-        site = _environment(place)
+        environment = scratch / "venv"
+        site = _create_environment(environment)
         opened.extractall(site)  # noqa: S202 -- built on the line above
-    wanted = {f"{COLLECTION}/{name}" for name in _collection_files()}
+    required_files = {f"{COLLECTION}/{name}" for name in _collection_files()}
     library = {f"activemq_fleet/{name}" for name in _files(ROOT / "src" / "activemq_fleet")}
     pictures = {name for name in library if name.startswith("activemq_fleet/docs/pictures/")}
-    wanted |= library - pictures
-    _compare("the wheel", names, wanted)
+    required_files |= library - pictures
+    _compare("the wheel", names, required_files)
     _refuse("the wheel", names, (*FOREIGN, *pictures))
-    _use(scratch, str(place / "bin" / "python"), site)
+    _use_wheel(scratch, str(environment / "bin" / "python"), site)
 
 
-def _use(scratch: Path, python: str, site: Path) -> None:
+def _use_wheel(scratch: Path, python: str, site: Path) -> None:
     documented = _run(scratch, python, "-m", "ansible", "doc", "--json", "--type", *PLUGIN)
     filename = json.loads(documented)[PLUGIN[1]]["doc"]["filename"]
     if not Path(filename).is_relative_to(site):
-        raise Broken(f"{PLUGIN[1]} was found in {filename}, not in the wheel")
+        raise BrokenPackageError(f"ansible-doc reads {PLUGIN[1]} from {filename}, not from the wheel")
     _run(scratch, python, "-m", "ansible", "playbook", "--inventory", "localhost,", "--list-tasks", PLAYBOOK)
     _run(scratch, python, "-m", "activemq_fleet", "--version")
     if "# Alerts" not in _run(scratch, python, "-m", "activemq_fleet", "help", "alerts"):
-        raise Broken("`activemq-fleet help alerts` of the wheel does not print the page of alerts")
+        raise BrokenPackageError("`activemq-fleet help alerts` of the wheel does not print the page of alerts")
     if "shared" not in _run(scratch, python, "-m", "activemq_fleet", "rule", "L001"):
-        raise Broken("`activemq-fleet rule L001` of the wheel does not explain the rule")
+        raise BrokenPackageError("`activemq-fleet rule L001` of the wheel does not explain the rule")
 
 
-def _environment(place: Path) -> Path:
-    """An environment with this one's requirements, without its editable install of the checkout.
+def _create_environment(directory: Path) -> Path:
+    """Create an environment with the requirements of the current one, and return its site-packages directory.
 
-    A path file named in another path file is not followed: so the requirements come along, and
-    the checkout, which stands in such a file, does not.
+    The environment does not contain the checkout: Python reads the .pth files of its site-packages directory only, and
+    the checkout is listed in a .pth file of the directory that is added here.
     """
-    venv.create(place, symlinks=True, with_pip=False)
-    names = {"base": str(place), "platbase": str(place)}
+    venv.create(directory, symlinks=True, with_pip=False)
+    names = {"base": str(directory), "platbase": str(directory)}
     site = Path(sysconfig.get_path("purelib", "venv", vars=names))
     site.joinpath("requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return site
@@ -136,23 +137,25 @@ def _collection_files() -> set[str]:
 
 
 def _files(directory: Path) -> Iterable[str]:
-    # os.walk and not rglob, which does not go through the link to the templates.
+    # os.walk instead of rglob, which does not follow the link to the templates.
     for parent, _, names in os.walk(directory, followlinks=True):
         for name in names:
             if not name.endswith(".pyc"):
                 yield Path(parent, name).relative_to(directory).as_posix()
 
 
-def _compare(what: str, names: set[str], wanted: set[str]) -> None:
-    missing = sorted(wanted - names)
+def _compare(package: str, names: set[str], required_files: set[str]) -> None:
+    missing = sorted(required_files - names)
     if missing:
-        raise Broken(f"{what} lacks {missing[0]} and {len(missing) - 1} more of {len(wanted)} files")
+        raise BrokenPackageError(
+            f"{package} lacks {missing[0]} and {len(missing) - 1} more of {len(required_files)} files"
+        )
 
 
-def _refuse(what: str, names: set[str], prefixes: tuple[str, ...]) -> None:
+def _refuse(package: str, names: set[str], prefixes: tuple[str, ...]) -> None:
     foreign = sorted(name for name in names if name.startswith(prefixes) or name.endswith(".pyc"))
     if foreign:
-        raise Broken(f"{what} carries {foreign[0]} and {len(foreign) - 1} more that do not belong there")
+        raise BrokenPackageError(f"{package} must not contain {foreign[0]} and {len(foreign) - 1} more files")
 
 
 def _ansible(command: str) -> str:
@@ -160,18 +163,19 @@ def _ansible(command: str) -> str:
 
 
 def _run(scratch: Path, *command: str) -> str:
-    # In a place outside the checkout, and with no variable that could lead back into it.
+    # Run it outside the checkout, without variables that could lead to the checkout.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHONPATH"))}
     environment["ANSIBLE_HOME"] = str(scratch / "home")
-    # Ansible refuses a locale that is not UTF-8.
+    # Ansible requires a UTF-8 locale.
     environment["LC_ALL"] = "C.UTF-8"
-    ended = subprocess.run(command, cwd=scratch, env=environment, check=False, capture_output=True, text=True)
-    if ended.returncode:
-        lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()] or ["without a word"]
-        # The builder puts a line of its own below the error that says what is wrong.
+    process = subprocess.run(command, cwd=scratch, env=environment, check=False, capture_output=True, text=True)
+    if process.returncode:
+        output = process.stdout + process.stderr
+        lines = [line for line in output.splitlines() if line.strip()] or ["no output"]
+        # The builder prints another line below the error message.
         error_line = next((line for line in reversed(lines) if re.match(r"(\w+Error|ERROR!?):", line)), lines[-1])
-        raise Broken(f"{' '.join(command[1:4])} … ended with {ended.returncode}: {error_line}")
-    return ended.stdout
+        raise BrokenPackageError(f"{' '.join(command[1:4])} … exited with {process.returncode}: {error_line}")
+    return process.stdout
 
 
 if __name__ == "__main__":

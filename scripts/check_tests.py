@@ -1,9 +1,9 @@
-"""Find tests that import another test file, and names of tests that are too long for a summary.
+"""Find test files that import another test file, and names of tests that are too long for a summary.
 
     python -m scripts.check_tests [DIRECTORY]
 
-What several test files use is in a module of ``tests/support`` or in a module next to them whose name does not begin
-with ``test_``. The name of a test states subject, condition and result in at most 80 characters.
+Code that several test files use is in a module of ``tests/support``, or in a module next to them whose name does not
+begin with ``test_``. The name of a test states subject, condition and result in at most 80 characters.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST_NAME = 80
-"""Characters of the name of a test function, ``test_`` included."""
+MAX_NAME_LENGTH = 80
+"""The maximum number of characters of the name of a test function, ``test_`` included."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,11 +42,11 @@ def _problems(tree: ast.Module) -> Iterator[tuple[int, str]]:
             for module in _imported_modules(node):
                 if any(part.startswith("test_") for part in module.split(".")):
                     yield node.lineno, f"imports {module}; move the imported names to a module of tests/support"
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > LONGEST_NAME:
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > MAX_NAME_LENGTH:
             yield (
                 node.lineno,
                 f"the name {node.name} has {len(node.name)} characters; state subject, condition and result in at most "
-                f"{LONGEST_NAME}",
+                f"{MAX_NAME_LENGTH}",
             )
 
 

@@ -1,4 +1,4 @@
-"""Find tests that compare a duration with a constant: they fail on a busy machine.
+"""Find tests that compare a duration with a constant, because they fail on a busy machine.
 
     python -m scripts.check_time_limits [DIRECTORY ...]
 
@@ -28,7 +28,7 @@ CLOCKS = frozenset(
 )
 """Functions of the module ``time`` that return a clock reading."""
 LATE = re.compile("Late|Timeout")
-"""What the name of an error has in it that ends a wait and reports that it timed out."""
+"""The names of errors that end a wait because it timed out contain one of these words."""
 _SAME_KIND = frozenset({"abs", "float", "int", "max", "mean", "median", "min", "round", "sorted", "sum"})
 _ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
@@ -48,7 +48,7 @@ def find_comparisons(directories: Sequence[Path]) -> list[str]:
     trees = {path: ast.parse(path.read_bytes(), str(path)) for path in paths}
     functions = _measuring_functions([*trees.values()])
     return [
-        f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}: this compares a duration with a "
+        f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}: the test compares a duration with a "
         "constant, and fails on a busy machine. Count work or compare growth (tests/work.py), or wait with "
         "tests.waiting.wait_until"
         for path, tree in trees.items()
@@ -58,7 +58,7 @@ def find_comparisons(directories: Sequence[Path]) -> list[str]:
 
 
 def _measuring_functions(trees: Sequence[ast.Module]) -> dict[str, Kind]:
-    """Return the kinds that functions and methods of the tests return, by name; a test's fixture as well."""
+    """Return the kinds of the values that functions, methods and fixtures of the tests return, by name."""
     functions: dict[str, Kind] = {}
     definitions = [
         (node, _names_in(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
@@ -70,7 +70,7 @@ def _measuring_functions(trees: Sequence[ast.Module]) -> dict[str, Kind]:
                 continue
             scope = _Scope(functions)
             scope.read(definition.body)
-            kinds = [scope.kind(node.value) for node in _own_nodes(definition) if isinstance(node, ast.Return)]
+            kinds = [scope.kind(node.value) for node in _nodes_of_body(definition) if isinstance(node, ast.Return)]
             kind = next((kind for kind in kinds if kind), None)
             if kind:
                 functions[definition.name] = kind
@@ -91,25 +91,25 @@ def _names_in(tree: ast.AST) -> set[str]:
 def _comparisons(tree: ast.Module, functions: dict[str, Kind]) -> Iterator[int]:
     module = _Scope(functions)
     module.read(tree.body)
-    yield from _of_body(tree, module)
+    yield from _comparisons_in_body(tree, module)
 
 
-def _of_body(body: ast.AST, scope: _Scope) -> Iterator[int]:
+def _comparisons_in_body(body: ast.AST, scope: _Scope) -> Iterator[int]:
     allowed: set[int] = set()
-    for node in _own_nodes(body):
+    for node in _nodes_of_body(body):
         if isinstance(node, ast.While):
             allowed |= {id(part) for part in ast.walk(node.test)}
         if isinstance(node, ast.If) and _raises_late_error(node):
             allowed |= {id(part) for part in ast.walk(node.test)}
         if isinstance(node, (ast.While, ast.For)):
-            exits = (part for part in _own_nodes(node) if isinstance(part, ast.If) and _leaves_loop(part, node))
+            exits = (part for part in _nodes_of_body(node) if isinstance(part, ast.If) and _leaves_loop(part, node))
             allowed |= {id(part) for leaving in exits for part in ast.walk(leaving.test)}
         if isinstance(node, ast.Compare) and id(node) not in allowed and scope.is_limit(node):
             yield node.lineno
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node is not body:
             inner = _Scope(scope.functions, dict(scope.names))
             inner.read(node.body if isinstance(node.body, list) else [])
-            yield from _of_body(node, inner)
+            yield from _comparisons_in_body(node, inner)
 
 
 def _leaves_loop(statement: ast.If, loop: ast.While | ast.For) -> bool:
@@ -129,26 +129,26 @@ def _raises_late_error(statement: ast.If) -> bool:
     return False
 
 
-def _own_nodes(body: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below a definition, outer ones first; of nested definitions the definition alone."""
+def _nodes_of_body(body: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below a definition, outer nodes first, without the bodies of nested definitions."""
     for child in ast.iter_child_nodes(body):
         yield child
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from _own_nodes(child)
+            yield from _nodes_of_body(child)
 
 
 @dataclass
 class _Scope:
-    """The names of one function that hold clock readings, and what an expression is with them."""
+    """The names in a function whose values depend on clock readings; it determines the kind of an expression."""
 
     functions: dict[str, Kind]
     names: dict[str, Kind] = field(default_factory=dict)
 
     def read(self, body: Sequence[ast.stmt]) -> None:
-        """Note the kind of each name that is assigned in a body; twice, for loops."""
+        """Record the kind of each name that is assigned in a body; twice, because of loops."""
         for _ in range(2):
             for statement in body:
-                for node in (statement, *_own_nodes(statement)):
+                for node in (statement, *_nodes_of_body(statement)):
                     self._assign(node)
 
     def _assign(self, node: ast.AST) -> None:
@@ -168,16 +168,16 @@ class _Scope:
 
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            for one_target, one_value in zip(target.elts, value.elts, strict=True):
-                self._bind(one_target, one_value)
+            for element, element_value in zip(target.elts, value.elts, strict=True):
+                self._bind(element, element_value)
         elif isinstance(target, ast.Tuple):
-            for one_target in target.elts:
-                self._bind(one_target, value)
+            for element in target.elts:
+                self._bind(element, value)
         elif isinstance(target, ast.Name) and (kind := self.kind(value)):
             self.names[target.id] = kind
 
     def kind(self, node: ast.AST | None) -> Kind | None:
-        """Return what an expression holds: a clock reading, one moved by a constant, a duration, or none of them."""
+        """Return the kind of an expression: a clock reading, a clock reading plus a constant, a duration, or None."""
         match node:
             case ast.Name(id=name):
                 return self.names.get(name)
@@ -224,7 +224,7 @@ class _Scope:
         return left or right
 
     def is_limit(self, node: ast.Compare) -> bool:
-        """Return whether a comparison holds a duration against anything but another duration."""
+        """Return whether a comparison compares a duration with anything but another duration."""
         sides = [node.left, *node.comparators]
         for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
             approximate = [side for side in (left, right) if _is_approximation(side) and self._holds_clock(side)]

@@ -1,6 +1,6 @@
-"""Write GALAXY.md, the README of the collection on Galaxy; with --check report whether it is up to date.
+"""Write GALAXY.md, the README of the collection on Galaxy; with --check, report whether it is up to date.
 
-Galaxy shows this file alone: it contains no relative link. Roles, playbooks and plugins are listed from their own
+Galaxy shows only this file, so it contains no relative links. The texts of roles and plugins come from their
 documentation.
 """
 
@@ -29,7 +29,7 @@ PLAYBOOKS = {
     "upgrade": "install another release, with rollback of a node that does not become healthy",
     "resync": "copy the newer store of a pure pair to its other node, and start both",
     "migrate": "move messages from pure pairs to pairs with a shared store",
-    "unfence": "turn the store of a fenced pair into one without generations",
+    "unfence": "convert the store of a fenced pair to a store without generations",
     "drill": "inject faults into active brokers under load, and account for every event",
     "collect": "copy logs, journals and configuration from the hosts, with secrets masked",
 }
@@ -166,5 +166,5 @@ def _plugins(plugins: Mapping[str, Any]) -> Iterator[str]:
 
 if __name__ == "__main__":
     if yaml.safe_load((ROOT / "galaxy.yml").read_text())["readme"] != PAGE.name:
-        sys.exit("galaxy_page: error: galaxy.yml names another readme")
+        sys.exit(f"galaxy_page: error: galaxy.yml names a different readme: set it to {PAGE.name}")
     sys.exit(main(sys.argv[1:]))

@@ -15,16 +15,16 @@ _PLAIN = re.compile(r"\\([,.'\"?!:;()=/%+-])|(?<=\w)\\([#_])(?=\w)")
 
 
 def write_or_check(path: Path, page: str, source: str, arguments: list[str]) -> int:
-    """Write a page of docs/ and return 0; with --check return 1 if the file differs.
+    """Write a page and return 0; with --check, write nothing, and return 1 if the file has different content.
 
-    ``source`` is the source of the page, for the message.
+    ``source`` names the source of the page for the message.
     """
     if "--check" not in arguments:
         path.write_text(page, encoding="utf-8")
         return 0
     if path.exists() and path.read_text(encoding="utf-8") == page:
         return 0
-    print(f"{path.name} differs from {source}: run `make rules`", file=sys.stderr)
+    print(f"{path.name} is out of date: it differs from {source}. Run `make rules`", file=sys.stderr)
     return 1
 
 
@@ -35,5 +35,5 @@ def simplify_markdown(page: str) -> str:
 
 def _code_span(match: re.Match[str]) -> str:
     text = html.unescape(_ESCAPED.sub(r"\1", match[1]))
-    # A bar would end the cell of a table.
+    # A vertical bar would end the cell of a table.
     return match[0] if "|" in text else f"`{text}`"

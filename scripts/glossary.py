@@ -1,6 +1,6 @@
 """Write docs/glossary.md: the project's terms, their meanings and the files that define them.
 
-With --check, return 1 if the page on the disk is out of date. A term without an existing definition is an error.
+With --check, return 1 if the page is out of date. A term without an existing definition is an error.
 """
 
 from __future__ import annotations
@@ -18,163 +18,163 @@ ROOT = DOCS.parent
 PAGE = DOCS / "glossary.md"
 
 
-class Word(NamedTuple):
-    """A term, its meaning, and ``module:name`` of its definition in the code."""
+class Term(NamedTuple):
+    """A term, with its name, its meaning, and ``module:name`` of its definition in the code."""
 
-    word: str
+    name: str
     meaning: str
     defined: str
 
 
 _LIBRARY = "activemq_fleet."
 _AGENT = "activemq_agent."
-CHAPTERS: dict[str, tuple[Word, ...]] = {
+CHAPTERS: dict[str, tuple[Term, ...]] = {
     "A fleet": (
-        Word("fleet", "all brokers, agents and load balancers of an inventory", "topology:Fleet"),
-        Word("group", "the pairs with the same group name; their brokers form one network", "topology:Group"),
-        Word("pair", "two brokers, one of which takes over when the other one fails", "topology:Pair"),
-        Word("broker", "one ActiveMQ Classic process with its own host name", "topology:Broker"),
-        Word("node", "one of the two brokers of a pair: a or b, by host name", "naming:Identity"),
-        Word("peer", "the other node of a pair", "topology:Pair"),
-        Word(
+        Term("fleet", "all brokers, agents and load balancers of an inventory", "topology:Fleet"),
+        Term("group", "the pairs with the same group name; their brokers form one network", "topology:Group"),
+        Term("pair", "two brokers, one of which takes over when the other one fails", "topology:Pair"),
+        Term("broker", "one ActiveMQ Classic process with its own host name", "topology:Broker"),
+        Term("node", "one of the two brokers of a pair: a or b, by host name", "naming:Identity"),
+        Term("peer", "the other node of a pair", "topology:Pair"),
+        Term(
             "preferred master", "the node that the host names select as the master; it never changes", "naming:Naming"
         ),
-        Word(
+        Term(
             "profile",
             "the method of takeover between the nodes of a pair: a value of `activemq_ha`",
             "profiles.profile:HighAvailabilityProfile",
         ),
-        Word("release", "a version of ActiveMQ Classic, with its differences to other versions", "releases:Release"),
-        Word(
+        Term("release", "a version of ActiveMQ Classic, with its differences to other versions", "releases:Release"),
+        Term(
             "protocol", "the protocol of client connections: openwire, stomp, mqtt, amqp, ws", "node.protocols:Protocol"
         ),
-        Word("link", "a configured connection between groups or pairs: an entry of `activemq_links`", "topology:Link"),
-        Word("virtual address", "an IP address that a load balancer holds for a group", "topology:VirtualIpAddress"),
-        Word("default credentials", "a password that a release ships; it is refused", "settings.default_credentials:*"),
-        Word(
+        Term("link", "a configured connection between groups or pairs: an entry of `activemq_links`", "topology:Link"),
+        Term("virtual address", "an IP address that a load balancer holds for a group", "topology:VirtualIpAddress"),
+        Term("default credentials", "a password that a release ships; it is refused", "settings.default_credentials:*"),
+        Term(
             "encrypted value",
             "a variable that is encrypted with Ansible Vault and was not decrypted",
             "settings.encrypted:UndecryptedVaultValue",
         ),
     ),
     "Checks": (
-        Word("finding", "a problem that a rule reports", "findings:Finding"),
-        Word("rule", "a check for one kind of configuration error, with its reason and its remedy", "lint:Rule"),
-        Word(
+        Term("finding", "a problem that a rule reports", "findings:Finding"),
+        Term("rule", "a check for one kind of configuration error, with its reason and its remedy", "lint:Rule"),
+        Term(
             "waiver",
             "the acceptance of a finding, with a reason: an entry of `activemq_waivers`",
             "settings.host_settings:WaiverSettings",
         ),
-        Word("bridge", "a running connection over which one broker forwards messages to another", "routes.bridges:*"),
-        Word("route", "the path of a message across bridges", "routes:Routes"),
-        Word("drift", "the difference between the planned files of a host and the files on it", "drift.host_drift:*"),
+        Term("bridge", "a running connection over which one broker forwards messages to another", "routes.bridges:*"),
+        Term("route", "the path of a message across bridges", "routes:Routes"),
+        Term("drift", "the difference between the planned files of a host and the files on it", "drift.host_drift:*"),
     ),
     "A running broker": (
-        Word("evidence", "observations of a broker: responses, ports, log lines, locks", "node.judge:Evidence"),
-        Word(
+        Term("evidence", "observations of a broker: responses, ports, log lines, locks", "node.judge:Evidence"),
+        Term(
             "state",
             "active, unhealthy, standby, starting, stopped or hung, determined from evidence",
             "node.judge:BrokerState",
         ),
-        Word("active", "the state of the node that serves clients", "node.judge:conclude_state"),
-        Word(
+        Term("active", "the state of the node that serves clients", "node.judge:conclude_state"),
+        Term(
             "unhealthy",
             "the state of a node that accepts clients, but completes no round trip of a message",
             "node.judge:conclude_state",
         ),
-        Word(
+        Term(
             "standby",
             "the state of a node that waits for its peer's lock or replicates from its peer",
             "node.judge:conclude_state",
         ),
-        Word("hung", "the state of a node that holds its lock and does not respond", "node.judge:conclude_state"),
-        Word("backlog", "messages that wait in a store", "node.state.backlog:*"),
-        Word("store journal", "the files `db-N.log` of a kahaDB store", "node.kahadb.journal:*"),
-        Word("store marker", "the file that assigns a store to its pair", "node.kahadb.store_marker:*"),
-        Word("guard", "the process that starts a broker and fences its shared store", "node.fence.guard:Guard"),
-        Word(
+        Term("hung", "the state of a node that holds its lock and does not respond", "node.judge:conclude_state"),
+        Term("backlog", "messages that wait in a store", "node.state.backlog:*"),
+        Term("store journal", "the files `db-N.log` of a kahaDB store", "node.kahadb.journal:*"),
+        Term("store marker", "the file that assigns a store to its pair", "node.kahadb.store_marker:*"),
+        Term("guard", "the process that starts a broker and fences its shared store", "node.fence.guard:Guard"),
+        Term(
             "fence",
             "the protection of a shared store against a node that was replaced: a value of `activemq_fence`",
             "node.fence.decision:StoreCopyingGuardState",
         ),
-        Word(
+        Term(
             "claim",
             "the record in a shared store that names the node that took over as its only writer",
             "node.fence.decision:StoreClaim",
         ),
-        Word(
+        Term(
             "generation",
             "the set of store files that one takeover of a fenced store created",
             "node.fence.generation:GenerationCopyResult",
         ),
-        Word(
+        Term(
             "uncopied message",
             "a message that only an old generation of a fenced store holds; `store behind` lists it",
             "node.fence.old_generations:UncopiedMessage",
         ),
-        Word(
+        Term(
             "pending restart",
             "files that changed while their broker was running",
             "node.config.pending_restart:PendingRestart",
         ),
     ),
     "Operations and drills": (
-        Word(
+        Term(
             "step", "the next action of an operation, determined again from evidence each time", "operations.rolling:*"
         ),
-        Word("fault", "a failure that a drill causes: a kill, a stop or a freeze of a broker", "drills.model:Fault"),
-        Word("load generator", "a publisher and a subscriber under steady load", "lab.load_process:LoadGenerator"),
-        Word("drill", "a test with repeated faults under load that accounts for every event", "lab.drill_run:DrillRun"),
+        Term("fault", "a failure that a drill causes: a kill, a stop or a freeze of a broker", "drills.model:Fault"),
+        Term("load generator", "a publisher and a subscriber under steady load", "lab.load_process:LoadGenerator"),
+        Term("drill", "a test with repeated faults under load that accounts for every event", "lab.drill_run:DrillRun"),
     ),
     "Events": (
-        Word("event", "a message of an agent, with a unique id", "audit.event_records:EventWithJournalRecords"),
-        Word("event journal", "an agent's record of accepted, published and handled events", "audit.journals:*"),
-        Word(
+        Term("event", "a message of an agent, with a unique id", "audit.event_records:EventWithJournalRecords"),
+        Term("event journal", "an agent's record of accepted, published and handled events", "audit.journals:*"),
+        Term(
             "epoch",
             "the lifetime of one store of an agent, part of event ids: AGENT:EPOCH:SEQ",
             "audit.journals:JournalEpoch",
         ),
-        Word("jseq", "the number of a record in the event journal of one epoch", "audit.journals:EventJournalLine"),
-        Word(
+        Term("jseq", "the number of a record in the event journal of one epoch", "audit.journals:EventJournalLine"),
+        Term(
             "barrier",
             "a message that an agent sends after earlier events, to prove that they arrived",
             "agent_topics:barrier_topic",
         ),
-        Word("outbox", "the events of an agent that no broker has acknowledged", f"{_AGENT}store.outbox:*"),
-        Word(
+        Term("outbox", "the events of an agent that no broker has acknowledged", f"{_AGENT}store.outbox:*"),
+        Term(
             "transaction",
             "the writes to an agent's store that one commit makes durable",
             f"{_AGENT}store.transaction:Transaction",
         ),
-        Word(
+        Term(
             "canary",
             "a message that an agent sends to itself to prove that its connection works",
             f"{_AGENT}agent_connection:AgentConnection",
         ),
-        Word(
+        Term(
             "delivery",
             "an event together with one subscriber that is expected to receive it",
             "audit.deliveries:Delivery",
         ),
-        Word(
+        Term(
             "verdict",
             "the result of an audit for one event: delivered, duplicate, stuck, lost or indeterminate",
             "audit.deliveries:Verdict",
         ),
     ),
     "Audits": (
-        Word("log record", "one entry of a broker's log, with its stack trace", "node.log.log_records:*"),
-        Word("chunk", "a part of a log that is read in one operation", "logs.chunks:*"),
-        Word("broker run", "the lifetime of a broker process in its log, from start to stop", "audit.broker_runs:*"),
-        Word(
+        Term("log record", "one entry of a broker's log, with its stack trace", "node.log.log_records:*"),
+        Term("chunk", "a part of a log that is read in one operation", "logs.chunks:*"),
+        Term("broker run", "the lifetime of a broker process in its log, from start to stop", "audit.broker_runs:*"),
+        Term(
             "incident", "a takeover, a split brain or a failed start, determined from logs", "audit.evidence:Incident"
         ),
-        Word(
+        Term(
             "component",
             "hosts whose files depend on each other; they are planned together",
             "planning.components:FleetDivision",
         ),
-        Word(
+        Term(
             "fingerprint",
             "a hash of all inputs of a result; a result with an equal hash is not computed again",
             "planning.compute:component_fingerprint",
@@ -190,25 +190,29 @@ These terms have the same meaning in code, documentation and messages.
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    """Write the page, or with --check return 1 if it is out of date."""
     try:
         page = "".join(_page())
     except (ImportError, AttributeError) as error:
-        print(f"scripts/glossary.py: a definition is not where it is said to be: {error}", file=sys.stderr)
+        print(
+            f"scripts/glossary.py: error: the definition of a term does not exist: {error}. "
+            "Correct the module and the name of the definition",
+            file=sys.stderr,
+        )
         return 1
     return write_or_check(PAGE, page, "scripts/glossary.py", arguments)
 
 
 def _page() -> Iterator[str]:
     yield _HEAD
-    for chapter, words in CHAPTERS.items():
-        yield f"\n## {chapter}\n\n| word | means | defined in |\n|---|---|---|\n"
-        for word in words:
-            yield f"| {word.word} | {word.meaning} | {_link(word.defined)} |\n"
+    for chapter, terms in CHAPTERS.items():
+        yield f"\n## {chapter}\n\n| term | meaning | defined in |\n|---|---|---|\n"
+        for term in terms:
+            yield f"| {term.name} | {term.meaning} | {_link(term.defined)} |\n"
 
 
 def _link(defined: str) -> str:
-    """Return a link to the file that defines ``module:name``; the name ``*`` stands for the module as a whole."""
+    """Return a link to the file that defines ``module:name``; the name ``*`` means the module."""
     module_name, _, name = defined.partition(":")
     module = importlib.import_module(module_name if module_name.startswith(_AGENT) else _LIBRARY + module_name)
     shown, source = module_name.rpartition(".")[2], module.__file__
@@ -218,7 +222,7 @@ def _link(defined: str) -> str:
 
 
 def _source_of(definition: Any, otherwise: str | None) -> str | None:
-    """Return the file of a class or function, which may come from another module than the one that offers it."""
+    """Return the file of a class or function, which can be defined in a different module, or the file ``otherwise``."""
     is_class_or_function = inspect.isclass(definition) or inspect.isfunction(definition)
     return inspect.getsourcefile(definition) if is_class_or_function else otherwise
 

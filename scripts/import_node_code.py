@@ -2,7 +2,7 @@
 
     python3.9 -I -S scripts/import_node_code.py
 
-With -I and -S, nothing but the standard library can be imported.
+With -I and -S, only the standard library can be imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugins" / "module
 package = importlib.import_module("node")
 names = [module.name for module in pkgutil.walk_packages(package.__path__, "node.")]
 for name in names:
-    # Ansible's module process alone can import run_module; the tests of the modules run it.
+    # Only the module process of Ansible can import run_module, which the tests of the modules run.
     if not name.endswith("__main__") and name != "node.run_module":
         importlib.import_module(name)
 print(len(names), "modules")

@@ -1,4 +1,4 @@
-"""Measure what `pip install` of the built wheels adds to a new environment, and write the table of docs/install.md.
+"""Measure the packages that `pip install` of the built wheels installs, and write the table of docs/install.md.
 
     python -m scripts.install_size [DIST]
 
@@ -34,7 +34,7 @@ print(json.dumps(sizes))
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What one command installed: the bytes of each package, and the seconds that pip took."""
+    """The packages that a command installed: the bytes of each package, and the seconds that pip took."""
 
     sizes: dict[str, int]
     seconds: float
@@ -42,13 +42,13 @@ class Installation:
     def row(self, purpose: str) -> str:
         """Return the row of the table."""
         largest = sorted(self.sizes, key=lambda name: -self.sizes[name])[:_LARGEST]
-        shown = ", ".join(f"{name} {self.sizes[name] / 1e6:.0f}" for name in largest)
+        largest_packages = ", ".join(f"{name} {self.sizes[name] / 1e6:.0f}" for name in largest)
         megabytes = sum(self.sizes.values()) / 1e6
-        return f"| {purpose} | {len(self.sizes)} | {megabytes:.0f} | {self.seconds:.0f} | {shown} |\n"
+        return f"| {purpose} | {len(self.sizes)} | {megabytes:.0f} | {self.seconds:.0f} | {largest_packages} |\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Measure each choice and write the table."""
+    """Measure the installation for each purpose, and write the table."""
     dist = Path(arguments[0]) if arguments else ROOT / "dist"
     library = dist / f"activemq_fleet-{__version__}-py3-none-any.whl"
     agent = dist / f"activemq_agent-{__version__}-py3-none-any.whl"
@@ -56,13 +56,13 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(f"install_size: error: {missing[0]} is missing: run `make package`", file=sys.stderr)
         return 1
-    choices = {
+    wheels_by_purpose = {
         "`render`, `check` and playbooks: the library": [str(library)],
         "`lab`: the library with `[lab]`, and the agent": [f"{library}[lab]", str(agent)],
         "`audit`, `drift` and `plan`: the library with `[pipeline]`": [f"{library}[pipeline]"],
-        "an agent's host: the agent alone": [str(agent)],
+        "the host of an agent: only the agent": [str(agent)],
     }
-    rows = [measure(wheels).row(purpose) for purpose, wheels in choices.items()]
+    rows = [measure(wheels).row(purpose) for purpose, wheels in wheels_by_purpose.items()]
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     head = f"| for | packages | MB | seconds (Python {version}) | largest, in MB |\n|---|---|---|---|---|\n"
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
@@ -72,10 +72,10 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(wheels: list[str]) -> Installation:
-    """Install wheels into a new environment."""
-    with tempfile.TemporaryDirectory(prefix="install-") as place:
-        venv.create(place, with_pip=True)
-        python = f"{place}/bin/python"
+    """Install wheels into a new environment, and return the installed packages."""
+    with tempfile.TemporaryDirectory(prefix="install-") as directory:
+        venv.create(directory, with_pip=True)
+        python = f"{directory}/bin/python"
         before = _sizes(python)
         began = time.monotonic()
         subprocess.run([python, "-m", "pip", "install", "--quiet", *wheels], check=True, stdin=subprocess.DEVNULL)
@@ -85,8 +85,8 @@ def measure(wheels: list[str]) -> Installation:
 
 
 def _sizes(python: str) -> dict[str, int]:
-    printed = subprocess.run([python, "-c", _REPORT], check=True, capture_output=True, text=True).stdout
-    return dict(json.loads(printed))
+    output = subprocess.run([python, "-c", _REPORT], check=True, capture_output=True, text=True).stdout
+    return dict(json.loads(output))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Counts what pytest wrote to a JUnit XML file."""
+"""Count the results of tests in a JUnit XML file of pytest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of tests, and why those that were skipped were: reason -> how many."""
+    """The numbers of tests by result, and the number of skipped tests by reason."""
 
     passed: int
     failed: int
@@ -19,12 +19,12 @@ class Counts:
 
 
 def count(path: Path) -> Counts | None:
-    """What happened to the tests of a run, or None where it left no readable file.
+    """Return the counts of a run, or None if the file does not exist or cannot be read.
 
-    A test with an error in its set-up or tear-down counts as failed, once.
+    A test with an error in its setup or teardown counts as failed, once.
     """
     try:
-        root = ElementTree.parse(path).getroot()  # noqa: S314 -- pytest's own output
+        root = ElementTree.parse(path).getroot()  # noqa: S314 -- the output of pytest
     except (OSError, ElementTree.ParseError):
         return None
     outcome: dict[tuple[str | None, str | None], str] = {}

@@ -17,7 +17,7 @@ _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 _HEAD = """\
 <!-- Made by `make rules` from src/activemq_fleet/logs and src/activemq_fleet/audit/record_signs.py. -->
-# Warnings and errors that an audit knows
+# Warnings and errors that an audit recognizes
 
 [`activemq-fleet audit`](audit.md) judges each warning and error of a broker's log. A record is part of an incident, or
 it is harmless for a reason that is listed here, or it is unexplained. `EXC` is the text of an exception. Records whose
@@ -25,8 +25,8 @@ id begins with `X-` are known from real logs.
 
 ## Harmless
 
-A record of these kinds alone needs no action. An `OutOfMemoryError` or `Too many open files` in it is an incident all
-the same.
+A record of these kinds alone requires no action. An `OutOfMemoryError` or `Too many open files` in such a record is
+still an incident.
 
 | id | message | releases | source | reason |
 |---|---|---|---|---|
@@ -34,7 +34,7 @@ the same.
 _PARTS = """
 ## Parts of incidents
 
-[audit.md](audit.md#incidents) says how many records of a kind make an incident.
+[audit.md](audit.md#incidents) lists how many records of a kind are an incident.
 
 | id | message | releases | incidents |
 |---|---|---|---|
@@ -42,7 +42,7 @@ _PARTS = """
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    """Write the page, or with --check return 1 if it is out of date."""
     return write_or_check(PAGE, "".join(_page()), "the kinds of log records", arguments)
 
 

@@ -1,7 +1,8 @@
-"""Draws the panels of the dashboards from a real Prometheus: ``python -m scripts.panels``, for docs/pictures.
+"""Draw the panels of the dashboards with data of a real Prometheus, for docs/pictures: ``python -m scripts.panels``.
 
-Two pairs and an agent of a lab are scraped for four minutes, under a little load and with one death of an active node.
-Grafana, which would draw them, is no package of Debian and has a licence that keeps it out of this project.
+Prometheus scrapes two pairs and an agent of a lab for four minutes, under low load, while an active node is killed.
+The script does not use Grafana, which Debian does not contain, and whose license does not permit its use in this
+project.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tests.integration.agents import Agent, Load, write_fleet
 
 _SECONDS = 240.0
 _PLOT, _LINE = 70.0, 14.0  # heights of a panel's plot, and of a line of its legend
-_COLOURS = 6
-_MOST = 8
-"""Series of a panel that are drawn."""
+_COLORS = 6
+_MAX_SERIES = 8
+"""The maximum number of series in a panel."""
 _PAGE = """\
 {% import "macros.html.j2" as m %}
 <!DOCTYPE html>
@@ -52,7 +53,7 @@ _PAGE = """\
 <h1>Panels of the dashboards</h1>
 </header>
 <p class="note">Two pairs of 6.3.1 and an agent in a lab, scraped each second. The active node of the first pair was
-killed after a third of the time and started again after two. Each line is a series of a panel's query.</p>
+killed after a third of the time, and started again after two thirds. Each line is a series of the query of a panel.</p>
 {% for title, charts in sections %}
 <section>
 <h2>{{ title }}</h2>
@@ -70,7 +71,7 @@ AGENT = "kiosk.example.com"
 
 
 def main() -> int:
-    """Write docs/pictures/dashboards.html. Needs Debian's prometheus, prometheus-alertmanager and -node-exporter."""
+    """Write docs/pictures/dashboards.html. Requires Prometheus, Alertmanager and node-exporter of Debian."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         root = Path(directory)
         agents = {AGENT: {"topics": ["orders/#"]}}
@@ -87,7 +88,7 @@ def main() -> int:
 
 
 def _cause_data(lab: Lab, agent: Agent) -> None:
-    """Publish over the agent for four minutes; kill an active broker after a third of that and start it after two."""
+    """Publish events with the agent for four minutes; kill an active broker in the second third of the time."""
     agent.wait_connected()
     with Load(agent, ["orders/new"], rate=20):
         time.sleep(_SECONDS / 3)
@@ -105,8 +106,8 @@ def _page(lab: Lab, began: float, ended: float) -> str:
 
 
 def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> SvgChart:
-    """Return one panel as a chart: a line a series, over the legend of their last values."""
-    series = list(_series(panel, lab, began, ended))[:_MOST]
+    """Return a panel as a chart with one line per series, and a legend with their last values below it."""
+    series = list(_series(panel, lab, began, ended))[:_MAX_SERIES]
     highest = max((value for _, points in series for _, value in points), default=0.0) or 1.0
     chart = SvgChart(panel.title, began, ended)
     chart.add_text_label(chart.left, chart.height + 12, panel.title, css="pair", anchor="start")
@@ -120,11 +121,11 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> SvgChart:
             line = " ".join(
                 f"{chart.horizontal_position(at):.1f},{bottom - value / highest * _PLOT:.1f}" for at, value in run
             )
-            chart.add_element("polyline", f"series series-{number % _COLOURS}", name, points=line)
+            chart.add_element("polyline", f"series series-{number % _COLORS}", name, points=line)
     chart.height = bottom
     for number, (name, points) in enumerate(series):
         chart.height += _LINE
-        chart.add_rect(f"key key-{number % _COLOURS}", chart.left, chart.height - 8, 9, 9)
+        chart.add_rect(f"key key-{number % _COLORS}", chart.left, chart.height - 8, 9, 9)
         text = f"{name}: {_value(points[-1][1], panel.unit)}"
         chart.add_text_label(chart.left + 15, chart.height, text, anchor="start")
     step = tick_interval_seconds(ended - began, 8)
@@ -133,18 +134,18 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> SvgChart:
 
 
 def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield (legend, points) of each series of a panel; points are (epoch seconds, value)."""
+    """Yield the legend and the points of each series of a panel; a point is (epoch seconds, value)."""
     for expr, legend in panel.queries:
-        answer: dict[str, Any] = json.loads(
+        response: dict[str, Any] = json.loads(
             lab.monitoring.query_prometheus_range_json(substitute_grafana_variables(expr, interval="15s"), began, ended)
         )
-        for series in answer["data"]["result"]:
+        for series in response["data"]["result"]:
             name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(series["metric"])
             yield name, [(float(at), float(value)) for at, value in series["values"]]
 
 
 def _unbroken(points: list[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
-    """Yield the runs of points that are a second apart: between them the series had no value."""
+    """Yield sequences of points that are one second apart; between two sequences, the series had no value."""
     for _, run in groupby(enumerate(points), lambda numbered_point: round(numbered_point[1][0]) - numbered_point[0]):
         yield [point for _, point in run]
 

@@ -1,9 +1,9 @@
-"""Brings what the brokers of the examples are made of into the cache, with progress.
+"""Download the distributions, jars and schemas of ActiveMQ's releases to the cache, and print the progress.
 
     python -m scripts.prefetch demo|tests
 
-``demo`` takes the releases of the demo's example, ``tests`` those of all examples and the ones that
-the tests change an example to. What is cached already costs nothing.
+``demo`` downloads the releases of the demo, ``tests`` those of all examples and of all tests. Files that the cache
+contains are not downloaded again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from activemq_fleet.releases import Release
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DEMO = ("shared-store",)
-# The tests boot an example with these in the place of its own release.
+# Tests start an example with these releases instead of its release.
 TESTED = ("5.5.1", "5.18.3", "6.3.1")
-# Those that tests boot from jars with files of their own; a database and an old Java go with them.
-PLANTED = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.17.6", "5.18.3", "6.3.1")
+# Tests start these releases from jars with their own files; these tests also require a database driver and an old Java.
+STARTED_FROM_JARS = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.17.6", "5.18.3", "6.3.1")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fetch; exit 1 with one line for what cannot be had."""
+    """Download the files; print an error and exit 1 if a download fails."""
     if list(arguments) == ["demo"]:
         names: Iterable[str] = DEMO
         releases = set[str]()
@@ -41,16 +41,16 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for name in names:
             releases |= {str(broker.release) for broker in load_fleet([str(EXAMPLES / name)]).brokers}
-        # Two at once: one waits for the network while the other unpacks.
+        # Two downloads at a time, so that one waits for the network while the other one unpacks.
         with ThreadPoolExecutor(max_workers=2) as pool:
-            for done in pool.map(fetch, sorted(releases)):
-                print(done, flush=True)
+            for message in pool.map(fetch, sorted(releases)):
+                print(message, flush=True)
             if list(arguments) == ["tests"]:
-                from tests.integration.database import driver  # the demo needs no tests
+                from tests.integration.database import driver  # imported here, because the demo requires no tests
                 from tests.integration.java_clients import compiler_jar
                 from tests.integration.old_java import java_11
 
-                list(pool.map(fetch_jars, PLANTED))
+                list(pool.map(fetch_jars, STARTED_FROM_JARS))
                 driver()
                 java_11()
                 compiler_jar()
@@ -61,22 +61,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def fetch(text: str) -> str:
-    """Have one release in the cache: its distribution, or else its jars, and its schema."""
+    """Download a release, if the cache lacks it: its distribution, or else its jars, and its schema."""
     release = Release.of(text)
     began = time.monotonic()
-    kind = "distribution" if fetch_and_unpack_distribution(release, progress=_tell) else "jars"
+    kind = "distribution" if fetch_and_unpack_distribution(release, progress=_print_progress) else "jars"
     if kind == "jars":
-        fetch_jar_directory(release, progress=_tell)
-    schema_bytes(release, progress=_tell)
+        fetch_jar_directory(release, progress=_print_progress)
+    schema_bytes(release, progress=_print_progress)
     return f"==> ActiveMQ {release}: {kind} and schema in the cache ({time.monotonic() - began:.0f} s)"
 
 
 def fetch_jars(text: str) -> None:
-    """Have the jars of one release in the cache, whether or not its distribution is there."""
-    fetch_jar_directory(Release.of(text), progress=_tell)
+    """Download the jars of a release, also if the cache contains its distribution."""
+    fetch_jar_directory(Release.of(text), progress=_print_progress)
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     print(f"==> {line}", flush=True)
 
 

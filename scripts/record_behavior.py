@@ -1,4 +1,4 @@
-"""Write what the commands print for many inputs into a directory, so that ``diff -r`` compares two commits.
+"""Write the output of the commands for many inputs to a directory, so that ``diff -r`` compares two commits.
 
 ``python -m scripts.record_behavior OUT`` runs ``render``, ``check --format json``, ``explain --format json`` and
 ``graph`` for the example inventories and for random fleets. The random fleets depend on ``--seed`` alone. ``--files
@@ -99,7 +99,7 @@ OPTIONAL: tuple[tuple[str, tuple[Any, ...]], ...] = (
 
 
 def random_fleet(dice: random.Random) -> dict[str, Any]:
-    """Return a random inventory of Ansible with groups of pairs, group variables and links; not always a sound one."""
+    """Return a random Ansible inventory with groups of pairs, group variables and links; it can contain errors."""
     release = dice.choice(RELEASES)
     group_names = dice.sample(["orders", "billing", "hub", "shop", "stock", "web"], dice.randint(1, 4))
     variables: dict[str, Any] = {
@@ -150,20 +150,20 @@ LINK_FORMS: tuple[dict[str, Any], ...] = (
 
 
 def write_inventory(directory: Path, inventory: dict[str, Any]) -> None:
-    """Write an inventory directory with the plugin that makes its groups."""
+    """Write an inventory directory with the inventory plugin that creates its groups."""
     directory.mkdir(parents=True)
     (directory / "hosts.json").write_text(json.dumps(inventory, indent=1))
     (directory / "zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")
 
 
 def captured(arguments: Sequence[str]) -> str:
-    """Call the command line in this process; return a text of its arguments, exit code and both outputs."""
+    """Run a command in this process; return its arguments, its exit code and both outputs as a text."""
     output, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         try:
             code: object = run_command(list(arguments))
-        except SystemExit as end:
-            code = end.code
+        except SystemExit as system_exit:
+            code = system_exit.code
         except Exception as error:  # noqa: BLE001 -- a traceback is behavior that the comparison shows
             code = f"{type(error).__name__}: {error}"
     return f"$ {' '.join(arguments)}\nexit {code}\n{output.getvalue()}\n--- stderr\n{errors.getvalue()}"
@@ -185,7 +185,7 @@ def record_inventory(name: str, output: Path) -> None:
 
 
 def inventories(work: Path, count: int, seed: int) -> Iterator[str]:
-    """Make the inventory directories below ``work``; yield their names."""
+    """Create the inventory directories below ``work``; yield their names."""
     for example in sorted((ROOT / "examples").iterdir()):
         if (example / "hosts.yml").exists():
             shutil.copytree(example, work / example.name, ignore=shutil.ignore_patterns(".secrets"))
@@ -197,7 +197,7 @@ def inventories(work: Path, count: int, seed: int) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the directory that the command line names."""
+    """Write the output directory of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("output", type=Path)
     parser.add_argument("--fleets", type=int, default=50, help="number of random fleets")

@@ -3,11 +3,12 @@
     python -m scripts.release_data DIRECTORY [--website DIRECTORY] [--write]
 
 DIRECTORY is a clone of the repository apache/activemq with its tags, --website a clone of apache/activemq-website. The
-script reads each release tag and reports every fact that differs from `src/activemq_fleet/releases/`: the Java, Jetty
-and Spring versions, the transports, the version numbers of stores, the files of the configuration, the elements of
-the XML schema, the lines that get security fixes (SECURITY.md) and, from the website, the published vulnerabilities.
-With --write it enters a new patch release of a known line whose facts are those of its line. Everything else is a
-decision of a person: the report names the file and the table. The exit code is 1 if a difference remains.
+script reads each release tag and reports every fact that differs from `src/activemq_fleet/releases/`. Facts are the
+Java, Jetty and Spring versions, the transports, the version numbers of stores, the configuration files and the elements
+of the XML schema. Further facts are the lines with security fixes (SECURITY.md) and the published vulnerabilities (the
+website). With --write, the script enters a new patch release of a known line if its facts equal those of the line.
+Enter all other differences manually: the report names the file and the table. The exit code is 1 if a difference
+remains.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SETTER = re.compile(r"^\s*public \S+ set([A-Z]\w*)\(", re.MULTILINE)
 
 
 class ReadError(Exception):
-    """The source repository cannot be read, or a file in it has another form than expected."""
+    """An error for a repository that cannot be read, or for a file with an unexpected format."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Repository:
 
 
 def source_facts(repository: Repository, release: str) -> Facts:
-    """Return the facts that the source of a release shows."""
+    """Return the facts about a release according to its source."""
     tag = f"activemq-{release}"
     paths = repository.files(tag)
     pom = repository.text(tag, "pom.xml")
@@ -93,7 +94,7 @@ def source_facts(repository: Repository, release: str) -> Facts:
         "spring": _number(pom, r"<spring-version>(\d+\.\d+)"),
         "schemes": " ".join(sorted(transports - _NO_LISTENERS)),
         "discovery_schemes": " ".join(sorted(agents)),
-        # The first store's version number had no name.
+        # The first version of the store has no constant.
         "kahadb_version": _number(store, r" VERSION = (\d+)") or "1",
         "store_openwire": _number(commands, r"PROTOCOL_STORE_VERSION = (\d+)")
         or _number(commands, r"PROTOCOL_VERSION = (\d+)"),
@@ -104,7 +105,7 @@ def source_facts(repository: Repository, release: str) -> Facts:
 
 
 def data_facts(release: Release) -> Facts:
-    """Return the same facts as :func:`source_facts`, as the data files have them."""
+    """Return the facts of :func:`source_facts` according to the data files."""
     names = ("java_minimum", "jetty", "spring", "kahadb_version", "store_openwire", "log_file_name", "console_file")
     facts = {name: str(getattr(release, name)) for name in (*names, "environment_file")}
     return facts | {name: " ".join(sorted(getattr(release, name))) for name in ("schemes", "discovery_schemes")}
@@ -120,13 +121,13 @@ def differences(source: Facts, data: Facts) -> list[str]:
 
 
 def unknown_elements(repository: Repository, release: str) -> list[str]:
-    """Return the elements of the XML schema that classes of a release declare, and attributes.toml does not have."""
+    """Return the elements of the XML schema that classes of a release declare, and attributes.toml does not contain."""
     spans = load_element_and_attribute_spans().elements
     return [element for element in sorted(_elements(repository, release)) if element not in spans]
 
 
 def new_setters(repository: Repository, release: str, previous: str) -> list[str]:
-    """Return ``element.attribute`` for each setter of an element's class that the previous release does not have."""
+    """Return ``element.attribute`` for each setter of an element's class that the previous release does not contain."""
     before = _elements(repository, previous)
     names: list[str] = []
     for element, path in sorted(_elements(repository, release).items()):
@@ -140,14 +141,15 @@ def lines_with_security_fixes(repository: Repository, revision: str = "HEAD") ->
     """Return the release lines that SECURITY.md lists as supported, oldest first."""
     rows = re.findall(r"^\|\s*(\d+\.\d+)\.x\s*\|\s*:white_check_mark:", repository.text(revision, "SECURITY.md"), re.M)
     if not rows:
-        raise ReadError("SECURITY.md lists no supported line: its table has another form than expected")
+        raise ReadError("SECURITY.md lists no supported line: the format of its table is unexpected")
     return tuple(sorted(rows, key=lambda line: tuple(map(int, line.split(".")))))
 
 
 def unknown_advisories(website: Repository) -> list[str]:
-    """Return the numbers of the vulnerabilities of ActiveMQ Classic that advisories.toml does not have.
+    """Return the numbers of the vulnerabilities of ActiveMQ Classic that advisories.toml does not contain.
 
-    The file has those from 2020 on; of older ones, those that a configuration or a release of today can still have.
+    advisories.toml contains all vulnerabilities since 2020, and older ones that a current configuration or release can
+    still have. This function checks those since 2020.
     """
     page = website.text("HEAD", "src/components/classic/security.md")
     published = set(re.findall(r"CVE-20[2-9]\d-\d+", page))
@@ -175,7 +177,7 @@ def _setters(repository: Repository, release: str, path: str) -> set[str]:
 def _only(paths: Sequence[str], end: str) -> str:
     path = next((path for path in paths if path.endswith(end)), None)
     if path is None:
-        raise ReadError(f"the source has no file that ends with {end}")
+        raise ReadError(f"the source contains no file whose path ends with {end}")
     return path
 
 
@@ -200,15 +202,15 @@ def _java(pom: str) -> str:
 
 
 def enter_patch(text: str, line: str, patch: int) -> str:
-    """Return the content of releases.toml with another newest patch number of a line."""
+    """Return the content of releases.toml with a different newest patch number of a line."""
     changed, count = re.subn(rf'(?m)^("{re.escape(line)}" = {{ last_patch = )\d+', rf"\g<1>{patch}", text)
     if count != 1:
-        raise ReadError(f"releases.toml has no entry of the line {line}")
+        raise ReadError(f"releases.toml contains no entry of the line {line}")
     return changed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the differences, enter new patch releases if --write is given, and return the exit code."""
+    """Print the differences, enter new patch releases with --write, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m scripts.release_data", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("repository", type=Path, help="a clone of apache/activemq, with tags")
     parser.add_argument("--website", type=Path, help="a clone of apache/activemq-website")
@@ -237,7 +239,7 @@ def _report(repository: Repository, website: Path | None, *, write: bool) -> int
             continue
         lines = differences(source_facts(repository, text), data_facts(release))
         if not release.known:
-            lines += _news(repository, text, previous.get(release.version[0]))
+            lines += _new_elements_and_setters(repository, text, previous.get(release.version[0]))
         for line in lines:
             print(f"{text}: {line}")
         remaining += len(lines)
@@ -249,11 +251,11 @@ def _report(repository: Repository, website: Path | None, *, write: bool) -> int
         for cve in unknown_advisories(Repository(website)):
             print(f"advisories.toml: {cve} is missing")
             remaining += 1
-    print("the data and the source agree" if not remaining else f"{remaining} differences")
+    print("the data and the source agree" if not remaining else f"{remaining} differences remain")
     return remaining
 
 
-def _news(repository: Repository, text: str, previous: str | None) -> list[str]:
+def _new_elements_and_setters(repository: Repository, text: str, previous: str | None) -> list[str]:
     lines = [f"attributes.toml: the element {element} is new" for element in unknown_elements(repository, text)]
     if previous is not None:
         lines += [f"attributes.toml: check {name}: {previous} has no setter for it"

@@ -1,4 +1,4 @@
-"""Writes docs/release-lines.md from the release data; with --check reports whether it is up to date."""
+"""Write docs/release-lines.md from the release data; with --check, report whether it is up to date."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ the output names the file and the table.
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    """Write the page, or with --check return 1 if it is out of date."""
     return write_or_check(PAGE, "".join(_page()), "the release data", arguments)
 
 

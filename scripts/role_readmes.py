@@ -1,6 +1,6 @@
-"""Write the README of each role from its argument specification; with --check report whether it is up to date.
+"""Write the README of each role from its argument specification; with --check, report whether it is up to date.
 
-Galaxy imports no role without this file, and shows it alone: it contains no relative link.
+Galaxy requires this file for each role, and shows only this file, so it contains no relative links.
 """
 
 from __future__ import annotations

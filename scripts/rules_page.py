@@ -1,4 +1,4 @@
-"""Write docs/rules.md from the docstrings of the rules; with --check report whether it is up to date."""
+"""Write docs/rules.md from the docstrings of the rules; with --check, report whether it is up to date."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ one rule, and `activemq-fleet rule` lists all.
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    """Write the page, or with --check return 1 if it is out of date."""
     return write_or_check(PAGE, "".join(_page()), "the rules", arguments)
 
 
@@ -37,9 +37,9 @@ def rules_page(address_of: Callable[[Rule], str], *, with_sections: bool) -> Ite
     Each row is linked to the address of its rule; ``with_sections`` adds a section for each rule below its table.
     """
     yield _HEAD
-    every = rules_of_scope()
+    rules = rules_of_scope()
     for letter, subject in FAMILIES.items():
-        family = [rule for rule in every if rule.id.startswith(letter)]
+        family = [rule for rule in rules if rule.id.startswith(letter)]
         if not family:
             continue
         yield f"\n## {letter}: {subject}\n\n| rule | severity | problem |\n|---|---|---|\n"
@@ -68,8 +68,8 @@ def rule_section(rule: Rule, level: int = 3) -> Iterator[str]:
 
 
 def _language(rule: Rule, example: RuleExample) -> str:
-    other = rule.scope == "file" and not example.file.endswith(".xml")
-    return "properties" if other else _LANGUAGES[rule.scope]
+    is_properties_file = rule.scope == "file" and not example.file.endswith(".xml")
+    return "properties" if is_properties_file else _LANGUAGES[rule.scope]
 
 
 def _file(example: RuleExample) -> str:

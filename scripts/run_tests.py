@@ -1,10 +1,10 @@
-"""Run the tiers one after the other, stop at the first that fails, and print the results.
+"""Run the tiers one after the other, stop at the first tier that fails, and print the results.
 
     python -m scripts.run_tests [TIER ...] [--keep-going]
 
-A tier whose tests were all skipped is shown as SKIPPED, with the reason, and never as passed. The
-last line, ``N passed, N failed, N skipped``, adds the tests of all tiers up. Exit 0 when nothing
-failed, 1 when something did, 130 when interrupted.
+A tier whose tests were all skipped is shown as SKIPPED, with the reason, and never as passed. The last line, ``N
+passed, N failed, N skipped``, contains the sums of all tiers. Exit 0 if no test failed, 1 if a test failed, and 130
+after an interruption.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments name, or all tiers."""
+    """Run the tiers of the command line, or all tiers."""
     options = _options(arguments)
-    wanted = [tier for tier in TIERS if not options.tiers or tier.name in options.tiers]
+    tiers = [tier for tier in TIERS if not options.tiers or tier.name in options.tiers]
     reports = _reports_directory()
     results: list[Result] = []
     try:
-        for tier in wanted:
+        for tier in tiers:
             if any(result.failed for result in results) and not options.keep_going:
                 results.append(Result(tier.name, ran=False))
                 continue
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_tier(tier: Tier, reports: Path) -> Result:
-    """Run one tier, with its output passed through as it comes."""
-    _say(f"{tier.name}: {tier.title}")
+    """Run a tier, and pass its output through."""
+    _print_heading(f"{tier.name}: {tier.title}")
     if tier.artifacts and (problem := _fetch_artifacts()):
         return Result(tier.name, failed=1, problem=problem)
     began = time.monotonic()
@@ -79,12 +79,12 @@ def run_tier(tier: Tier, reports: Path) -> Result:
             problem = f"exit code {code}" if code else ""
             result = Result(tier.name, passed=int(code == 0), failed=int(code != 0), problem=problem)
     seconds = time.monotonic() - began
-    _say(f"{tier.name}: {total([result])} in {seconds:.1f} s")
+    _print_heading(f"{tier.name}: {total([result])} in {seconds:.1f} s")
     return replace(result, seconds=seconds)
 
 
 def _run_checks(tier: Tier, checks: Iterable[Check]) -> Result:
-    """The checks are independent: as many at once as there are cores, told in their order."""
+    """Run the checks, as many in parallel as the machine has cores, and print their results in order."""
     failed: list[str] = []
     passed = 0
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
@@ -92,7 +92,7 @@ def _run_checks(tier: Tier, checks: Iterable[Check]) -> Result:
             print(f"    {check.name:<16} {'failed' if code else 'ok'} {seconds:6.1f} s", flush=True)
             if code:
                 failed.append(check.name)
-                print(output.rstrip() or f"exit code {code}, without a word", flush=True)
+                print(output.rstrip() or f"exit code {code}, without output", flush=True)
             else:
                 passed += 1
     return Result(tier.name, passed, len(failed), problem=", ".join(failed))
@@ -100,7 +100,7 @@ def _run_checks(tier: Tier, checks: Iterable[Check]) -> Result:
 
 def _capture(check: Check) -> tuple[int, str, float]:
     began = time.monotonic()
-    ended = subprocess.run(
+    process = subprocess.run(
         check.command,
         cwd=ROOT,
         env=_environment(),
@@ -111,24 +111,24 @@ def _capture(check: Check) -> tuple[int, str, float]:
         text=True,
         errors="replace",
     )
-    return ended.returncode, ended.stdout, time.monotonic() - began
+    return process.returncode, process.stdout, time.monotonic() - began
 
 
 def _run_pytest(tier: Tier, report: Path) -> Result:
     code = _call([PYTHON, "-m", "pytest", *tier.command, f"--junit-xml={report}", "--quiet"], report.parent)
     counts = count(report)
     if counts is None:
-        return Result(tier.name, failed=1, problem=f"pytest ended with {code} and left no report")
+        return Result(tier.name, failed=1, problem=f"pytest exited with {code} and wrote no report")
     failed, problem = counts.failed, ""
     if not (counts.passed or counts.failed or counts.skipped):
-        failed, problem = 1, "no test was found"
+        failed, problem = 1, "pytest collected no test"
     elif code and not failed:
-        failed, problem = 1, f"pytest ended with {code}"
+        failed, problem = 1, f"pytest exited with {code}"
     return Result(tier.name, counts.passed, failed, counts.skipped, reasons=counts.reasons, problem=problem)
 
 
 def _call(command: Sequence[str], reports: Path) -> int:
-    # Molecule keeps its state in a place that is fixed by the project's name: two runs would share it.
+    # By default, Molecule stores its state in a directory named after the project, which two runs would share.
     environment = _environment() | {"MOLECULE_EPHEMERAL_DIRECTORY": str(reports / "molecule")}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False, stdin=subprocess.DEVNULL).returncode
 
@@ -136,7 +136,7 @@ def _call(command: Sequence[str], reports: Path) -> int:
 def _environment() -> dict[str, str]:
     """Return the caller's, with this environment's commands, the checkout's Ansible and no colours in a file.
 
-    Python keeps what it compiles, whatever the caller says: the tests start thousands of processes.
+    Python stores compiled modules, also if PYTHONDONTWRITEBYTECODE is set: the tests start thousands of processes.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = kept | {
@@ -149,12 +149,12 @@ def _environment() -> dict[str, str]:
 
 def _fetch_artifacts() -> str:
     command = [PYTHON, "-m", "scripts.prefetch", "tests"]
-    ended = subprocess.run(command, cwd=ROOT, env=_environment(), check=False, stdin=subprocess.DEVNULL)
-    return "what the releases are made of could not be had" if ended.returncode else ""
+    process = subprocess.run(command, cwd=ROOT, env=_environment(), check=False, stdin=subprocess.DEVNULL)
+    return "the files of the releases could not be downloaded" if process.returncode else ""
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """Return the final table with one row per tier, and below it one line for each result that needs a check."""
+    """Return the final table with one row per tier, each followed by its problem and its reasons for skipped tests."""
     lines = [f"{'tier':<12} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"]
     for result in results:
         if not result.ran:
@@ -180,25 +180,25 @@ def total(results: Sequence[Result]) -> str:
 
 
 def _reports_directory() -> Path:
-    """A new directory for each run, so that two runs side by side do not mix."""
+    """Return a new directory for each run, so that parallel runs do not share files."""
     parent = ROOT / "build" / "test"
     parent.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
 
 
-def _say(text: str) -> None:
+def _print_heading(text: str) -> None:
     print(f"==> {text}", flush=True)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_tests", description=(__doc__ or "").partition("\n")[0])
     names = [tier.name for tier in TIERS]
-    parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"of {', '.join(names)}; all when none is named")
+    parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"tiers to run: {', '.join(names)} (default: all)")
     parser.add_argument("--keep-going", action="store_true", help="continue after a failed tier (KEEP_GOING=1)")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.tiers if name not in names]
     if unknown:
-        parser.error(f"no such tier: {', '.join(unknown)}; there are {', '.join(names)}")
+        parser.error(f"unknown tier {', '.join(unknown)}; use one or more of {', '.join(names)}")
     options.keep_going = options.keep_going or bool(os.environ.get("KEEP_GOING"))
     return options
 

@@ -35,7 +35,7 @@ HOME = SANITY / "home"
 TOOL_PYTHONS = ("3.13", "3.12", "3.11")
 """The Python versions that run antsibull-docs and ansible-builder, the preferred one first."""
 HOST_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-# ansible-test downloads get-pip.py from a server of its own. ensurepip has the same effect without that server.
+# ansible-test downloads get-pip.py from the server of its project. ensurepip has the same effect without that server.
 _BOOTSTRAP = """\
 import subprocess
 import sys
@@ -84,12 +84,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for core in options.core or CORES:
             results.append(run_core(core, collection, pythons, options.test))
             if not options.test:
-                # At once: a run takes long, and an interrupted one keeps the results of the lines before.
+                # Write each result immediately, so that an interrupted run keeps the results of the earlier lines.
                 write_records(results[-1:], pythons, RESULTS)
         if not options.test:
-            of_tools = [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
-            write_records(of_tools, pythons, RESULTS)
-            results += of_tools
+            tool_results = [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
+            write_records(tool_results, pythons, RESULTS)
+            results += tool_results
     print(f"\n{'ansible-core':<14} {'Python':<8} result")
     for result in results:
         outcome = "passed" if result.passed else f"failed {result.problem}".rstrip()
@@ -170,7 +170,7 @@ def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Seq
             started += "Running sanity test" in line
     if process.returncode:
         return SanityResult(core, controller, False, version=version)
-    # ansible-test also succeeds where it finds no file to test.
+    # ansible-test also succeeds if it finds no file to test.
     return SanityResult(core, controller, started > 0, "" if started else "because ansible-test ran no test", version)
 
 
@@ -260,7 +260,7 @@ def read_definition() -> str:
 
 
 def _environment(name: str, program: str, python: str, packages: Sequence[str]) -> Path:
-    """Return an environment in build/sanity with packages, one of which has ``program``; the first call makes it."""
+    """Return an environment in build/sanity with packages, one of which has ``program``; create it if necessary."""
     place = SANITY / name
     if not (place / "bin" / program).exists():
         run_program([python, "-m", "venv", "--clear", str(place)])
@@ -273,7 +273,7 @@ def installed_version(environment: Path, package: str) -> str:
     name = package.replace("-", "_")
     metadata = next(environment.glob(f"lib/python3*/site-packages/{name}-*.dist-info"), None)
     if metadata is None:
-        raise SanityError(f"{environment} does not contain {package}: delete the directory, and run it again")
+        raise SanityError(f"{environment} does not contain {package}: delete it, and run `make sanity` again")
     return metadata.name.removesuffix(".dist-info").partition("-")[2]
 
 
@@ -288,7 +288,7 @@ def _store_pip_bootstrap(environment: Path) -> None:
 
 
 def _linked_pythons(pythons: Mapping[str, str]) -> Path:
-    """Return a directory with links to the interpreters and nothing else."""
+    """Return a directory that contains only links to the interpreters."""
     directory = SANITY / "pythons"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -298,14 +298,14 @@ def _linked_pythons(pythons: Mapping[str, str]) -> Path:
 
 
 def _test_environment(programs: Path, pythons: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
     path = os.pathsep.join([str(programs), str(pythons), os.defpath, "/usr/bin"])
-    return kept | {"HOME": str(HOME), "PATH": path, "LC_ALL": "C.UTF-8"}
+    return variables | {"HOME": str(HOME), "PATH": path, "LC_ALL": "C.UTF-8"}
 
 
 def _started_interpreter(candidate: str) -> str | None:
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             [candidate, "-c", "import ensurepip, sys; print(sys.executable)"],
             check=False,
             capture_output=True,
@@ -313,7 +313,7 @@ def _started_interpreter(candidate: str) -> str | None:
         )
     except OSError:
         return None
-    return ended.stdout.strip() if ended.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Set up a checkout; steps that are already done are skipped:
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
-#     scripts/setup.sh --demo      only what the demo needs, in place of all pinned requirements; and the jars of its brokers
+#     scripts/setup.sh --demo      only the requirements of the demo, instead of all, and the jars of its brokers
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
 #     scripts/setup.sh --browser   and a Chromium that checks pictures; without it the checks are skipped
 #     scripts/setup.sh --tracer    and strace, for the test of the order of the agent's writes
@@ -25,7 +25,7 @@ tried() {
     what=$1; shift
     printf '==> %s … ' "$what"
     began=$(date +%s)
-    # The command has a process group of its own, so that its children can be stopped with it.
+    # The command has a separate process group, so that its children can be stopped with it.
     set -m
     "$@" </dev/null >"$log" 2>&1 &
     running=$!
@@ -139,7 +139,7 @@ install_pinned() {
             fail "the jars of the brokers were not downloaded, as the output above shows. Correct the cause, and run scripts/setup.sh again: it continues"
         fi
     fi
-    note "uv cannot install the pinned requirements, so pip installs them: no action is necessary"
+    note "uv cannot install the pinned requirements, so pip installs them. No action is necessary"
     # shellcheck disable=SC2086
     timed "install the pinned requirements with pip" $pip install --no-compile --no-deps --require-hashes --requirement "requirements/$1.txt"
 }
@@ -265,7 +265,7 @@ ensure_postgresql() {
         note "PostgreSQL is missing: the tests of shared-jdbc pairs are skipped. Its installation failed: see the error in build/setup.log"
 }
 
-# Debian starts a service after its installation. The tests start servers of their own, so the unit is masked.
+# Debian starts a service after its installation. The tests start separate servers, so the unit is masked.
 mask_unit() {
     mkdir -p /etc/systemd/system
     [ -e "/etc/systemd/system/$1.service" ] || ln -sf /dev/null "/etc/systemd/system/$1.service"
@@ -311,7 +311,7 @@ mkdir -p build
 log=build/setup.log
 if command -v flock >/dev/null; then
     exec 9>build/.setup.lock
-    flock -n 9 || { note "another setup of this checkout runs; waiting for it"; flock 9; }
+    flock -n 9 || { note "another setup of this checkout is running; waiting for its end"; flock 9; }
 fi
 requirements=dev
 [ "${1:-}" = --demo ] && { requirements=demo; shift; }

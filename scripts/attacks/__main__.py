@@ -27,17 +27,17 @@ _RELEASES = ("5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the attacks that the results do not have yet, and print the table of all."""
+    """Run the attacks that the results do not contain, and print the table of all results."""
     options = _options(arguments)
     for directory in (options.results.parent, options.directory):
         directory.mkdir(parents=True, exist_ok=True)
-    known = {row["name"] for row in read_results(options.results)}
-    waiting = [attack for attack in attacks(options) if attack.name not in known]
+    completed = {row["name"] for row in read_results(options.results)}
+    remaining = [attack for attack in attacks(options) if attack.name not in completed]
     run_attack = partial(
         carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep
     )
     try:
-        for attack, result in zip(waiting, run_in_processes(run_attack, waiting, options.jobs), strict=True):
+        for attack, result in zip(remaining, run_in_processes(run_attack, remaining, options.jobs), strict=True):
             row = {"name": attack.name, **asdict(attack), **asdict(result), "commit": _commit(), "at": time.time()}
             append_result(options.results, row)
             print(f"{attack.name}: {'sound' if result.is_sound else 'DAMAGED'} {result}", flush=True)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def attacks(options: argparse.Namespace) -> Iterator[Attack]:
-    """Yield the attacks of a run: ``times`` for each release and fence, the forms in turn."""
+    """Yield the attacks of a run: ``times`` attacks for each release and fence, with the forms in turn."""
     for number in range(options.start_at, options.times):
         for fence in options.fence:
             forms = [form for form in options.forms if fence != "none" or form in WITHOUT_GUARD]
@@ -61,14 +61,14 @@ def attacks(options: argparse.Namespace) -> Iterator[Attack]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the results as a Markdown table, a row for each release, size, form and fence."""
+    """Return the results as a Markdown table with one row per release, size, form and fence."""
     results_by_key: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for row in rows:
         results_by_key[row["fence"], row["release"], f"{row['megabytes']} MB", row["form"]].append(
             Result(**_fields(row))
         )
     lines = [
-        "| fence | release | store | form | runs | sound | acknowledged | lost | named behind | downtime, median |",
+        "| fence | release | store | form | runs | sound | acknowledged | lost | in reports | downtime, median |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for key, results in sorted(results_by_key.items()):
@@ -79,8 +79,8 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
             sum(result.lost + result.filler_lost for result in results),
             sum(result.behind for result in results),
         )
-        silence = f"{median(result.silence for result in results):.1f} s"
-        lines.append(f"| {' | '.join((*key, *map(str, counts), silence))} |")
+        downtime = f"{median(result.silence for result in results):.1f} s"
+        lines.append(f"| {' | '.join((*key, *map(str, counts), downtime))} |")
     return lines
 
 
@@ -93,8 +93,8 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    process = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return process.stdout.strip()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -104,7 +104,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fence", nargs="+", default=["guard"], choices=["guard", "none"])
     parser.add_argument("--releases", nargs="+", default=list(_RELEASES))
     parser.add_argument("--forms", nargs="+", default=_possible_forms(), choices=list(FORMS))
-    parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
+    parser.add_argument(
+        "--times", type=int, default=len(FORMS), help="number of attacks on each release, with the forms in turn"
+    )
     parser.add_argument("--start-at", type=int, default=0, help="number of the first attack; lower numbers are skipped")
     parser.add_argument(
         "--megabytes", type=int, default=10, help="size of the store before the attack, in messages of 1 kB"

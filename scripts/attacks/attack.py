@@ -1,4 +1,4 @@
-"""Run one attack on a separate pair, from its start to the count of the messages that remain in its store."""
+"""Run an attack on a separate pair, from the start of the pair to the count of the messages in its store."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.timeouts import READY
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, sending, wait_until
 from scripts.attacks.filled_pair import HOSTS, PAIR, start_filled, write_inventory
-from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, room_of
+from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, allocated_size
 from scripts.attacks.store_image import StoreImage, store_image
 
-# Small journal files and short intervals: an attack of some seconds meets rolls, checkpoints, clean-ups, compactions.
+# Small journal files and short intervals: an attack of some seconds includes rolls, checkpoints, cleanups, compactions.
 _KAHADB = {"checkpointInterval": "1000", "cleanupInterval": "2000"}
 _COMPACTED = 6.0
-"""Seconds in which an idle broker of 5.14 or later moves acknowledgements, which two clean-ups without effect begin."""
-_LOOK = 0.25
-"""Seconds between two looks at who can write to the store in force."""
-_JOURNAL_FILES = 300  # at most, so many that the store holds beforehand
+"""Seconds in which an idle broker of 5.14 or later moves acknowledgements, after two cleanups without effect."""
+_CHECK_INTERVAL = 0.25
+"""Seconds between two checks which nodes can write to the current store."""
+_JOURNAL_FILES = 300  # the maximum in the store before the attack
 _COMPACTION = {"compactAcksAfterNoGC": "2", "compactAcksIgnoresStoreGrowth": "true"}
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack: on which release and how large a store, in which form, with which ``activemq_fence``.
+    """An attack: the release, the size of the store, the form, and the value of ``activemq_fence``.
 
-    ``seconds``: how long a form takes that goes on and on.
+    ``seconds`` is the duration of a form that repeats its faults.
     """
 
     release: str
@@ -51,12 +51,12 @@ class Attack:
 
     @property
     def name(self) -> str:
-        """A name that no other attack has; it is the seed of all that is drawn by chance."""
+        """Return the unique name of the attack, which is the seed of all random choices."""
         return f"{self.release}/{self.megabytes}mb/{self.form}/{self.fence}/{self.number}"
 
     @property
     def has_aged_store(self) -> bool:
-        """True where the store has had takeovers and restarts before, and its messages are taken all the while."""
+        """Return whether the store had takeovers and restarts before, and clients consume its messages."""
         return self.number % 2 == 1
 
 
@@ -64,13 +64,13 @@ class Attack:
 class Result:
     """The result of an attack. ``lost`` messages were acknowledged, are not in the store, and no report lists them.
 
-    ``delivered_after_restart`` ones came to a consumer of the broker that served next only: they were in the store, and
-    the first broker gave its consumer nothing for 30 s. ``first_and_last_lost`` are their numbers, by queue. ``behind``
-    were acknowledged by a node after its successor served: an old generation contained and listed them, and they were
-    sent to the pair again before the count. ``two_masters`` names both nodes if they ever could both write to the store
-    in force. ``moment`` is the operation of the broker on its store when the attack began. ``room`` is the size of the
-    store in bytes before a loop of crashes, ``most_room`` the maximum during the loop. ``problem`` is the reason why
-    the attack was not possible, or why the pair does not serve afterwards.
+    ``delivered_after_restart`` messages were in the store, but the first broker delivered no message to its consumer
+    for 30 s, and the restarted broker delivered them. ``first_and_last_lost`` are the numbers of lost messages by
+    queue. A node acknowledged the messages of ``behind`` after its successor served: an old generation contained and
+    listed them, and they were sent to the pair again before the count. ``two_masters`` names both nodes if both could
+    write to the current store at a time. ``moment`` is the operation of the broker on its store when the attack began.
+    ``room`` is the size of the store in bytes before a loop of crashes, and ``most_room`` the maximum during the loop.
+    ``problem`` is the reason why the attack was not possible, or why the pair does not serve afterwards.
     """
 
     accepted: int = 0
@@ -91,15 +91,15 @@ class Result:
 
     @property
     def is_sound(self) -> bool:
-        """True where every acknowledged message is in the store or named, one node wrote at a time, and it serves."""
+        """Return whether no message is lost, only one node could write at a time, and the pair serves."""
         return not (self.lost or self.filler_lost or self.problem or self.two_masters)
 
 
 def carry_out(attack: Attack, parent: Path, heap: str, stores: Path | None = None, *, keep: bool) -> Result:
-    """Start a pair below ``parent``, attack it under load, and count what is left in its store.
+    """Start a pair below ``parent``, attack it under load, and count the messages that remain in its store.
 
-    ``keep`` leaves the lab of a damaged store where it is. ``stores`` is where filled stores are kept for later attacks
-    on one of the same release and size.
+    With ``keep``, the lab of a damaged store is not removed. ``stores`` is the directory of filled stores, which later
+    attacks with the same release and size use again.
     """
     began = time.monotonic()
     result = Result()
@@ -112,10 +112,10 @@ def carry_out(attack: Attack, parent: Path, heap: str, stores: Path | None = Non
                 image = stack.enter_context(store_image(directory / "image", directory / "lab/stores", size))
             lab = stack.enter_context(Lab.open(_inventory(directory, attack), directory / "lab", heap=heap))
             _attack(lab, attack, result, image, stores)
-    except Exception as error:  # noqa: BLE001 - whatever went wrong is the result of this attack, and the next one runs
+    except Exception as error:  # noqa: BLE001 - any error is the result of this attack, and the next attack runs
         result.problem = f"{type(error).__name__}: {error}"
         (parent / f"{attack.name.replace('/', '_')}.txt").write_text(traceback.format_exc())
-    finally:  # also of an interrupted attack
+    finally:  # also after an interrupted attack
         if result.is_sound or not keep:
             shutil.rmtree(directory, ignore_errors=True)
     result.seconds = time.monotonic() - began
@@ -129,13 +129,13 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, 
     if image:
         image.sync()
     if attack.has_aged_store:
-        active = _wear(lab, active)
-    other = next(host for host in HOSTS if host != active)
-    chance = random.Random(attack.name)  # noqa: S311 - a moment, not a secret
-    target = Target(lab, active, other, attack.fence != "none", chance, image, attack.seconds)
-    target.most_room = result.room = room_of(str(lab.fleet.broker(active).shared_store_directory))
+        active = _age_store(lab, active)
+    peer = next(host for host in HOSTS if host != active)
+    dice = random.Random(attack.name)  # noqa: S311 - a moment, not a secret
+    target = Target(lab, active, peer, attack.fence != "none", dice, image, attack.seconds)
+    target.most_room = result.room = allocated_size(str(lab.fleet.broker(active).shared_store_directory))
     with (
-        _watched(lab, result),
+        _record_two_masters(lab, result),
         sending(
             lab.addresses(PAIR, "stomp"),
             lab.addresses(active, "stomp"),
@@ -149,9 +149,9 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, 
         finally:
             result.moment, result.most_room = target.moment, target.most_room
         roaming, before = senders[0], senders[0].accepted
-        wait_until(lambda: roaming.accepted > before + 20, "messages are taken again")
-        # The node that was attacked comes back, as its unit would bring it, and the pair goes on.
-        wait_until(lambda: _is_back(lab, active), f"{active} is back")
+        wait_until(lambda: roaming.accepted > before + 20, "the pair accepts messages again")
+        # The attacked node starts again, as its service unit would start it, and the pair continues.
+        wait_until(lambda: _restart_if_dead(lab, active), f"{active} is active or standby")
         time.sleep(2)
     result.accepted = sum(sender.accepted for sender in senders)
     result.silence = senders[0].silence
@@ -162,10 +162,10 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, 
     _count(lab, senders, fillers, result)
 
 
-def _wear(lab: Lab, active: str) -> str:
-    """Let the other node take over and the first one stand by, and restart the active one; return which is active.
+def _age_store(lab: Lab, active: str) -> str:
+    """Cause a takeover, restart the new active node, start the first node as standby, and return the active node.
 
-    A broker that starts goes on in the last file of its journal, whatever that holds.
+    A broker that starts continues in the last file of its journal, with any content.
     """
     time.sleep(_COMPACTED)
     lab.kill(active)
@@ -182,12 +182,12 @@ def _wear(lab: Lab, active: str) -> str:
 
 
 @contextmanager
-def _watched(lab: Lab, result: Result) -> Iterator[None]:
-    """Look again and again which nodes can write to the store in force, and note it if both can."""
+def _record_two_masters(lab: Lab, result: Result) -> Iterator[None]:
+    """Check repeatedly which nodes can write to the current store, and record the case that both can."""
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_LOOK) and not result.two_masters:
+        while not ended.wait(_CHECK_INTERVAL) and not result.two_masters:
             result.two_masters = lab.describe_two_masters(PAIR)
 
     thread = threading.Thread(target=watch, name="masters")
@@ -199,7 +199,8 @@ def _watched(lab: Lab, result: Result) -> Iterator[None]:
         thread.join()
 
 
-def _is_back(lab: Lab, host: str) -> bool:
+def _restart_if_dead(lab: Lab, host: str) -> bool:
+    """Start a node if its process is dead, and return whether the node is active or standby."""
     if not lab.is_alive(host):
         lab.start(host, wait=False)
     return lab.state(host) in ("active", "standby")
@@ -217,18 +218,18 @@ def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) ->
 
 
 def _lost(lab: Lab, queue: str, count: int, arrived: set[int], result: Result) -> int:
-    """Return how many messages of a queue are not in the store, and note which.
+    """Return the number of messages of a queue that are not in the store, and record the first and the last of them.
 
-    Those that a consumer does not get count once a consumer of a broker that was started after it does not either.
+    A message is lost if a consumer does not receive it, nor a consumer of the restarted broker.
     """
     active = lab.wait_active(PAIR, READY)
     lost = _missing(lab, active, queue, count, arrived)
     if lost:
-        missed = len(lost)
+        first_count = len(lost)
         lab.kill(active)
         lab.start(active, timeout=READY, wait=False)
         lost = _missing(lab, lab.wait_active(PAIR, READY), queue, count, set(range(count)) - set(lost))
-        result.delivered_after_restart += missed - len(lost)
+        result.delivered_after_restart += first_count - len(lost)
     if lost:
         result.first_and_last_lost[queue] = [lost[0], lost[-1]]
     return len(lost)
@@ -239,25 +240,25 @@ def _missing(lab: Lab, active: str, queue: str, count: int, arrived: set[int]) -
 
 
 def _replay(lab: Lab, active: str) -> Counter[str]:
-    """Send to the pair what only old generations hold; return the number of messages by destination.
+    """Send the messages that only old generations contain to the pair; return their number by destination.
 
-    Guards name those messages, or remove the generation, some seconds after they know that its broker is dead.
+    A guard lists those messages, or removes the generation, some seconds after it detected that its broker is dead.
     """
     store = SharedStore(lab.fleet.broker(active).store_directory)
     wait_until(
         lambda: _old_generations(store) <= set(store.generation_numbers_with_uncopied_messages()),
-        "old generations are gone or named",
+        "the guards removed the old generations, or listed their messages",
     )
     login = lab.credentials(PAIR)
-    named: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in store.generation_numbers_with_uncopied_messages():
         with ReplayConnection(
             lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))
         ) as connection:
             sent = connection.resend_uncopied_messages(uncopied_messages(store, number))
-        named.update(message.destination for message in uncopied_messages(store, number))
+        counts.update(message.destination for message in uncopied_messages(store, number))
         store.record_uncopied_messages_replayed(number, sent)
-    return named
+    return counts
 
 
 def _old_generations(store: SharedStore) -> set[int]:

@@ -37,13 +37,13 @@ def run_in_processes(run: Callable[[_Input], _Output], inputs: Sequence[_Input],
 
 
 def _exit_on_sigterm() -> None:
-    """Let SIGTERM end the call of this process.
+    """Handle SIGTERM so that it ends the current call of this process, and ignore SIGINT.
 
     A terminal sends SIGINT to all processes, and the parent process then terminates its children.
     """
 
     def end_call(_number: int, _frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the end of a lab
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the cleanup of a lab
         raise SystemExit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -51,7 +51,7 @@ def _exit_on_sigterm() -> None:
 
 
 def _run_or_exit(run: Callable[[_Input], _Output], value: _Input) -> _Output:
-    """Return ``run(value)``; end the process after SIGTERM, because the pool would give it the next call."""
+    """Return ``run(value)``; exit the process after SIGTERM, because the pool would pass the next call to it."""
     try:
         return run(value)
     except SystemExit:

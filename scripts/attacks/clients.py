@@ -1,4 +1,4 @@
-"""The clients of an attack: one that fails over, some that stay with one node, and what fills a store beforehand."""
+"""The clients of an attack: one fails over, and some connect to one node only. A function fills a store beforehand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILLER_QUEUE = "filler"
 SUBSCRIBED_TOPIC = "subscribed"
 """The topic with a durable subscription; all other names are of queues."""
 _SUBSCRIBER = "away"
-"""The client id, and the name of the subscription, of its subscriber."""
+"""The client id and the subscription name of its subscriber, which is not connected during an attack."""
 _BODY = 1000  # bytes
 MESSAGES_A_MEGABYTE = 1_000_000 // _BODY
 _BATCH = 500  # messages of one transaction
@@ -35,11 +35,11 @@ _ACKNOWLEDGED = 100  # messages at once
 class Sender:
     """A client that publishes numbered messages to a separate queue, one after the other, until it is stopped.
 
-    ``queue`` can be the topic with a durable subscription, too.
+    ``queue`` can also be the topic with a durable subscription.
 
-    With ``consumes_from`` another client takes its messages from these addresses, so that the store is cleaned up.
-    ``accepted`` is the number of messages for which a broker sent a receipt: those with the numbers below it.
-    ``arrived`` are the numbers of those that were taken. ``silence`` is the longest time, in seconds, between two
+    With ``consumes_from``, another client consumes the messages at these addresses, so that the broker cleans up the
+    store. ``accepted`` is the number of messages for which a broker sent a receipt: those with lower numbers.
+    ``arrived`` contains the numbers of the consumed messages. ``silence`` is the longest time, in seconds, between two
     receipts.
     """
 
@@ -68,7 +68,7 @@ class Sender:
                 self.silence, last = max(self.silence, now - last), now
 
     def consume(self) -> None:
-        """Take messages from whichever node has some, until ``stopped`` is set."""
+        """Consume messages at each address in turn, until ``stopped`` is set."""
         for address in itertools.cycle(self.consumes_from):
             if self.stopped.wait(_RETRY):
                 return
@@ -92,45 +92,45 @@ def sending(
     consumed: bool = False,
     has_topic: bool = False,
 ) -> Iterator[list[Sender]]:
-    """Start one client that fails over between the addresses of a pair, and ``staying`` ones that know one node only.
+    """Start a client that fails over between the addresses of a pair, and ``staying`` clients of one node only.
 
-    With ``has_topic`` another one fails over and publishes to a topic, whose durable subscriber is away.
+    With ``has_topic``, another client fails over and publishes to a topic whose durable subscriber is not connected.
 
-    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. A staying one gives up
-    after ``stay_patience`` seconds without an answer. ``consumed``: their messages are taken all the while, else they
-    stay in the store.
+    Yield the clients, the roaming client first, when each has received 50 receipts; stop them at the end. A staying
+    client stops after ``stay_patience`` seconds without a response. With ``consumed``, other clients consume the
+    messages; otherwise the messages stay in the store.
     """
-    takers = pair if consumed else ()
+    consume_from = pair if consumed else ()
     if has_topic:
         with _subscribed(node[0], SUBSCRIBED_TOPIC, credentials, READY):
-            pass  # The subscription stays when its subscriber goes.
+            pass  # The subscription remains after its subscriber disconnects.
     senders = [
-        Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY, takers),
-        *(Sender(f"staying{n}", node, credentials, stay_patience, stay_patience, takers) for n in range(staying)),
-        *([Sender(SUBSCRIBED_TOPIC, pair, credentials, _ROAMING_ANSWER, READY, takers)] if has_topic else ()),
+        Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY, consume_from),
+        *(Sender(f"staying{n}", node, credentials, stay_patience, stay_patience, consume_from) for n in range(staying)),
+        *([Sender(SUBSCRIBED_TOPIC, pair, credentials, _ROAMING_ANSWER, READY, consume_from)] if has_topic else ()),
     ]
     with ExitStack() as stack:
         for sender in senders:
-            for work in (sender.run, sender.consume):
-                thread = threading.Thread(target=work, name=sender.queue)
+            for method in (sender.run, sender.consume):
+                thread = threading.Thread(target=method, name=sender.queue)
                 thread.start()
                 stack.callback(thread.join, READY)
             stack.callback(sender.stopped.set)
-        wait_until(lambda: all(sender.accepted >= 50 for sender in senders), "every client has had 50 receipts")
+        wait_until(lambda: all(sender.accepted >= 50 for sender in senders), "every client has received 50 receipts")
         yield senders
 
 
 def text_of(queue: str, number: int) -> str:
-    """Return the text of a queue's message with that number, 1 kB long."""
+    """Return the text of the message of a queue with a number, 1 kB long."""
     return f"{queue}-{number}-".ljust(_BODY, "x")
 
 
 def fill(address: Address, credentials: Credentials | None, megabytes: int) -> int:
-    """Send messages of 1 kB to the queue ``filler`` until they take ``megabytes``; return their number."""
+    """Send ``megabytes`` of messages of 1 kB to the queue ``filler``; return their number."""
     number = megabytes * MESSAGES_A_MEGABYTE
     with StompConnection(address, credentials, timeout=READY) as connection:
         for first in range(0, number, _BATCH):
-            bodies = (text_of(FILLER_QUEUE, each) for each in range(first, min(first + _BATCH, number)))
+            bodies = (text_of(FILLER_QUEUE, message) for message in range(first, min(first + _BATCH, number)))
             connection.send_transaction(f"/queue/{FILLER_QUEUE}", bodies)
     return number
 
@@ -138,26 +138,27 @@ def fill(address: Address, credentials: Credentials | None, megabytes: int) -> i
 def consume(
     address: Address, queue: str, credentials: Credentials | None, count: int, arrived: Iterable[int] = ()
 ) -> list[int]:
-    """Take the messages of a queue; return which of the first ``count`` did not come with the text they were sent.
+    """Consume the messages of a queue; return those of the first ``count`` that did not arrive with their text.
 
-    ``arrived`` came before. Ends when all have come, or none for 30 s.
+    The messages with the numbers in ``arrived`` were consumed before. Return when all messages arrived, or when no
+    message arrived for 30 s.
     """
-    here = bytearray(count)
+    has_arrived = bytearray(count)
     for number in arrived:
-        if number < count:  # Else its receipt was lost, and it was sent again under the same number.
-            here[number] = 1
-    missing, unacknowledged = count - sum(here), 0
+        if number < count:  # Otherwise its receipt was lost, and it was sent again with the same number.
+            has_arrived[number] = 1
+    missing, unacknowledged = count - sum(has_arrived), 0
     with _subscribed(address, queue, credentials, READY, {"activemq.prefetchSize": str(_PREFETCHED)}) as connection:
         while missing and (message := connection.receive(_IDLE)) is not None:
             number = _number_in(message.body)
-            if number < count and not here[number] and message.body == text_of(queue, number):
-                here[number] = 1
+            if number < count and not has_arrived[number] and message.body == text_of(queue, number):
+                has_arrived[number] = 1
                 missing -= 1
             unacknowledged += 1
             if unacknowledged == _ACKNOWLEDGED or not missing:
                 connection.acknowledge(message)
                 unacknowledged = 0
-    return [number for number, came in enumerate(here) if not came] if missing else []
+    return [number for number, arrival in enumerate(has_arrived) if not arrival] if missing else []
 
 
 @contextmanager
@@ -169,11 +170,11 @@ def _subscribed(
     headers: Mapping[str, str] | None = None,
 ) -> Iterator[StompConnection]:
     """Connect and subscribe to a queue, or to the topic with its durable subscription."""
-    client, named = None, dict(headers or {})
+    client_id, subscription_headers = None, dict(headers or {})
     if queue == SUBSCRIBED_TOPIC:
-        client = named["activemq.subscriptionName"] = _SUBSCRIBER
-    with StompConnection(address, credentials, timeout=timeout, client_id=client) as connection:
-        connection.subscribe(_destination_of(queue), headers=named)
+        client_id = subscription_headers["activemq.subscriptionName"] = _SUBSCRIBER
+    with StompConnection(address, credentials, timeout=timeout, client_id=client_id) as connection:
+        connection.subscribe(_destination_of(queue), headers=subscription_headers)
         yield connection
 
 
@@ -185,7 +186,7 @@ def _number_in(text: str) -> int:
     return int(text.split("-", 2)[1])
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = READY) -> None:
-    """Return once ``condition()`` is true. Raises LabError after ``seconds``."""
+def wait_until(condition: Callable[[], bool], description: str, seconds: float = READY) -> None:
+    """Return when ``condition()`` is true. Raises LabError after ``seconds``."""
     if not poll_until_true(condition, seconds, 0.02):
-        raise LabError(f"waited {seconds:g} s in vain until {what}")
+        raise LabError(f"timed out after {seconds:g} s: the condition is not met that {description}")

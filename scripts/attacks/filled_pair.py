@@ -1,4 +1,4 @@
-"""The pair that attacks and drills work on, and its store, filled beforehand."""
+"""The pair of attacks and drills, with a store that is filled beforehand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAIR = "store-mq01"
 
 
 def write_inventory(directory: Path, release: str, fence: str, **variables: Any) -> Path:
-    """Write the inventory of the pair, ``directory``/hosts.yml."""
+    """Write the inventory of the pair to ``directory``/hosts.yml, and return the path."""
     content: Mapping[str, Any] = {
         "activemq_release": release,
         "activemq_fence": fence,
@@ -33,9 +33,10 @@ def write_inventory(directory: Path, release: str, fence: str, **variables: Any)
 
 
 def start_filled(lab: Lab, release: str, megabytes: int, stores: Path | None = None) -> int:
-    """Start the pair with a store of ``megabytes``, messages of 1 kB; return their number.
+    """Start the pair with ``megabytes`` of messages of 1 kB in its store; return the number of messages.
 
-    The store is copied from ``stores`` where one of this release and size was kept there before, else filled and kept.
+    The store is copied from ``stores`` if that directory contains a store of this release and size. Otherwise the store
+    is filled, and copied to ``stores``.
     """
     kept = stores / f"{release}-{megabytes}mb" if stores else None
     if kept and kept.is_dir():

@@ -33,28 +33,28 @@ from scripts.attacks.store_image import StoreImage
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 _F_OFD_SETLK = 37
 _FLOCK = struct.Struct("hhqqi4x")
-_SERVED_BESIDE = 3.0
-"""Seconds that the next node serves before the frozen one thaws."""
+_SERVED_MEANWHILE = 3.0
+"""Seconds that the next node serves before the frozen node thaws."""
 _THAWED_FIRST = 10.0
-"""Seconds that a Java goes on before its guard does."""
+"""Seconds from the thaw of a Java process to the thaw of its guard."""
 _GUARD_WATCHDOG = 30.0
-"""Seconds of silence after which systemd kills a guard (``WatchdogSec``)."""
+"""Seconds without a notification after which systemd kills a guard (``WatchdogSec``)."""
 _SHORT_OF_MEMORY = 10.0
-"""Seconds until a guard that has no memory left is killed, as the kernel does."""
+"""Seconds until a guard without free memory is killed, as the kernel does."""
 
 
 @dataclass
 class Target:
-    """The pair under attack: ``active`` is the node that serves, ``other`` its peer; ``chance`` draws when to begin.
+    """The pair under attack: ``active`` is the node that serves, ``peer`` the other node; ``dice`` selects the moment.
 
-    ``image`` is the file system that the store lies on, where the form needs one. ``moment`` is the one that was drawn.
+    ``image`` is the file system of the store, if the form requires one. ``moment`` is the selected moment.
     """
 
     lab: Lab
     active: str
-    other: str
+    peer: str
     guarded: bool
-    chance: random.Random
+    dice: random.Random
     image: StoreImage | None = None
     seconds: float = 60.0
     moment: str = ""
@@ -62,11 +62,11 @@ class Target:
 
     @property
     def lock(self) -> str:
-        """The path of the file by whose lock the nodes decide who may serve."""
+        """Return the path of the lock file, whose lock decides which node serves."""
         return lock_file_path(self.lab.fleet.broker(self.active))
 
     def processes(self, host: str) -> tuple[psutil.Process | None, psutil.Process]:
-        """Return a node's guard, None where it has none, and its Java."""
+        """Return the guard of a node, or None, and its Java process."""
         name = f"/{self.lab.fleet.broker(host).host}/"
         node_processes: dict[bool, psutil.Process] = {}
         for process in psutil.process_iter():
@@ -77,44 +77,46 @@ class Target:
             if any(word.startswith(f"-Dactivemq.data={self.lab.directory}") and name in word for word in words):
                 node_processes[any("activemq_fleet.node.fence" in word for word in words)] = process
         if False not in node_processes:
-            raise LabError(f"{host} has no Java that runs")
+            raise LabError(f"{host} has no running Java process")
         return node_processes.get(True), node_processes[False]
 
     def replace_lock(self) -> None:
-        """Replace the lock file: the holder keeps the lock of the old file, which no process checks any more."""
+        """Replace the lock file: its holder keeps the lock of the old file, which no process checks any longer."""
         replace_lock_file(self.lock)
 
     def clear_lock(self) -> None:
-        """Unlock the lock's file behind the back of the guard that holds it: the file stays the same."""
+        """Unlock the lock file of the guard with a copy of its file descriptor; the file remains the same."""
         guard, _ = self.processes(self.active)
         if guard is None:
-            raise LabError("only a guard's lock can be cleared: that of Java belongs to its process")
+            raise LabError(
+                "the lock of a Java process belongs to the process and cannot be cleared: use a pair with guards"
+            )
         for number, path in _open_files(guard.pid):
             if path == self.lock:
-                with _borrowed(guard.pid, number) as descriptor:
+                with _copied_descriptor(guard.pid, number) as descriptor:
                     fcntl.fcntl(descriptor, _F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
 
-    def wait_for_other(self) -> None:
-        """Return when the other node serves. Raises LabError when it does not."""
-        wait_until(self.other_serves, f"{self.other} serves")
+    def wait_for_peer(self) -> None:
+        """Return when the peer serves. Raises LabError if it does not."""
+        wait_until(self.peer_serves, f"{self.peer} serves")
 
-    def other_serves(self) -> bool:
-        """Return whether the other node serves."""
-        return self.lab.state(self.other) == "active"
+    def peer_serves(self) -> bool:
+        """Return whether the peer serves."""
+        return self.lab.state(self.peer) == "active"
 
     def wait_for_moment(self) -> None:
-        """Wait for a random moment of the load, or the next time that the broker changes its store in a drawn way."""
-        self.moment = self.chance.choice(list(_MOMENTS))
-        time.sleep(self.chance.uniform(0.2, 2.5))
-        has_come = _MOMENTS[self.moment]
+        """Wait for a random moment of the load, or for the next operation of a random kind on the store."""
+        self.moment = self.dice.choice(list(_MOMENTS))
+        time.sleep(self.dice.uniform(0.2, 2.5))
+        has_begun = _MOMENTS[self.moment]
         directory = os.path.realpath(kahadb_directory_in_xml(self.lab.fleet.broker(self.active)))
         before = _files_of(directory)
-        if not poll_until_true(lambda: has_come(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
-            self.moment += ", which did not come"
+        if not poll_until_true(lambda: has_begun(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
+            self.moment += ", which did not begin"
 
 
 def _files_of(directory: str) -> dict[str, tuple[int, int]]:
-    """Return size and time of change of each file of a store, by name."""
+    """Return the size and the modification time of each file of a store by name."""
     files = {}
     for entry in os.scandir(directory):
         with suppress(OSError):
@@ -127,11 +129,11 @@ _Files = dict[str, tuple[int, int]]
 _MOMENTS: dict[str, Callable[[_Files, _Files], bool]] = {
     "any": lambda before, now: True,
     "roll of the journal": lambda before, now: any(name.startswith("db-") for name in now.keys() - before.keys()),
-    "clean-up": lambda before, now: any(name.startswith("db-") for name in before.keys() - now.keys()),
+    "cleanup": lambda before, now: any(name.startswith("db-") for name in before.keys() - now.keys()),
     "index write": lambda before, now: before.get("db.data") != now.get("db.data"),
     "checkpoint": lambda before, now: before.get("db.redo") != now.get("db.redo"),
 }
-"""What is waited for, by what the files of the store were and are. Moving acknowledgements makes a file, too."""
+"""Functions that detect an operation on a store from its files before and now. Moved acknowledgements create a file."""
 _LONGEST_MOMENT = 8.0
 
 
@@ -141,72 +143,72 @@ def _open_files(pid: int) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def _borrowed(pid: int, number: int) -> Iterator[int]:
-    """Yield another descriptor of the very file that a process has open as ``number``."""
+def _copied_descriptor(pid: int, number: int) -> Iterator[int]:
+    """Yield a copy of the file descriptor ``number`` of a process."""
     call = ctypes.CDLL(None, use_errno=True).syscall
-    process = call(_PIDFD_OPEN, pid, 0)
-    descriptor = call(_PIDFD_GETFD, process, number, 0)
+    process_descriptor = call(_PIDFD_OPEN, pid, 0)
+    descriptor = call(_PIDFD_GETFD, process_descriptor, number, 0)
     if descriptor < 0:
         raise LabError(f"the file descriptors of process {pid} cannot be opened: {os.strerror(ctypes.get_errno())}")
     try:
         yield descriptor
     finally:
         os.close(descriptor)
-        os.close(process)
+        os.close(process_descriptor)
 
 
-def _serve_beside(target: Target, free_lock: Callable[[], None]) -> None:
-    """Free the lock of the node that stands still, and let the other one serve for a while."""
+def _free_lock_and_wait(target: Target, free_lock: Callable[[], None]) -> None:
+    """Free the lock of the frozen node, and wait until its peer has served for some seconds."""
     free_lock()
-    target.wait_for_other()
-    time.sleep(_SERVED_BESIDE)
+    target.wait_for_peer()
+    time.sleep(_SERVED_MEANWHILE)
 
 
 def whole_node(target: Target) -> None:
-    """Freeze guard and Java, replace the lock file, and thaw both while the other node serves."""
+    """Freeze guard and Java, replace the lock file, and thaw both while the peer serves."""
     target.wait_for_moment()
     with _frozen(*target.processes(target.active)):
-        _serve_beside(target, target.replace_lock)
+        _free_lock_and_wait(target, target.replace_lock)
 
 
 def guard_alone(target: Target) -> None:
-    """Freeze the guard while its Java goes on and acknowledges; as systemd does, kill it after 30 s of silence."""
+    """Freeze the guard while its Java continues to acknowledge; as systemd does, kill the guard after 30 s."""
     target.wait_for_moment()
     guard, _ = _guard_and_java(target)
 
     def free_lock() -> None:
         target.replace_lock()
-        if not poll_until_true(target.other_serves, _GUARD_WATCHDOG):
+        if not poll_until_true(target.peer_serves, _GUARD_WATCHDOG):
             guard.kill()
 
     with _frozen(guard):
-        _serve_beside(target, free_lock)
+        _free_lock_and_wait(target, free_lock)
 
 
 def java_alone(target: Target) -> None:
-    """Freeze Java while its guard goes on."""
+    """Freeze Java while its guard continues."""
     target.wait_for_moment()
     _, java = target.processes(target.active)
     with _frozen(java):
-        _serve_beside(target, target.replace_lock)
+        _free_lock_and_wait(target, target.replace_lock)
 
 
 def java_thaws_first(target: Target) -> None:
-    """Freeze both, and let Java go on ten seconds before its guard."""
+    """Freeze both, and thaw Java ten seconds before its guard."""
     target.wait_for_moment()
     guard, java = target.processes(target.active)
     with _frozen(guard):
         with _frozen(java):
             target.replace_lock()
-            target.wait_for_other()
+            target.wait_for_peer()
         time.sleep(_THAWED_FIRST)
 
 
 def lock_cleared(target: Target) -> None:
-    """Freeze both, and clear the lock in its file, as an administrator of GlusterFS can."""
+    """Freeze both, and clear the lock of the lock file, as an administrator of GlusterFS can."""
     target.wait_for_moment()
     with _frozen(*target.processes(target.active)):
-        _serve_beside(target, target.clear_lock)
+        _free_lock_and_wait(target, target.clear_lock)
 
 
 def lock_replaced_unfrozen(target: Target) -> None:
@@ -214,7 +216,7 @@ def lock_replaced_unfrozen(target: Target) -> None:
     target.wait_for_moment()
     target.replace_lock()
     wait_until(lambda: _serves(target), "a node serves")
-    time.sleep(_SERVED_BESIDE)
+    time.sleep(_SERVED_MEANWHILE)
 
 
 def lock_cleared_unfrozen(target: Target) -> None:
@@ -222,38 +224,38 @@ def lock_cleared_unfrozen(target: Target) -> None:
     target.wait_for_moment()
     target.clear_lock()
     wait_until(lambda: _serves(target), "a node serves")
-    time.sleep(_SERVED_BESIDE)
+    time.sleep(_SERVED_MEANWHILE)
 
 
 def successor_freezes(target: Target) -> None:
-    """Kill the active node, freeze the other one at some step of its takeover, and let the first one serve again."""
+    """Kill the active node, freeze its peer at a random step of the takeover, and start the first node again."""
     target.lab.kill(target.active)
-    time.sleep(target.chance.uniform(0, 0.5))
-    with _frozen(*target.processes(target.other)):
+    time.sleep(target.dice.uniform(0, 0.5))
+    with _frozen(*target.processes(target.peer)):
         if os.path.exists(target.lock):
             target.replace_lock()
         target.lab.start(target.active, wait=False)
         wait_until(lambda: target.lab.state(target.active) == "active", f"{target.active} serves again")
-        time.sleep(_SERVED_BESIDE)
+        time.sleep(_SERVED_MEANWHILE)
 
 
 def killed(target: Target) -> None:
-    """Kill the active node: a takeover without any freeze."""
+    """Kill the active node: a takeover without a freeze."""
     target.wait_for_moment()
     target.lab.kill(target.active)
-    target.wait_for_other()
+    target.wait_for_peer()
 
 
 def guard_killed(target: Target) -> None:
-    """Kill the guard alone: its Java process stops with it, before the other node can serve."""
+    """Kill the guard alone: its Java process stops with it, before the peer can serve."""
     target.wait_for_moment()
     guard, java = _guard_and_java(target)
     guard.kill()
-    _see_java_end(target, java)
+    _wait_for_java_end(target, java)
 
 
 def guard_out_of_memory(target: Target) -> None:
-    """Let the guard have no more memory than it has now: it serves on, or ends with its Java."""
+    """Limit the guard to its current memory: it continues to serve, or stops together with its Java process."""
     target.wait_for_moment()
     guard, java = _guard_and_java(target)
     size = guard.memory_info().vms
@@ -261,76 +263,76 @@ def guard_out_of_memory(target: Target) -> None:
     poll_until_true(lambda: not _runs(guard), _SHORT_OF_MEMORY)
     if _runs(guard):
         guard.kill()
-    _see_java_end(target, java)
+    _wait_for_java_end(target, java)
 
 
 def _guard_and_java(target: Target) -> tuple[psutil.Process, psutil.Process]:
     guard, java = target.processes(target.active)
     if guard is None:
-        raise LabError(f"{target.active} has no guard to be attacked")
+        raise LabError(f"{target.active} has no guard: use a pair with guards")
     return guard, java
 
 
-def _see_java_end(target: Target, java: psutil.Process) -> None:
-    wait_until(lambda: not _runs(java), f"the Java of {target.active} ends with its guard", 2)
-    target.wait_for_other()
+def _wait_for_java_end(target: Target, java: psutil.Process) -> None:
+    wait_until(lambda: not _runs(java), f"the Java process of {target.active} stops with its guard", 2)
+    target.wait_for_peer()
 
 
 def power_cut(target: Target) -> None:
-    """Cut the power of both nodes and of the store at some step of a takeover; what was not synced is gone."""
+    """Cut the power of both nodes and of the store at a random step of a takeover; unsynced data are lost."""
     if target.image is None:
-        raise LabError("a power cut needs a file system of its own")
+        raise LabError("a power cut requires a separate file system for the store")
     target.wait_for_moment()
-    if target.chance.random() < 0.75:
+    if target.dice.random() < 0.75:
         target.lab.kill(target.active)
-        time.sleep(target.chance.uniform(0, 0.6))
-    living = [host for host in (target.active, target.other) if target.lab.is_alive(host)]
-    with _frozen(*itertools.chain.from_iterable(target.processes(host) for host in living)):
+        time.sleep(target.dice.uniform(0, 0.6))
+    running_hosts = [host for host in (target.active, target.peer) if target.lab.is_alive(host)]
+    with _frozen(*itertools.chain.from_iterable(target.processes(host) for host in running_hosts)):
         target.image.copy()
-        for host in living:
+        for host in running_hosts:
             target.lab.kill(host)
     target.image.restore()
-    for host in (target.active, target.other):
+    for host in (target.active, target.peer):
         target.lab.start(host, wait=False)
     wait_until(lambda: _serves(target), "a node serves")
 
 
 def full_volume(target: Target) -> None:
-    """Let the other node take over where there is no room; it serves once there is."""
+    """Fill the volume before the peer takes over; the peer serves when the volume has free space again."""
     if target.image is None:
-        raise LabError("a volume to be filled needs a file system of its own")
+        raise LabError("a full volume requires a separate file system for the store")
     target.wait_for_moment()
-    with _frozen(*target.processes(target.other)):
+    with _frozen(*target.processes(target.peer)):
         target.lab.kill(target.active)
         target.image.fill()
-    time.sleep(_SERVED_BESIDE)
-    if target.other_serves():
-        raise LabError(f"{target.other} serves without room")
-    target.image.make_room()
-    target.wait_for_other()
+    time.sleep(_SERVED_MEANWHILE)
+    if target.peer_serves():
+        raise LabError(f"{target.peer} serves on a full volume")
+    target.image.remove_ballast()
+    target.wait_for_peer()
 
 
 def crash_loop(target: Target) -> None:
-    """Kill a node, its guard or its Java, again and again, each time at any moment, and start it at once."""
+    """Kill the guard or the Java process of a random node repeatedly, at random moments, and start the node at once."""
     end = time.monotonic() + target.seconds
-    hosts = (target.active, target.other)
+    hosts = (target.active, target.peer)
     store = str(target.lab.fleet.broker(target.active).shared_store_directory)
     while time.monotonic() < end:
-        host = target.chance.choice(hosts)
+        host = target.dice.choice(hosts)
         if target.lab.is_alive(host):
             with suppress(LabError):
                 guard, java = target.processes(host)
-                (target.chance.choice([guard, java]) or java).kill()
-        time.sleep(target.chance.uniform(0, 3))
+                (target.dice.choice([guard, java]) or java).kill()
+        time.sleep(target.dice.uniform(0, 3))
         for node in hosts:
             if not target.lab.is_alive(node):
                 target.lab.start(node, wait=False)
-        target.most_room = max(target.most_room, room_of(store))
+        target.most_room = max(target.most_room, allocated_size(store))
     wait_until(lambda: _serves(target), "a node serves")
 
 
-def room_of(directory: str) -> int:
-    """Return the bytes that a directory takes; a file with several names counts once."""
+def allocated_size(directory: str) -> int:
+    """Return the bytes that a directory allocates; a file with several names counts once."""
     sizes = {}
     for parent, _, names in os.walk(directory):
         for name in names:
@@ -345,20 +347,20 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _serves(target: Target) -> bool:
-    return "active" in (target.lab.state(target.active), target.lab.state(target.other))
+    return "active" in (target.lab.state(target.active), target.lab.state(target.peer))
 
 
 @contextmanager
 def _frozen(*processes: psutil.Process | None) -> Iterator[None]:
-    """Stop processes by SIGSTOP, the guard first; let them go on at the end, in the same order."""
-    there = [process for process in processes if process]
-    for process in there:
+    """Freeze processes with SIGSTOP, the guard first, and continue them at the end in the same order."""
+    frozen = [process for process in processes if process]
+    for process in frozen:
         process.send_signal(signal.SIGSTOP)
     time.sleep(0.3)
     try:
         yield
     finally:
-        for process in there:
+        for process in frozen:
             if process.is_running():
                 process.send_signal(signal.SIGCONT)
 
@@ -387,4 +389,4 @@ FORMS: dict[str, Form] = {
 ON_AN_IMAGE = ("power-cut", "full-volume")
 """The forms that require a separate file system for the store."""
 WITHOUT_GUARD = ("whole-node", "lock-replaced-unfrozen", "killed")
-"""The forms that a pair without guards can meet."""
+"""The forms that do not require a guard."""

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_OPTIONS = "loop,commit=600"  # seconds until ext4 writes its own journal by itself
+_OPTIONS = "loop,commit=600"  # seconds until ext4 writes its journal automatically
 _BALLAST = "ballast"
-_LEFT = 64 << 10  # bytes that a full volume has left
+_LEFT = 64 << 10  # free bytes of a full volume
 
 
 class StoreImage:
-    """A mounted image; ``directory`` is where."""
+    """An image that is mounted on ``directory``."""
 
     def __init__(self, image: Path, directory: Path) -> None:
         self.directory = directory
@@ -30,7 +30,7 @@ class StoreImage:
         subprocess.run(["sync", "--file-system", str(self.directory)], check=True)
 
     def copy(self) -> None:
-        """Keep what a power cut would leave now."""
+        """Copy the image: the copy contains the data that survive a power cut at this moment."""
         shutil.copyfile(self._image, self._copy)
 
     def restore(self) -> None:
@@ -40,7 +40,7 @@ class StoreImage:
         self.mount()
 
     def fill(self) -> None:
-        """Leave no room."""
+        """Fill the file system."""
         free = shutil.disk_usage(self.directory).free
         with (self.directory / _BALLAST).open("wb") as file:
             while free > _LEFT:
@@ -48,21 +48,21 @@ class StoreImage:
                 file.flush()
                 free = shutil.disk_usage(self.directory).free
 
-    def make_room(self) -> None:
-        """Take away what fills the file system."""
+    def remove_ballast(self) -> None:
+        """Remove the file that fills the file system."""
         (self.directory / _BALLAST).unlink()
 
     def mount(self) -> None:
         subprocess.run(["mount", "-o", _OPTIONS, str(self._image), str(self.directory)], check=True)
 
     def unmount(self) -> None:
-        # Lazily: a guard's helper may look through old generations for a moment longer, in the image that is left.
+        # Lazily: a helper process of a guard may read old generations of the unmounted image for a moment longer.
         subprocess.run(["umount", "--lazy", str(self.directory)], check=True)
 
 
 @contextmanager
 def store_image(image: Path, directory: Path, megabytes: int) -> Iterator[StoreImage]:
-    """Make a file system of ``megabytes`` in the file ``image``, mounted on ``directory`` until the end."""
+    """Create a file system of ``megabytes`` in the file ``image``, and mount it on ``directory`` until the end."""
     directory.mkdir(parents=True)
     with image.open("wb") as file:
         file.truncate(megabytes << 20)

@@ -35,7 +35,7 @@ from scripts.attacks.results import append_result, read_results
 
 @dataclass(frozen=True)
 class Drill:
-    """One drill: ``kills`` faults of a kind at a pair of ``release``, whose store holds ``megabytes`` beforehand."""
+    """A drill: ``kills`` faults of a kind on a pair of ``release``, whose store contains ``megabytes`` beforehand."""
 
     release: str
     megabytes: int
@@ -45,7 +45,7 @@ class Drill:
 
     @property
     def name(self) -> str:
-        """A name that no other drill has."""
+        """Return the unique name of the drill."""
         return f"{self.release}/{self.megabytes}mb/{self.fence}/{self.what}/{self.kills}"
 
 
@@ -68,9 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_drills(options: argparse.Namespace) -> None:
     """Run each drill that the results do not contain, and append its result."""
-    known = {row["name"] for row in read_results(options.results)}
+    completed = {row["name"] for row in read_results(options.results)}
     for planned_drill in drills(options):
-        if planned_drill.name not in known:
+        if planned_drill.name not in completed:
             row = {
                 "name": planned_drill.name,
                 **asdict(planned_drill),
@@ -82,7 +82,7 @@ def _run_drills(options: argparse.Namespace) -> None:
 
 
 def drills(options: argparse.Namespace) -> Iterator[Drill]:
-    """Yield the drills of a run, of each release and size one with each fence, one after the other."""
+    """Yield the drills of a run: one drill for each size, release, kind of fault and fence."""
     for size, release, what, fence in itertools.product(
         options.megabytes, options.releases, options.what, options.fence
     ):
@@ -112,7 +112,7 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
         inventory = write_inventory(directory, planned_drill.release, planned_drill.fence)
         with Lab.open(inventory, directory / "lab", heap=options.heap) as lab:
             start_filled(lab, planned_drill.release, planned_drill.megabytes, options.stores)
-            os.sync()  # Else a guard, which syncs what it copies, waits for the disk to write the whole store.
+            os.sync()  # Otherwise the first sync of a guard waits until the disk has written the complete store.
             result = run_drill(
                 lab,
                 DrillOptions(

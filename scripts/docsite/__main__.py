@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     zensical = [str(Path(sys.executable).with_name("zensical")), "build", "--strict", "--clean"]
     built = subprocess.run(zensical, cwd=WORK, check=False, capture_output=True, text=True)
     if built.returncode:
-        # Zensical ends its report with a traceback of its own: the messages above it name file and line.
+        # Zensical prints a traceback after its messages; the messages name file and line.
         print((built.stdout + built.stderr).partition("Traceback")[0], file=sys.stderr)
         return built.returncode
     if missing := sorted(_missing_navigation_pages()):
@@ -82,7 +82,7 @@ def write_pages(directory: Path) -> None:
 
 
 def pages_by_source() -> Mapping[PurePosixPath, PurePosixPath]:
-    """Return the place in the site of each file of the repository that the site contains."""
+    """Return the path in the site of each file of the repository that the site contains."""
     docs = {
         PurePosixPath(path.relative_to(ROOT)): PurePosixPath(path.relative_to(ROOT / "docs"))
         for path in sorted((ROOT / "docs").rglob("*"))

@@ -1,4 +1,4 @@
-"""Reference pages of what Ansible documents: the variables of roles, modules, filters, tests and other plugins."""
+"""The reference pages for Ansible: variables of roles, modules, filters, tests and other plugins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 def variable_pages(documented: Mapping[str, Any]) -> dict[PurePosixPath, str]:
-    """Return one page per role, of the JSON that ``ansible-doc --metadata-dump`` prints below ``all``."""
+    """Return one page per role, from the JSON that ``ansible-doc --metadata-dump`` prints below ``all``."""
     pages = {}
     for name, role in documented["role"].items():
         short_name = name.removeprefix(f"{COLLECTION}.")
@@ -39,7 +39,7 @@ def variable_pages(documented: Mapping[str, Any]) -> dict[PurePosixPath, str]:
 
 
 def plugin_pages(documented: Mapping[str, Any]) -> dict[PurePosixPath, str]:
-    """Return one page per kind of plugin, of the same JSON."""
+    """Return one page per kind of plugin, from the same JSON."""
     return {
         PurePosixPath(f"plugins-{kind}.md"): "".join(_plugins_page(title, documented[kind]))
         for kind, title in _KINDS.items()

@@ -1,4 +1,4 @@
-"""The reference page of the command line, from the commands' own help."""
+"""The reference page of the command line, generated from the help texts of the commands."""
 
 from __future__ import annotations
 

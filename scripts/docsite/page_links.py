@@ -1,4 +1,4 @@
-"""Rewrite the links of a page for its place in the documentation site."""
+"""Rewrite the links of a page for its path in the documentation site."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def rewrite_links(
 ) -> str:
     """Return the Markdown ``text`` with each relative link pointing to a page of the site.
 
-    ``source`` is the file that contains the text, relative to the repository, and ``page`` its place in the site.
-    ``pages`` maps each file of the repository that the site contains to its place. The text of a link to any other file
-    stays, without the link: the site must not contain a link that leads nowhere. Code blocks are unchanged.
+    ``source`` is the file that contains the text, relative to the repository, and ``page`` its path in the site.
+    ``pages`` maps each file of the repository that the site contains to its path. A link to any other file is replaced
+    by its text, because the site must not contain broken links. Code blocks are unchanged.
     """
     parts: list[str] = []
     end = 0

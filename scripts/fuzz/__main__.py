@@ -1,6 +1,6 @@
-"""Hostile inputs for what reads them: python -m scripts.fuzz [TARGET ...] [--minutes 10] [--seed N] [--sample FILE]
+"""Fuzz the parsers with hostile inputs: python -m scripts.fuzz [TARGET ...] [--minutes 10] [--seed N] [--sample FILE]
 
-Without a target all run, each for so many minutes. Inputs that fail are kept in build/fuzz.
+Without a target, all targets run, each for this number of minutes. Inputs that fail are stored in build/fuzz.
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ def target_names() -> list[str]:
 
 
 def main() -> int:
-    """Run the targets, each in a separate process; exit 1 for any crash, hang or wrong answer."""
+    """Run the targets, each in a separate process; exit 1 after a crash, a hang or a wrong result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "targets", nargs="*", choices=[*target_names(), []], metavar="TARGET", help=", ".join(target_names())
     )
-    parser.add_argument("--minutes", type=float, default=10, help="for each target")
+    parser.add_argument("--minutes", type=float, default=10, help="minutes per target")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument(
-        "--sample", type=Path, action="append", default=[], metavar="FILE", help="a real input, to be mutated"
-    )
+    parser.add_argument("--sample", type=Path, action="append", default=[], metavar="FILE", help="real input to mutate")
     options = parser.parse_args()
     if len(options.targets) == 1:
         (name,) = options.targets

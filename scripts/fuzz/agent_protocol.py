@@ -1,4 +1,4 @@
-"""Fuzz target: what a hostile broker sends, through the agent's real connection, link and subscriber."""
+"""Fuzz target: the packets of a hostile broker, read by the connection and the subscriber of the agent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAYLOADS = [
 
 
 def _packet(random: Random) -> bytes:
-    """A packet, mostly one that a broker might send."""
+    """Return a packet, in most cases one that a broker can send."""
     kind = random.choice((0x20, 0x30, 0x30, 0x30, 0x32, 0x32, 0x40, 0x90, 0xB0, 0xD0, random.randrange(256)))
     if kind & 0xF0 == 0x30:
         topic, payload = random.choice(TOPICS), random.choice(PAYLOADS)
@@ -54,7 +54,7 @@ def _packet(random: Random) -> bytes:
 
 
 def generate(random: Random, samples: Sequence[bytes]) -> bytes:
-    """Return a byte that decides whether CONNACK is sent first, then packets, some of them damaged."""
+    """Return a byte that decides whether CONNACK is sent first, and packets, some of which are damaged."""
     data = bytearray(b"".join(_packet(random) for _ in range(random.choice((1, 2, 5, 20)))))
     for _ in range(random.choice((0, 0, 1, 4)) if data else 0):
         data[random.randrange(len(data))] = random.randrange(256)
@@ -62,7 +62,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
 
 
 class _Store:
-    """Takes everything at once; the payload is looked at as the inbox would."""
+    """A store that accepts everything immediately, and reads the event id of each payload as the inbox does."""
 
     def queue_message_for_inbox(self, topic: str, payload: bytes, **_: Any) -> Future[InboxStorageOutcome]:
         return _done(InboxStorageOutcome(1, event_id_in(payload)))
@@ -84,12 +84,12 @@ class _Log:
 
 
 class _Run:
-    """One connection on a pair of sockets, without threads: what the broker has sent is read, then handled."""
+    """A connection over a pair of sockets, without threads: the agent reads all packets and then handles them."""
 
     def __init__(self) -> None:
         self.intake = ReceiveMemoryLimit(1 << 20)
-        self.ours, self.theirs = socket.socketpair()
-        self.theirs.setblocking(False)
+        self.agent_socket, self.broker_socket = socket.socketpair()
+        self.broker_socket.setblocking(False)
         self.client: Any = None
         self.config = Config(urls=(Endpoint("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
         self.subscriber = Subscriber(self.config, cast(Store, _Store()), log=_Log(), open_session=self.open)
@@ -100,39 +100,39 @@ class _Run:
             Endpoint("b", 1), self.config, client_id="h", clean=False, on_event=put, conn=conn, intake=self.intake
         )
         self.client = session._client
-        self.ours.setblocking(False)
-        self.client._sock = self.ours
+        self.agent_socket.setblocking(False)
+        self.client._sock = self.agent_socket
         put(TransportUp(conn))
         return session
 
     def send(self, data: bytes) -> None:
-        """Have the agent read and handle all of it, as far as it does."""
+        """Send data to the agent, and let it read and handle the data until it closes the connection."""
         while data and self.client._sock is not None:
             with suppress(BlockingIOError):
-                data = data[self.theirs.send(data) :]
+                data = data[self.broker_socket.send(data) :]
             self.read()
         self.turn()
 
     def read(self) -> None:
         for _ in range(10_000):
-            if self.client._sock is None or not select.select([self.ours], [], [], 0)[0]:
+            if self.client._sock is None or not select.select([self.agent_socket], [], [], 0)[0]:
                 return
             self.client.loop_read()
             self.turn()
             with suppress(OSError):
-                self.theirs.recv(1 << 20)
+                self.broker_socket.recv(1 << 20)
 
     def turn(self) -> None:
-        self.subscriber.link.queue_for_connection_loop(None)  # so that nothing waits
+        self.subscriber.link.queue_for_connection_loop(None)  # so that run_once does not wait
         self.subscriber.run_once()
 
     def close(self) -> None:
-        self.ours.close()
-        self.theirs.close()
+        self.agent_socket.close()
+        self.broker_socket.close()
 
 
 def run(data: bytes) -> str:
-    """What is wrong after a hostile broker's packets: an exception in a part, memory that is kept, or nothing."""
+    """Return the problem after the packets of a hostile broker: an exception, or memory that remains in use."""
     attack = _Run()
     try:
         if data[:1] == b"\1":
@@ -145,11 +145,11 @@ def run(data: bytes) -> str:
         if raised:
             return f"a message raised {raised}"
         if client._in_messages or len(client._out_packet) > MOST_ANSWERS or len(client._in_packet["packet"]) > LARGEST:
-            return "more is kept of what a broker sends than the bounds allow"
+            return "the agent keeps more packets of the broker than its limits allow"
         attack.intake.is_memory_limit_reached()
-        return f"{attack.intake._used} bytes are counted and gone" if attack.intake._used else ""
+        return f"the memory limit counts {attack.intake._used} released bytes" if attack.intake._used else ""
     finally:
         attack.close()
 
 
-TARGET = Target("a hostile broker's packets to an agent", generate, run)
+TARGET = Target("packets of a hostile broker, read by an agent", generate, run)

@@ -1,4 +1,4 @@
-"""Fuzz target: broken logs through every reader of broker logs; the scanner must read as a plain reader does."""
+"""Fuzz target: malformed logs, read by every reader of broker logs. The scanner must agree with a plain reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .target import Target
 
 
 def read(data: bytes) -> str:
-    """Read the log with the scanner, the library's parser and the hosts' own readers; returns what went wrong."""
+    """Read a log with the scanner, the parser of the library and the readers of hosts; return the problem."""
     text = data.decode(errors="replace")
     records = list(parse_log(text))
     BrokerRun().apply_records(records)
@@ -27,10 +27,10 @@ def read(data: bytes) -> str:
         error = broker_log.last_logged_error(directory)
         runs = pure_log.read_pure_master_slave_runs(directory)
     if "\n" in error or len(error) > 400:
-        return f"the last error is not one short line: {error!r}"
+        return f"the last error is not a single short line: {error!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):
-        return f"purelog has a run that started, and brokerlog no phase: {runs}"
+        return f"pure_log reports a run that started, and broker_log reports no phase: {runs}"
     return first_difference(data)
 
 
-TARGET = Target("broken logs through every reader of broker logs", make_malformed_log, read, suffix=".log")
+TARGET = Target("malformed logs, read by every reader of broker logs", make_malformed_log, read, suffix=".log")

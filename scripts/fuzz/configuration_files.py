@@ -1,4 +1,4 @@
-"""Fuzz target: mutated activemq.xml files through the whole of ``check --file``, schema included."""
+"""Fuzz target: mutated activemq.xml files, checked with ``check --file``, schema included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .target import Target
 
 
 def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
-    """One mutated document; its first line names the release and the format to check it with."""
+    """Return a mutated document; its first line contains the release and the output format of the check."""
     documents = [*_examples(), *samples]
     header = f"{random.choice(RELEASES)} {random.choice(sorted(FORMATS))}\n"
     return header.encode() + mutate_document(random.choice(documents), documents, random)
@@ -27,12 +27,12 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
 
 @cache
 def _examples() -> tuple[bytes, ...]:
-    """The examples of the rules, and files that are made to keep a check busy."""
+    """Return the examples of the rules, and files that are designed to slow down a check."""
     return (*seed_documents(), *(shape(20_000) for shape in SHAPES.values()))
 
 
 def _run(data: bytes) -> str:
-    """Exit 0 or 1 and nothing of Python's on stderr is right; the file's content is never a wrong usage."""
+    """Check a document; return the problem unless the exit code is 0 or 1 and stderr shows no internal error."""
     header, _, document = data.partition(b"\n")
     release, form = header.decode().split()
     out, err = io.StringIO(), io.StringIO()
@@ -45,4 +45,4 @@ def _run(data: bytes) -> str:
     return "" if code in (0, 1) and "Traceback" not in text and "bug" not in text else f"exit {code}: {text.strip()}"
 
 
-TARGET = Target("mutated files through `check --file`", _generate, _run, suffix=".txt")
+TARGET = Target("mutated files, checked with `check --file`", _generate, _run, suffix=".txt")

@@ -1,7 +1,7 @@
-"""Fuzz target: secrets in generated forms through the masker; none may survive, and masking twice is masking once.
+"""Fuzz target: secrets in generated forms. The masker must remove all of them, and a second pass must change nothing.
 
-Texts that repeat a form hundreds of times are masked only once, because secrets that span lines may still change after
-the masker's last round. Their time, and the known secrets in them, are checked.
+Texts that repeat a form hundreds of times are masked only once, because secrets that span lines can still change after
+the masker's last round. For these texts, the target checks the duration and the known secrets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MIDDLES = (
     "é",
     "%",
 )
-_SECONDS_A_CHARACTER = 1e-4
+_SECONDS_PER_CHARACTER = 1e-4
 
 
 def _filled(form: str, secret: str) -> str:
@@ -51,7 +51,7 @@ def _filled(form: str, secret: str) -> str:
 
 
 def generate(random: Random, samples: Sequence[bytes]) -> bytes:
-    """A JSON record: the path of a file, or none for a log, its text, and whether that repeats a form often."""
+    """Return a JSON record: the path of a file (empty for a log), its text, and whether the text repeats a form."""
     kind = random.randrange(4)
     secret = _PIECE
     path, repeats = "", False
@@ -82,7 +82,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
 
 
 def run(data: bytes) -> str:
-    """What went wrong with one record; empty for nothing."""
+    """Mask the text of a record; return the problem, or an empty text."""
     path, text, repeats = json.loads(data)
     known = KnownSecrets([KnownSecret("fuzzed-Secret1", "activemq_x")])
     began = time.process_time()
@@ -90,17 +90,17 @@ def run(data: bytes) -> str:
     seconds = time.process_time() - began
     if "fuzzed-Secret1" in once or (_PIECE in text.lower() and _survives(text, once)):
         return f"a secret survives: {once[:2000]!r}"
-    if seconds > 0.5 + _SECONDS_A_CHARACTER * len(text):
+    if seconds > 0.5 + _SECONDS_PER_CHARACTER * len(text):
         return f"{seconds:.1f} s for {len(text)} characters"
     if repeats:
         return ""
     twice = mask_configuration_file(path, once, known) if path else mask_text(once, known)
-    return "" if twice == once else f"masked twice it is other: {once[:1000]!r}, {twice[:1000]!r}"
+    return "" if twice == once else f"a second pass changes the text: {once[:1000]!r}, {twice[:1000]!r}"
 
 
 def _survives(text: str, masked: str) -> bool:
-    """Certificates of the readable texts name the piece, too."""
+    """Return whether masked text contains a secret; certificates of the readable texts also contain the piece."""
     return masked.lower().count(_PIECE) > text.count("MIIBszCCAVmgAwIBAgIUcanary")
 
 
-TARGET = Target("secrets in generated forms through the masker", generate, run, suffix=".json")
+TARGET = Target("secrets in generated forms, masked", generate, run, suffix=".json")

@@ -1,4 +1,4 @@
-"""Runs one fuzz target for a while, and keeps every input that fails."""
+"""Run a fuzz target for some minutes, and store every input that fails."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .target import Target
 
 KEPT_INPUTS = Path("build/fuzz")
 MEMORY_LIMIT = 3 << 30
-"""Bytes of data that the process may hold: an input that makes it ask for more raises MemoryError, a failure."""
+"""The limit for the memory of the process in bytes: an input that requires more raises MemoryError, a failure."""
 
 
 class Hang(BaseException):
-    """One input took more processor time than its target allows; no handler of the target's catches it."""
+    """An error for an input that takes too much CPU time. A BaseException, so that the target does not catch it."""
 
 
 def fuzz(name: str, target: Target, minutes: float, seed: int, samples: Sequence[bytes]) -> int:
-    """Feed inputs to the target for so many minutes, print a summary, and return the number of failures."""
+    """Run the target with inputs for some minutes, print a summary, and return the number of failures."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     random = Random(seed)  # noqa: S311 -- repeatable, not secret
     end, count, failures, size, slowest = time.monotonic() + minutes * 60, 0, 0, 0, 0.0
@@ -36,12 +36,12 @@ def fuzz(name: str, target: Target, minutes: float, seed: int, samples: Sequence
         if failure:
             failures += 1
             KEPT_INPUTS.mkdir(parents=True, exist_ok=True)
-            kept = KEPT_INPUTS / f"{name}-{seed}-{count}{target.suffix}"
-            kept.write_bytes(data)
-            print(f"{kept}: {failure}"[:2000], flush=True)
+            path = KEPT_INPUTS / f"{name}-{seed}-{count}{target.suffix}"
+            path.write_bytes(data)
+            print(f"{path}: {failure}"[:2000], flush=True)
     print(
         f"{name}: {count} inputs, {size / 1e6:.1f} MB, {failures} failures, the slowest took {slowest:.2f} s of "
-        f"processor time (seed {seed})",
+        f"CPU time (seed {seed})",
         flush=True,
     )
     return failures
@@ -52,8 +52,8 @@ def _failure(target: Target, data: bytes) -> str:
         with _limited(target.seconds):
             return target.run(data)
     except Hang:
-        return f"more than {target.seconds:g} s of processor time"
-    except (Exception, SystemExit):  # noqa: BLE001 -- whatever it raises is what is looked for
+        return f"the input took more than {target.seconds:g} s of CPU time"
+    except (Exception, SystemExit):  # noqa: BLE001 -- any exception is a failure of the target
         return traceback.format_exc()
 
 

@@ -1,4 +1,4 @@
-"""Fuzz target: hostile kahaDB journals through their readers, of which nothing but an NodeError may come."""
+"""Fuzz target: hostile kahaDB journals. Their readers may raise no exception except NodeError."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIZES = (0, 1, 1 << 20, 1 << 26, (1 << 32) + 1, 1 << 40)
 
 
 def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
-    """A line of JSON, by how many bytes each file is longer than its content; then the files, length before each."""
+    """Return a line of JSON with the size of the hole at the end of each file, and the files, each after its length."""
     seeds = [*samples, *(_journal(random) for _ in range(3))]
     files = random.sample(seeds, random.choice((1, 1, 1, 2, 3)))
     files = [_broken(random, data) if random.random() < 0.8 else data for data in files]
@@ -35,14 +35,14 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
 
 def _journal(random: Random) -> bytes:
     journal_records = [_record(random) for _ in range(random.choice((1, 5, 50, 400)))]
-    each = random.choice((1, 2, 50))
+    batch_size = random.choice((1, 2, 50))
     return b"".join(
-        records.batch(*journal_records[at : at + each]) for at in range(0, len(journal_records), each)
+        records.batch(*journal_records[at : at + batch_size]) for at in range(0, len(journal_records), batch_size)
     ) + bytes(random.choice((0, 64)))
 
 
 def _record(random: Random) -> bytes:
-    """Any kind of record, about few messages, topics, subscribers and transactions, so that they meet."""
+    """Return a record of a random kind. Its few names of messages, topics and subscribers repeat."""
     name, topic = f"m{random.randrange(30)}", f"t{random.randrange(3)}"
     where = random.choice((f"topic/{topic}", "work", "x" * random.choice((1, 5000))))
     subscriber, transaction = f"c:{random.randrange(20)}", random.randrange(5)
@@ -62,7 +62,7 @@ def _record(random: Random) -> bytes:
 
 
 def _broken(random: Random, data: bytes) -> bytes:
-    """The journal with a few lengths, bytes and spans exchanged."""
+    """Return the journal with some changed lengths, bytes and spans."""
     broken = bytearray(data or b"\0")
     for _ in range(random.choice((1, 2, 5, 30))):
         at = random.randrange(len(broken) + 1)
@@ -99,17 +99,17 @@ def _read(directory: str) -> str:
     try:
         contents = messages.read_store_content_hashes(directory)
         if json.loads(json.dumps(contents)) != contents:
-            return "the contents are no JSON"
+            return "the contents cannot be represented in JSON"
     except NodeError:
         pass
     try:
         counts = remaining_messages.count_remaining_messages(directory)
         if any(number < 0 for number in [*counts.queues.values(), *counts.subscriptions.values()]):
-            return f"a count below zero: {counts}"
+            return f"a count is below zero: {counts}"
     except NodeError:
         pass
     store_files.allocated_bytes(directory)
     return ""
 
 
-TARGET = Target("hostile store journals through their readers", _generate, _run, suffix=".journals")
+TARGET = Target("hostile store journals, read by their readers", _generate, _run, suffix=".journals")

@@ -1,4 +1,4 @@
-"""What a fuzz target is: a module of this package that exports ``TARGET``."""
+"""The interface of fuzz targets: a target is a module of this package that exports ``TARGET``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One parser or program under attack.
+    """A parser or program that is fuzzed.
 
-    ``generate(random, samples)`` returns one input; ``samples`` are the contents of the files of --sample.
-    ``run(data)`` returns a description of what went wrong, or an empty string; an exception is a failure too.
-    ``seconds`` is the processor time after which one input counts as a hang. ``suffix`` names kept inputs.
+    ``generate(random, samples)`` returns an input; ``samples`` are the contents of the files of --sample.
+    ``run(data)`` returns a description of the problem, or an empty string; an exception is a failure, too.
+    ``seconds`` is the CPU time after which an input counts as a hang. ``suffix`` is the file suffix of stored inputs.
     """
 
     title: str

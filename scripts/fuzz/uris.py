@@ -1,4 +1,4 @@
-"""Fuzz target: URIs of composites, against a parser that follows brackets by calling itself."""
+"""Fuzz target: composite URIs. The parser is compared with a simple one that reads each character."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TOKENS = (
 
 
 def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
-    """Tokens in any order, now and then one repeated thousands of times, or a piece of a sample."""
+    """Return tokens in random order, sometimes with a token that is repeated thousands of times or part of a sample."""
     words = [random.choice(_TOKENS) for _ in range(random.randrange(1, 60))]
     if random.random() < 0.1:
         words.insert(random.randrange(len(words) + 1), random.choice(_TOKENS) * random.randrange(2, 5000))
@@ -63,13 +63,13 @@ def _run(data: bytes) -> str:
     uri = Uri.parse(text)
     for part in uri.uri_and_nested_uris():
         if part.text not in text:
-            return f"a part that is not in the text: {part.text!r}"
+            return f"the text does not contain the part {part.text!r}"
         if part.port and not part.host:
-            return f"a port without a host: {part.text!r}"
+            return f"the part has a port and no host: {part.text!r}"
     if (depth := _depth(uri)) > DEEPEST + 1:
-        return f"{depth} brackets were followed"
-    if depth < DEEPEST and (other := _differs(uri)):
-        return f"read otherwise: {other!r}"
+        return f"the parser followed {depth} levels of brackets"
+    if depth < DEEPEST and (composite := _wrongly_split_composite(uri)):
+        return f"the parts of the composite are wrong: {composite!r}"
     return ""
 
 
@@ -77,8 +77,8 @@ def _depth(uri: Uri) -> int:
     return 1 + max((_depth(part) for part in uri.parts), default=0)
 
 
-def _differs(uri: Uri) -> str:
-    """The text of a composite whose parts are not those that a look at each character gives."""
+def _wrongly_split_composite(uri: Uri) -> str:
+    """Return the text of a composite whose parts differ from those of the simple parser, or an empty text."""
     for part in uri.uri_and_nested_uris():
         if part.scheme and (part.parts or part.scheme in COMPOSITE):
             rest = part.text.partition(":")[2].removeprefix("//")
@@ -88,7 +88,7 @@ def _differs(uri: Uri) -> str:
 
 
 def _parts(rest: str) -> list[str]:
-    """What stands between commas outside of brackets, in the first bracket or, where it begins with none, in all."""
+    """Return the texts between commas outside of nested brackets, in the first bracket or in a text without one."""
     opened = rest.startswith("(")
     depth, parts = 0, [""]
     for character in rest[opened:]:
@@ -102,4 +102,4 @@ def _parts(rest: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-TARGET = Target("URIs of composites, read in two ways", _generate, _run, suffix=".txt", seconds=5.0)
+TARGET = Target("composite URIs, parsed in two ways", _generate, _run, suffix=".txt", seconds=5.0)

@@ -1,5 +1,5 @@
 // Measures each SVG of the page: the position and the background of every text, and every text that a line
-// crosses. Writes the result as JSON to <pre id="found">.
+// crosses. Writes the result as JSON to <pre id="output">.
 const drawn = (shape) => getComputedStyle(shape).fill !== "none";
 const within = (box, x, y) => box.left <= x && x <= box.right && box.top <= y && y <= box.bottom;
 const after = (first, second) => first.compareDocumentPosition(second) & Node.DOCUMENT_POSITION_FOLLOWING;
@@ -46,6 +46,6 @@ function crossed(line, texts) {
 const pictures = {};
 for (const svg of document.querySelectorAll("svg")) pictures[svg.parentElement.id] = read(svg);
 const pre = document.createElement("pre");
-pre.id = "found";
+pre.id = "output";
 pre.textContent = JSON.stringify(pictures);
 document.body.append(pre);

@@ -110,7 +110,7 @@ def pictures(
     script = (Path(__file__).parent / "pictures.js").read_text()
     divisions = "".join(f'<div id="{html.escape(name)}">{svg}</div>' for name, svg in drawings.items())
     page.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{divisions}<script>{script}</script></body>')
-    measured = MeasuredPictures(request.param, browser.ask(page, request.param))
+    measured = MeasuredPictures(request.param, browser.run_script(page, request.param))
     assert set(measured.by_name) == set(drawings)
     return measured
 
@@ -211,7 +211,7 @@ class TestChecks:
         script = (Path(__file__).parent / "pictures.js").read_text()
         page = tmp_path / "page.html"
         page.write_text(f'<!DOCTYPE html><body><div id="bad">{svg}</div><script>{script}</script></body>')
-        picture = browser.ask(page, "light")["bad"]
+        picture = browser.run_script(page, "light")["bad"]
         long, faint, _ = picture["texts"]
         assert not _contains(long["within"], long["box"])
         assert contrast_ratio(_color(faint["fill"]), _color(faint["ground"])) < LEAST_CONTRAST

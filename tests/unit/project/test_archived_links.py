@@ -54,7 +54,7 @@ def test_link_to_documentation_becomes_its_command(text: str, rewritten: str | N
 
 
 def test_link_of_page_in_directory_is_relative_to_it() -> None:
-    with pytest.raises(DeadLinkError, match=r"roles/broker/README.md links LICENSE, which the archive"):
+    with pytest.raises(DeadLinkError, match=r"roles/broker/README.md has a link to LICENSE, which the archive"):
         name_help_topics("[license](LICENSE)", "roles/broker/README.md", FILES)
 
 

@@ -46,9 +46,9 @@ def test_unreadable_report_has_no_counts(tmp_path: Path, text: str | None) -> No
 @pytest.mark.parametrize(
     ("code", "cases", "problem"),
     [
-        (5, "", "no test was found"),
-        (3, '<testcase classname="a" name="x"/>', "pytest ended with 3"),
-        (4, None, "pytest ended with 4 and left no report"),
+        (5, "", "pytest collected no test"),
+        (3, '<testcase classname="a" name="x"/>', "pytest exited with 3"),
+        (4, None, "pytest exited with 4 and wrote no report"),
     ],
 )
 def test_failure_of_pytest_itself_is_counted_as_failure(

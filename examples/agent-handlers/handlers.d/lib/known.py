@@ -1,6 +1,7 @@
-"""What the handlers beside share: the event on standard input, and a small file that each changes whole.
+"""Functions that the handlers share: read the event on standard input, and change a small file atomically.
 
-A handler may run twice for one event (the agent was killed while it ran): all that is done here can be done again.
+A handler may run twice for an event, if the agent was killed while the handler was running. All functions are
+idempotent.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from typing import Any
 
 
 def payload() -> dict[str, Any]:
-    """The payload of the event: a JSON object. Anything else ends the run, and is tried again in vain."""
+    """Return the payload of the event, a JSON object. Exit with an error for any other payload."""
     event = json.load(sys.stdin)
     text = event["payload"] if "payload" in event else base64.b64decode(event["payload_base64"])
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise SystemExit(f"{event['topic']}: the payload is no JSON object")
-    return found
+    content = json.loads(text)
+    if not isinstance(content, dict):
+        raise SystemExit(f"{event['topic']}: the payload is not a JSON object")
+    return content
 
 
 @contextmanager
 def known(name: str) -> Iterator[dict[str, Any]]:
-    """``KNOWN/NAME.json`` as a dict, written back whole when the block ends without an error.
+    """Yield the content of ``KNOWN/NAME.json``, and replace the file when the block ends without an error.
 
-    Events of different topics are handled at the same time, so the file is locked meanwhile.
+    A lock protects the file, because events of different topics are handled at the same time.
     """
     directory = Path(os.environ.get("KNOWN") or Path(os.environ.get("STATE_DIRECTORY", "."), "known"))
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -39,9 +40,9 @@ def known(name: str) -> Iterator[dict[str, Any]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         yield content
-        fresh = path.with_suffix(".new")
-        with fresh.open("w") as file:
+        new_path = path.with_suffix(".new")
+        with new_path.open("w") as file:
             json.dump(content, file, indent=2, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(path)
+        new_path.replace(path)

@@ -1,4 +1,4 @@
-"""Handlers that run inside the agent, exactly once an event: what they do is part of its own transaction."""
+"""Handlers that run inside the agent. Their changes are part of the transaction that marks the event as handled."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ADD = "INSERT INTO x_members VALUES (?, ?) ON CONFLICT (cluster) DO UPDATE SET m
 
 
 def count_member(event: Event) -> None:
-    """One member more in its cluster. A count is not safe to do twice, so it goes through ``execute``."""
+    """Add a member to the count of its cluster. With ``execute``, no event is counted twice."""
     _add(event, 1)
 
 
 def discount_member(event: Event) -> None:
-    """One member less."""
+    """Subtract a member from the count of its cluster."""
     _add(event, -1)
 
 
