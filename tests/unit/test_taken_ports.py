@@ -16,17 +16,23 @@ from activemq_fleet.node.process.proc import Process, read_process
 from activemq_fleet.node.process.taken_ports import taken_ports
 
 BASE = "-Dactivemq.base="
+# The port is below those that Linux assigns automatically (32768 and above), so that no other test gets it on
+# another address.
 _LISTENER = """
-import socket, sys
-listening = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-print(listening.getsockname()[1], flush=True)
+import contextlib, random, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+listener = None
+while listener is None:
+    with contextlib.suppress(OSError):
+        listener = socket.create_server((sys.argv[1], random.randrange(10000, 32000)), family=family)
+print(listener.getsockname()[1], flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
 def listening_process(address: str, *options: str) -> Iterator[tuple[Process, int]]:
-    """Run a process that listens at an address; yield the process and the port that the kernel assigned."""
+    """Run a process that listens at an address; yield the process and its port."""
     command = [sys.executable, "-c", _LISTENER, address, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdin is not None
