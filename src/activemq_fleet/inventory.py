@@ -37,7 +37,7 @@ from activemq_fleet.naming import (
     UnparsableBrokerNameError,
 )
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.unread_variables import unread_definition_hint
+from activemq_fleet.unread_variable_files import unread_definition_hint
 
 if TYPE_CHECKING:
     from activemq_fleet._inventory_groups import ConflictingGroupVariable
