@@ -120,7 +120,7 @@ def collect(directory: Path) -> None:
     rare = [f" | INFO  | {message} | {logger_of(message)} | main" for message in missing_kinds]
     single = sorted(counts)
     templates = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}
-    TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.ground-[\d.]+", "/srv/brokers", json.dumps(templates, indent=0)))
+    TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.sandbox-[\d.]+", "/srv/brokers", json.dumps(templates, indent=0)))
 
 
 def _rows(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import processes_of
-from tests.integration.planted import Ground
+from tests.integration.single_brokers import BrokerSandbox
 
 LabOf = Callable[..., Lab]
 
@@ -30,8 +30,8 @@ def lab_of(tmp_path: Path) -> Iterator[LabOf]:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    """Provide a ground for brokers with hand-made files; check that no process is left after the test."""
-    with Ground(tmp_path / "ground") as ground:
-        yield ground
-    assert not processes_of(ground.layout.directory)
+def sandbox(tmp_path: Path) -> Iterator[BrokerSandbox]:
+    """Provide a sandbox for brokers with handwritten files; check that no process is left after the test."""
+    with BrokerSandbox(tmp_path / "sandbox") as sandbox:
+        yield sandbox
+    assert not processes_of(sandbox.layout.directory)

@@ -10,7 +10,7 @@ from activemq_fleet.lab import processes
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.render.engine import escape_xml
 from activemq_fleet.schema import BEANS
-from tests.integration.planted import Ground, until
+from tests.integration.single_brokers import BrokerSandbox, until
 from tests.integration.traffic import is_open
 
 _VERSION = "2.2.224"
@@ -32,20 +32,20 @@ def url_at(address: tuple[str, int]) -> str:
 
 
 class Database:
-    """A server that stops with its ground; the first connection creates the database."""
+    """A server that stops with its sandbox; the first connection creates the database."""
 
-    def __init__(self, ground: Ground, number: int) -> None:
-        """Start the server on the ``number``-th address of the ground, and wait until it listens."""
+    def __init__(self, sandbox: BrokerSandbox, number: int) -> None:
+        """Start the server on the ``number``-th address of the sandbox, and wait until it listens."""
         self.driver = driver()
-        self._address = ground.address(number)
-        data = ground.layout.directory / "database"
+        self._address = sandbox.address(number)
+        data = sandbox.layout.directory / "database"
         command = [
             str(java_executable(11)),
             "-Xmx64m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             f"-Dh2.bindAddress={self._address}",
-            f"{MARK}{ground.layout.directory}",
+            f"{MARK}{sandbox.layout.directory}",
             "-cp",
             str(self.driver),
             "org.h2.tools.Server",
@@ -56,7 +56,7 @@ class Database:
             "-baseDir",
             str(data),
         ]
-        processes.launch_broker(ground.layout, "database", command, {}, data, "")
+        processes.launch_broker(sandbox.layout, "database", command, {}, data, "")
         if not until(lambda: is_open((self._address, _PORT)), 120):
             raise AssertionError(f"H2 does not listen after 120 s: {(data / 'console.log').read_text()}")
 

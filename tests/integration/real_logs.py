@@ -23,7 +23,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
-from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
+from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, link, until
 from tests.stomp_clients import stomp_send
 
 RELEASES = ("5.5.1", "5.7.0", "5.8.0", "5.11.4", "5.16.7", "5.17.6", "5.18.3", "6.3.1")
@@ -42,7 +42,7 @@ _LOCK_POLL = 1000  # milliseconds between two attempts of a standby to acquire t
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A planted incident: ``kind`` as in the dataset, hosts that must report it, and times ``began`` and ``ended``."""
+    """A caused incident: ``kind`` as in the dataset, hosts that must report it, and times ``began`` and ``ended``."""
 
     kind: str
     hosts: tuple[str, ...]
@@ -55,7 +55,7 @@ class Incident:
 class Recording:
     """The brokers and incidents of a release so far."""
 
-    ground: Ground
+    sandbox: BrokerSandbox
     release: Release
     incidents: list[Incident] = field(default_factory=list)
     hosts: dict[str, dict[str, str | None]] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class Recording:
         self._next += 1
         return self._next
 
-    def plant(
+    def add_broker(
         self, name: str, document: str, *, pair: str | None = None, store: str | None = None, **options: object
-    ) -> Planted:
-        """Return a planted broker of the release; record the content of its host.json."""
+    ) -> SandboxBroker:
+        """Return a broker of the release; record the content of its host.json."""
         self.hosts[name] = {"group": pair or name, "pair": pair, "store": store}
-        return self.ground.plant(name, self.release.text, document, **options)  # type: ignore[arg-type]
+        return self.sandbox.add_broker(name, self.release.text, document, **options)  # type: ignore[arg-type]
 
     def note(self, kind: str, hosts: Sequence[str], began: datetime, note: str = "") -> None:
         """Record an incident that lasted from ``began`` until now."""
@@ -79,9 +79,9 @@ class Recording:
         self.incidents.append(Incident(kind, tuple(hosts), began.isoformat(), ended.isoformat(), note))
 
 
-def record_logs(directory: Path, release: str, ground: Ground) -> Path:
-    """Record the logs of a release and ``planted.json``, its incidents, in ``directory``; return ``directory``."""
-    logs = Recording(ground, Release.of(release))
+def record_logs(directory: Path, release: str, sandbox: BrokerSandbox) -> Path:
+    """Record the logs of a release and ``incidents.json``, its incidents, in ``directory``; return ``directory``."""
+    logs = Recording(sandbox, Release.of(release))
     steps: list[Callable[[Recording], None]] = [
         take_over_twice,
         demote,
@@ -104,18 +104,18 @@ def take_over_twice(logs: Recording) -> None:
     """Kill the master of a pair, then stop its successor; a bridge over failover follows."""
     numbers = logs.next_address(), logs.next_address(), logs.next_address()
     a, b = (
-        logs.plant(
+        logs.add_broker(
             name,
-            document(name, logs.ground.address(number), _shared_store(logs)),
+            document(name, logs.sandbox.address(number), _shared_store(logs)),
             pair="pair",
             store=_store_directory(logs),
         )
         for name, number in zip(("pair-a", "pair-b"), numbers, strict=False)
     )
-    uris = ",".join(f"nio://{logs.ground.address(number)}:{OPENWIRE}" for number in numbers[:2])
+    uris = ",".join(f"nio://{logs.sandbox.address(number)}:{OPENWIRE}" for number in numbers[:2])
     attempts = logs.release.bridge_reconnect_attempts
     over = link(f"static:(failover:({uris})?randomize=false&amp;maxReconnectAttempts={attempts})", duplex="true")
-    edge = logs.plant("edge", document("edge", logs.ground.address(numbers[2]), over), log_size=ROLLED)
+    edge = logs.add_broker("edge", document("edge", logs.sandbox.address(numbers[2]), over), log_size=ROLLED)
     _boot(a)
     b.launch()
     _boot(edge)
@@ -134,18 +134,18 @@ def take_over_twice(logs: Recording) -> None:
 def demote(logs: Recording) -> None:
     """Take the lock from a master: remove its lock file, or give its lease to another name."""
     database: Database | None = None
-    directory = logs.ground.layout.directory / "demoted-store"
+    directory = logs.sandbox.layout.directory / "demoted-store"
     if logs.release.lock_keepalive_checks_file:
         store = _store_with_keepalive(directory)
     elif logs.release.has_adjustable_lease:
-        database, store = Database(logs.ground, logs.next_address()), _LEASE
+        database, store = Database(logs.sandbox, logs.next_address()), _LEASE
     else:
         return  # a broker that does not check its lock does not notice its loss
     a, b = (
-        logs.plant(
+        logs.add_broker(
             name,
             document(
-                name, logs.ground.address(logs.next_address()), store, beans=database.bean("store") if database else ""
+                name, logs.sandbox.address(logs.next_address()), store, beans=database.bean("store") if database else ""
             ),
             pair="demoted",
             store="demoted",
@@ -173,14 +173,14 @@ def demote(logs: Recording) -> None:
 def refuse_credentials(logs: Recording) -> None:
     """Let clients and a bridge log in with a wrong password."""
     number, other_number = logs.next_address(), logs.next_address()
-    guarded = logs.plant("guarded", document("guarded", logs.ground.address(number), _ACCOUNTS))
-    over = link(f"static:(nio://{logs.ground.address(number)}:{OPENWIRE})", userName="net", password="wrong")
-    intruder = logs.plant("intruder", document("intruder", logs.ground.address(other_number), over))
+    guarded = logs.add_broker("guarded", document("guarded", logs.sandbox.address(number), _ACCOUNTS))
+    over = link(f"static:(nio://{logs.sandbox.address(number)}:{OPENWIRE})", userName="net", password="wrong")
+    intruder = logs.add_broker("intruder", document("intruder", logs.sandbox.address(other_number), over))
     _boot(guarded)
     began = datetime.now(UTC)
     for _ in range(3):
         with suppress(LabError, OSError):
-            StompConnection((logs.ground.address(number), STOMP), Credentials("net", "wrong"), timeout=5).close()
+            StompConnection((logs.sandbox.address(number), STOMP), Credentials("net", "wrong"), timeout=5).close()
     _boot(intruder)
     assert guarded.wait_for_output("User name", times=2), guarded.output
     # The log of the bridge also reports the refusal. If it does not name the other end, an incident of either is right.
@@ -192,10 +192,10 @@ def refuse_credentials(logs: Recording) -> None:
 
 def link_both_ends(logs: Recording) -> None:
     """Define a duplex link with one name on both ends: each broker closes the link of the other."""
-    addresses = logs.ground.address(logs.next_address()), logs.ground.address(logs.next_address())
+    addresses = logs.sandbox.address(logs.next_address()), logs.sandbox.address(logs.next_address())
     links = [link(f"static:(nio://{address}:{OPENWIRE})", duplex="true") for address in addresses]
-    south = logs.plant("south", document("south", addresses[0], links[1]), log_size=ROLLED)
-    north = logs.plant("north", document("north", addresses[1], links[0]), log_size=ROLLED)
+    south = logs.add_broker("south", document("south", addresses[0], links[1]), log_size=ROLLED)
+    north = logs.add_broker("north", document("north", addresses[1], links[0]), log_size=ROLLED)
     began = datetime.now(UTC)
     _boot(south, north)
     until(lambda: _count_duplicates(logs, "south", "north") >= 4, 20)
@@ -210,11 +210,11 @@ def link_both_ends(logs: Recording) -> None:
 def remove_store_file(logs: Recording) -> None:
     """Remove a file of the store journal: the broker does not start."""
     number = logs.next_address()
-    directory = logs.ground.layout.directory / "broken-store"
+    directory = logs.sandbox.layout.directory / "broken-store"
     store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="1mb"/></persistenceAdapter>'
-    broken = logs.plant("broken", document("broken", logs.ground.address(number), store), store=str(directory))
+    broken = logs.add_broker("broken", document("broken", logs.sandbox.address(number), store), store=str(directory))
     _boot(broken)
-    stomp_send([(logs.ground.address(number), STOMP)], "/queue/kept", ["x" * 200_000] * 12)
+    stomp_send([(logs.sandbox.address(number), STOMP)], "/queue/kept", ["x" * 200_000] * 12)
     broken.stop()
     (directory / "db-2.log").unlink()
     began = datetime.now(UTC)
@@ -225,9 +225,13 @@ def remove_store_file(logs: Recording) -> None:
 def kill_pure_master(logs: Recording) -> None:
     """Kill a pure master: its slave promotes itself."""
     numbers = logs.next_address(), logs.next_address()
-    master = logs.plant("pure-a", document("pure-a", logs.ground.address(numbers[0]), waitForSlave="true"), pair="pure")
-    services = f'<services><masterConnector remoteURI="nio://{logs.ground.address(numbers[0])}:{OPENWIRE}"/></services>'
-    slave = logs.plant("pure-b", document("pure-b", logs.ground.address(numbers[1]), services), pair="pure")
+    master = logs.add_broker(
+        "pure-a", document("pure-a", logs.sandbox.address(numbers[0]), waitForSlave="true"), pair="pure"
+    )
+    services = (
+        f'<services><masterConnector remoteURI="nio://{logs.sandbox.address(numbers[0])}:{OPENWIRE}"/></services>'
+    )
+    slave = logs.add_broker("pure-b", document("pure-b", logs.sandbox.address(numbers[1]), services), pair="pure")
     master.launch()
     assert master.wait_for_output("Listening for connections at: stomp"), master.output
     slave.launch()
@@ -248,7 +252,7 @@ _LEASE = (
 
 
 def _store_directory(logs: Recording) -> str:
-    return str(logs.ground.layout.directory / "pair-store")
+    return str(logs.sandbox.layout.directory / "pair-store")
 
 
 def _shared_store(logs: Recording) -> str:
@@ -283,25 +287,27 @@ def _steal_lease(database: Database) -> None:
     subprocess.run([*shell, "-sql", statement], check=True, capture_output=True, timeout=180)
 
 
-def _boot(*brokers: Planted) -> None:
+def _boot(*brokers: SandboxBroker) -> None:
     for broker in brokers:
         broker.launch()
     for broker in brokers:
         assert broker.settle(PATIENCE).fate == "started", broker.output
 
 
-def _stop(*brokers: Planted) -> None:
+def _stop(*brokers: SandboxBroker) -> None:
     for broker in brokers:
         broker.stop()
 
 
-def _kill(broker: Planted) -> datetime:
+def _kill(broker: SandboxBroker) -> datetime:
     began = datetime.now(UTC)
     broker.kill()
     return began
 
 
-def _take_over(logs: Recording, node: Planted, edge: Planted, hosts: Sequence[str], began: datetime, note: str) -> None:
+def _take_over(
+    logs: Recording, node: SandboxBroker, edge: SandboxBroker, hosts: Sequence[str], began: datetime, note: str
+) -> None:
     assert node.wait_for_phase("started"), node.output
     logs.note("takeover", hosts, began, note)
     if logs.release.forgets_early_bridge_failures:
@@ -310,12 +316,12 @@ def _take_over(logs: Recording, node: Planted, edge: Planted, hosts: Sequence[st
         assert until(lambda: _peers(edge) == [hosts[0]], PATIENCE), edge.output
 
 
-def _peers(broker: Planted) -> list[str]:
+def _peers(broker: SandboxBroker) -> list[str]:
     return [bridge.peer for bridge in broker.run_state.established_bridges]
 
 
 def _count_duplicates(logs: Recording, *names: str) -> int:
-    files = (path for name in names for path in (logs.ground.layout.directory / name / "data").glob("activemq.log*"))
+    files = (path for name in names for path in (logs.sandbox.layout.directory / name / "data").glob("activemq.log*"))
     return sum(path.read_text(errors="replace").count("already connected from") for path in files)
 
 
@@ -324,12 +330,12 @@ def _write_logs(logs: Recording, directory: Path) -> None:
     for name, facts in logs.hosts.items():
         host_directory = directory / name
         host_directory.mkdir(parents=True, exist_ok=True)
-        for path in (logs.ground.layout.directory / name / "data").glob("activemq.log*"):
+        for path in (logs.sandbox.layout.directory / name / "data").glob("activemq.log*"):
             shutil.copy2(path, host_directory)
         host_facts = {"host": name, "timezone": f"{zone[:3]}:{zone[3:]}", "release": logs.release.text, **facts}
         (host_directory / "host.json").write_text(json.dumps(host_facts, indent=1))
     incidents = [asdict(incident) for incident in logs.incidents]
-    (directory / "planted.json").write_text(json.dumps(incidents, indent=1))
+    (directory / "incidents.json").write_text(json.dumps(incidents, indent=1))
 
 
 def main(directory: Path, releases: Sequence[str]) -> None:
@@ -337,10 +343,10 @@ def main(directory: Path, releases: Sequence[str]) -> None:
     for release in releases:
         began = time.monotonic()
         # Files of a failed run would add incidents.
-        shutil.rmtree(directory / f".ground-{release}", ignore_errors=True)
-        with Ground(directory / f".ground-{release}") as ground:
-            record_logs(directory / release, release, ground)
-        shutil.rmtree(directory / f".ground-{release}")
+        shutil.rmtree(directory / f".sandbox-{release}", ignore_errors=True)
+        with BrokerSandbox(directory / f".sandbox-{release}") as sandbox:
+            record_logs(directory / release, release, sandbox)
+        shutil.rmtree(directory / f".sandbox-{release}")
         print(f"{release}: {time.monotonic() - began:.0f} s", flush=True)
 
 

@@ -11,8 +11,8 @@ from itertools import product
 
 import pytest
 
-from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.integration.relay import Relay
+from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, link, until
 from tests.situations import fact_of_activemq, further
 from tests.stomp_clients import stomp_drain, stomp_send
 
@@ -35,7 +35,9 @@ NO_AUDIT = (
 )
 
 
-def start_linked_brokers(ground: Ground, release: str, relay: Relay, *policies: str) -> tuple[Planted, Planted]:
+def start_linked_brokers(
+    sandbox: BrokerSandbox, release: str, relay: Relay, *policies: str
+) -> tuple[SandboxBroker, SandboxBroker]:
     """Start two brokers; the first forwards the messages of the queue through the relay to the second."""
     host, port = relay.address
     included = '<staticallyIncludedDestinations><queue physicalName="orders"/></staticallyIncludedDestinations>'
@@ -43,8 +45,8 @@ def start_linked_brokers(ground: Ground, release: str, relay: Relay, *policies: 
     connector = link(uri, networkTTL="3").replace(
         "/></networkConnectors>", f">{included}</networkConnector></networkConnectors>"
     )
-    north = ground.plant("north", release, document("north", ground.address(1), connector, STORE))
-    south = ground.plant("south", release, document("south", ground.address(2), STORE, *policies))
+    north = sandbox.add_broker("north", release, document("north", sandbox.address(1), connector, STORE))
+    south = sandbox.add_broker("south", release, document("south", sandbox.address(2), STORE, *policies))
     for broker in (south, north):
         assert broker.boot().fate == "started", broker.output
     assert until(lambda: any(bridge.peer == "south" for bridge in north.run_state.established_bridges), PATIENCE), (
@@ -53,10 +55,10 @@ def start_linked_brokers(ground: Ground, release: str, relay: Relay, *policies: 
     return north, south
 
 
-def drain_south(ground: Ground, expected: int) -> Counter[str]:
+def drain_south(sandbox: BrokerSandbox, expected: int) -> Counter[str]:
     """Receive the messages of the second broker; return the count of each text."""
-    first = stomp_drain([(ground.address(2), STOMP)], QUEUE, expected=expected, timeout=PATIENCE)
-    return Counter([*first, *stomp_drain([(ground.address(2), STOMP)], QUEUE, idle=5, timeout=30)])
+    first = stomp_drain([(sandbox.address(2), STOMP)], QUEUE, expected=expected, timeout=PATIENCE)
+    return Counter([*first, *stomp_drain([(sandbox.address(2), STOMP)], QUEUE, idle=5, timeout=30)])
 
 
 @pytest.mark.timeout(600)
@@ -65,22 +67,22 @@ def drain_south(ground: Ground, expected: int) -> Counter[str]:
     [("6.3.1", True), *further(("6.3.1", False), *product(("5.5.1", "5.18.3"), (True, False)))],
 )
 def test_bridge_interrupted_before_replies_loses_nothing_and_audit_drops_copies(
-    ground: Ground, release: str, audited: bool
+    sandbox: BrokerSandbox, release: str, audited: bool
 ) -> None:
     """The second broker delivers messages, the first receives no replies and sends them again.
 
     The audit of the second broker's queue (``enableAudit``, on by default) detects these copies and drops them.
     """
-    with Relay((ground.address(2), OPENWIRE)) as relay:
-        start_linked_brokers(ground, release, relay, *([] if audited else [NO_AUDIT]))
+    with Relay((sandbox.address(2), OPENWIRE)) as relay:
+        start_linked_brokers(sandbox, release, relay, *([] if audited else [NO_AUDIT]))
         bodies = [str(number) for number in range(200)]
-        stomp_send([(ground.address(1), STOMP)], QUEUE, bodies[:50])
+        stomp_send([(sandbox.address(1), STOMP)], QUEUE, bodies[:50])
         relay.hold_replies()
-        stomp_send([(ground.address(1), STOMP)], QUEUE, bodies[50:150])
-        early = stomp_drain([(ground.address(2), STOMP)], QUEUE, idle=HELD, timeout=60)
+        stomp_send([(sandbox.address(1), STOMP)], QUEUE, bodies[50:150])
+        early = stomp_drain([(sandbox.address(2), STOMP)], QUEUE, idle=HELD, timeout=60)
         relay.reset()
-        stomp_send([(ground.address(1), STOMP)], QUEUE, bodies[150:])
-        received = drain_south(ground, len(bodies) - len(early)) + Counter(early)
+        stomp_send([(sandbox.address(1), STOMP)], QUEUE, bodies[150:])
+        received = drain_south(sandbox, len(bodies) - len(early)) + Counter(early)
     twice = sum(count > 1 for count in received.values())
     print(
         f"{release}, {audited=}: {len(bodies)} sent, "
@@ -94,14 +96,14 @@ def test_bridge_interrupted_before_replies_loses_nothing_and_audit_drops_copies(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further(*ALL))
-def test_slow_link_blocks_no_client_and_loses_no_message(ground: Ground, release: str) -> None:
-    with Relay((ground.address(2), OPENWIRE), SLOW) as relay:
-        start_linked_brokers(ground, release, relay)
+def test_slow_link_blocks_no_client_and_loses_no_message(sandbox: BrokerSandbox, release: str) -> None:
+    with Relay((sandbox.address(2), OPENWIRE), SLOW) as relay:
+        start_linked_brokers(sandbox, release, relay)
         bodies = [f"{number:05}".ljust(BODY, "x") for number in range(100)]
         started_at = time.monotonic()
-        stomp_send([(ground.address(1), STOMP)], QUEUE, bodies)
+        stomp_send([(sandbox.address(1), STOMP)], QUEUE, bodies)
         accepted = time.monotonic() - started_at
-        received = drain_south(ground, len(bodies))
+        received = drain_south(sandbox, len(bodies))
         arrived = time.monotonic() - started_at
     print(f"{release}: accepted after {accepted:.1f} s, all received after {arrived:.1f} s")
     assert received == Counter(bodies)

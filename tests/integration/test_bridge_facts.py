@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.lint import file_findings, known_uri_options
 from activemq_fleet.releases import Release
-from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
+from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, link, until
 from tests.situations import fact_of_activemq, further, in_every_situation
 from tests.stomp_clients import stomp_send
 
@@ -58,16 +58,16 @@ def option_cases() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.8.0", "5.18.3"), "6.3.1"])
-def test_bridge_refuses_exactly_options_named_by_rule_n007(ground: Ground, release: str) -> None:
+def test_bridge_refuses_exactly_options_named_by_rule_n007(sandbox: BrokerSandbox, release: str) -> None:
     cases = option_cases()
     uris = [
         FORMS[form].format(port=FIRST_PORT + number, option=option, value=value)
         for number, (form, option, value) in enumerate(cases)
     ]
     links = "".join(f'<networkConnector name="l{number}" uri="{uri}"/>' for number, uri in enumerate(uris))
-    text = document("north", ground.address(1), f"<networkConnectors>{links}</networkConnectors>")
+    text = document("north", sandbox.address(1), f"<networkConnectors>{links}</networkConnectors>")
     text = text.replace("<broker ", '<broker networkConnectorStartAsync="true" ', 1)
-    north = ground.plant("north", release, text)
+    north = sandbox.add_broker("north", release, text)
     start_brokers(north)
     assert until(lambda: len(dialed_ports(north)) == len(cases), PATIENCE), sorted(dialed_ports(north))
     rule = options_named_by_rule(uris, release, cases)
@@ -76,13 +76,13 @@ def test_bridge_refuses_exactly_options_named_by_rule_n007(ground: Ground, relea
     assert refused_options(north, cases) == rule
 
 
-def dialed_ports(broker: Planted) -> set[int]:
+def dialed_ports(broker: SandboxBroker) -> set[int]:
     return {
         int(port) for port in re.findall(r"Establishing network connection from \S+ to \S*?:(1\d{4})", broker.output)
     }
 
 
-def refused_options(broker: Planted, cases: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
+def refused_options(broker: SandboxBroker, cases: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
     """Return the options that were refused with both values."""
     lines = (line for line in broker.output.splitlines() if "Could not connect to remote URI" in line)
     ports = {int(port) for line in lines for port in re.findall(r":(1\d{4})[?)]", line)}
@@ -115,23 +115,23 @@ def options_named_by_rule(uris: list[str], release: str, cases: list[tuple[str, 
 # -- N024, N029, N034, N036 ---------------------------------------------------------------------
 
 
-def start_brokers(*brokers: Planted) -> None:
+def start_brokers(*brokers: SandboxBroker) -> None:
     for broker in brokers:
         broker.launch()
     for broker in brokers:
         assert broker.settle().fate == "started", broker.output
 
 
-def bridge_peers(broker: Planted) -> list[str]:
+def bridge_peers(broker: SandboxBroker) -> list[str]:
     return [bridge.peer for bridge in broker.run_state.established_bridges]
 
 
-def start_linked_brokers(ground: Ground, release: str, *lists: str, **attributes: str) -> Planted:
+def start_linked_brokers(sandbox: BrokerSandbox, release: str, *lists: str, **attributes: str) -> SandboxBroker:
     """Start a broker at address 1 with a bridge to a broker at address 2; ``lists`` are children of the link."""
-    connector = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})", **attributes)
+    connector = link(f"static:(nio://{sandbox.address(2)}:{OPENWIRE})", **attributes)
     connector = connector.replace("/></networkConnectors>", f">{''.join(lists)}</networkConnector></networkConnectors>")
-    south = ground.plant("south", release, document("south", ground.address(2)))
-    north = ground.plant("north", release, document("north", ground.address(1), connector))
+    south = sandbox.add_broker("south", release, document("south", sandbox.address(2)))
+    north = sandbox.add_broker("north", release, document("north", sandbox.address(1), connector))
     start_brokers(south, north)
     assert until(lambda: bridge_peers(north) == ["south"], PATIENCE), north.output
     return north
@@ -140,17 +140,17 @@ def start_linked_brokers(ground: Ground, release: str, *lists: str, **attributes
 @in_every_situation
 @pytest.mark.parametrize(("conduit", "copies"), [("false", 4), ("true", 2)])
 def test_each_of_two_consumers_gets_two_copies_without_conduit_subscriptions(
-    ground: Ground, conduit: str, copies: int
+    sandbox: BrokerSandbox, conduit: str, copies: int
 ) -> None:
-    start_linked_brokers(ground, "5.18.3", conduitSubscriptions=conduit)
-    south = (ground.address(2), STOMP)
+    start_linked_brokers(sandbox, "5.18.3", conduitSubscriptions=conduit)
+    south = (sandbox.address(2), STOMP)
     with StompConnection(south) as first, StompConnection(south) as second:
         first.subscribe("/topic/news", ack="auto")
         second.subscribe("/topic/news", ack="auto")
         time.sleep(1)  # until the bridge has received both subscriptions; on a busy machine it may take longer
         deadline, received = time.monotonic() + PATIENCE, 0
         while received < copies and time.monotonic() < deadline:
-            stomp_send([(ground.address(1), STOMP)], "/topic/news", ["hello"])
+            stomp_send([(sandbox.address(1), STOMP)], "/topic/news", ["hello"])
             received = sum(count_messages(consumer) for consumer in (first, second))
     assert received == copies
 
@@ -183,18 +183,18 @@ LISTS = (
     ids=["forwarded despite exclusion", "stuck", "not forwarded", "not excluded"],
 )
 def test_exclusion_and_static_include_of_queue_decide_where_messages_remain(
-    ground: Ground, release: str, excluded: str, listed: str, kept: list[str], forwarded: list[str]
+    sandbox: BrokerSandbox, release: str, excluded: str, listed: str, kept: list[str], forwarded: list[str]
 ) -> None:
-    start_linked_brokers(ground, release, LISTS.format(excluded=excluded, listed=listed))
-    stomp_send([(ground.address(1), STOMP)], "/queue/orders.x", BODIES)
-    assert drain(ground, 2, "orders.x", forwarded) == forwarded
-    assert drain(ground, 1, "orders.x", kept) == kept
+    start_linked_brokers(sandbox, release, LISTS.format(excluded=excluded, listed=listed))
+    stomp_send([(sandbox.address(1), STOMP)], "/queue/orders.x", BODIES)
+    assert drain(sandbox, 2, "orders.x", forwarded) == forwarded
+    assert drain(sandbox, 1, "orders.x", kept) == kept
 
 
-def drain(ground: Ground, number: int, queue: str, expected: list[str]) -> list[str]:
+def drain(sandbox: BrokerSandbox, number: int, queue: str, expected: list[str]) -> list[str]:
     """Receive the messages of a queue: wait for the expected ones, and WATCHED seconds for further ones."""
     bodies: list[str] = []
-    with StompConnection((ground.address(number), STOMP), timeout=PATIENCE) as consumer:
+    with StompConnection((sandbox.address(number), STOMP), timeout=PATIENCE) as consumer:
         consumer.subscribe(f"/queue/{queue}")
         while (message := consumer.receive(PATIENCE if set(expected) - set(bodies) else WATCHED)) is not None:
             bodies.append(message.body)
@@ -210,22 +210,26 @@ REPLAY = (
 
 
 @pytest.mark.parametrize(("audit", "replayed"), [("true", []), *further(("false", BODIES))])
-def test_audit_of_network_producers_discards_replayed_messages(ground: Ground, audit: str, replayed: list[str]) -> None:
+def test_audit_of_network_producers_discards_replayed_messages(
+    sandbox: BrokerSandbox, audit: str, replayed: list[str]
+) -> None:
     brokers = []
     for name, number, peer in (("north", 1, 2), ("south", 2, 1)):
-        store = f'<persistenceAdapter><kahaDB directory="{ground.layout.directory}/{name}/store"/></persistenceAdapter>'
-        connector = link(f"static:(nio://{ground.address(peer)}:{OPENWIRE})", networkTTL="3")
-        text = document(name, ground.address(number), connector, REPLAY, store)
+        store = (
+            f'<persistenceAdapter><kahaDB directory="{sandbox.layout.directory}/{name}/store"/></persistenceAdapter>'
+        )
+        connector = link(f"static:(nio://{sandbox.address(peer)}:{OPENWIRE})", networkTTL="3")
+        text = document(name, sandbox.address(number), connector, REPLAY, store)
         text = text.replace('name="openwire"', f'name="openwire" auditNetworkProducers="{audit}"')
-        brokers.append(ground.plant(name, "5.18.3", text))
+        brokers.append(sandbox.add_broker(name, "5.18.3", text))
     start_brokers(*brokers)
     assert until(lambda: all(len(bridge_peers(broker)) == 1 for broker in brokers), PATIENCE)
-    with StompConnection((ground.address(2), STOMP)) as consumer:
+    with StompConnection((sandbox.address(2), STOMP)) as consumer:
         consumer.subscribe("/queue/q", headers={"activemq.prefetchSize": "100"})
-        stomp_send([(ground.address(1), STOMP)], "/queue/q", BODIES)
+        stomp_send([(sandbox.address(1), STOMP)], "/queue/q", BODIES)
         crossed = [consumer.receive(PATIENCE) for _ in BODIES]  # without an acknowledgement
         assert [message and message.body for message in crossed] == BODIES
-    assert sorted(set(drain(ground, 1, "q", replayed))) == replayed
+    assert sorted(set(drain(sandbox, 1, "q", replayed))) == replayed
     assert ("suppressing duplicate message send" in brokers[0].output) is (audit == "true")
 
 
@@ -237,17 +241,17 @@ ACCOUNTS = (
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1"), "5.18.3"])
-def test_link_without_account_is_rejected_by_its_local_broker(ground: Ground, release: str) -> None:
-    connector = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})")
-    south = ground.plant("south", release, document("south", ground.address(2)))
-    north = ground.plant("north", release, document("north", ground.address(1), connector, ACCOUNTS))
+def test_link_without_account_is_rejected_by_its_local_broker(sandbox: BrokerSandbox, release: str) -> None:
+    connector = link(f"static:(nio://{sandbox.address(2)}:{OPENWIRE})")
+    south = sandbox.add_broker("south", release, document("south", sandbox.address(2)))
+    north = sandbox.add_broker("north", release, document("north", sandbox.address(1), connector, ACCOUNTS))
     start_brokers(south, north)
     assert north.wait_for_output("shutdown due to a local error: java.lang.SecurityException", PATIENCE, times=2)
 
 
-def test_link_with_account_of_its_local_broker_connects(ground: Ground) -> None:
-    connector = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})", userName="net", password="secret")
-    south = ground.plant("south", "5.18.3", document("south", ground.address(2)))
-    north = ground.plant("north", "5.18.3", document("north", ground.address(1), connector, ACCOUNTS))
+def test_link_with_account_of_its_local_broker_connects(sandbox: BrokerSandbox) -> None:
+    connector = link(f"static:(nio://{sandbox.address(2)}:{OPENWIRE})", userName="net", password="secret")
+    south = sandbox.add_broker("south", "5.18.3", document("south", sandbox.address(2)))
+    north = sandbox.add_broker("north", "5.18.3", document("north", sandbox.address(1), connector, ACCOUNTS))
     start_brokers(south, north)
     assert until(lambda: bridge_peers(north) == ["south"], PATIENCE), north.output

@@ -22,9 +22,9 @@ from activemq_fleet.render import render_broker
 from tests.integration.client_floods import FLOODS, run_flood
 from tests.integration.java_clients import compile_client
 from tests.integration.labs import write_inventory
-from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.integration.relay import Relay
 from tests.integration.setting_clients import HOST, broker_with
+from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, link, until
 from tests.situations import fact_of_activemq, further
 
 pytestmark = fact_of_activemq
@@ -97,7 +97,7 @@ def rendered_destination_policies(directory: Path, release: str) -> str:
     return match[0]
 
 
-def start_bridged_brokers(ground: Ground, release: str, relay: Relay, policy: str) -> Planted:
+def start_bridged_brokers(sandbox: BrokerSandbox, release: str, relay: Relay, policy: str) -> SandboxBroker:
     """Start a broker with the policy, and a broker that receives its topic events over the relay; return the first."""
     host, port = relay.address
     store = "<persistenceAdapter><kahaDB/></persistenceAdapter>"
@@ -107,8 +107,10 @@ def start_bridged_brokers(ground: Ground, release: str, relay: Relay, policy: st
     )
     # An interrupted link loses the topic events that wait for it, with any limits: this link must not be interrupted.
     connector = link(f"static:(tcp://{host}:{port}?wireFormat.maxInactivityDuration=0)")
-    north = ground.plant("north", release, document("north", ground.address(1), connector, store, memory, policy))
-    south = ground.plant("south", release, document("south", ground.address(2), store))
+    north = sandbox.add_broker(
+        "north", release, document("north", sandbox.address(1), connector, store, memory, policy)
+    )
+    south = sandbox.add_broker("south", release, document("south", sandbox.address(2), store))
     for broker in (south, north):
         assert broker.boot().fate == "started", broker.output
     assert until(lambda: any(bridge.peer == "south" for bridge in north.run_state.established_bridges), 180), (
@@ -139,13 +141,13 @@ def receive_ids(subscriber: StompConnection, count: int, *, acknowledge: bool = 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("release", ["5.18.3", *further("5.5.1", "6.3.1")])
 def test_bridge_over_slow_link_and_durable_subscription_lose_no_event_by_default(
-    ground: Ground, tmp_path: Path, release: str
+    sandbox: BrokerSandbox, tmp_path: Path, release: str
 ) -> None:
     policy = rendered_destination_policies(tmp_path, release)
     assert 'topicPrefetch="100"' in policy
-    north_address, south_address = (ground.address(1), STOMP), (ground.address(2), STOMP)
-    with Relay((ground.address(2), OPENWIRE), SLOW) as relay:
-        north = start_bridged_brokers(ground, release, relay, policy)
+    north_address, south_address = (sandbox.address(1), STOMP), (sandbox.address(2), STOMP)
+    with Relay((sandbox.address(2), OPENWIRE), SLOW) as relay:
+        north = start_bridged_brokers(sandbox, release, relay, policy)
         with StompConnection(south_address, timeout=60) as subscriber:
             subscriber.subscribe("/topic/events", ack="auto")
             with StompConnection(north_address, timeout=60, client_id="durable") as durable:

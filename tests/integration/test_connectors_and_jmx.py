@@ -18,7 +18,7 @@ from activemq_fleet.render import render_broker
 from tests.integration.java_clients import compile_client
 from tests.integration.labs import write_inventory
 from tests.integration.monitored import make_key
-from tests.integration.planted import Ground
+from tests.integration.single_brokers import BrokerSandbox
 from tests.integration.waiting import PATIENCE
 from tests.situations import EVERY_SITUATION, further, in_every_situation
 from tests.stomp_clients import stomp_round_trip
@@ -139,10 +139,10 @@ def test_connector_limits_number_of_connections(lab: Lab) -> None:
         StompConnection(address, APP, timeout=5)
 
 
-def test_jmx_accepts_only_its_users_with_their_access(ground: Ground, tmp_path: Path) -> None:
+def test_jmx_accepts_only_its_users_with_their_access(sandbox: BrokerSandbox, tmp_path: Path) -> None:
     for number, release in enumerate(RELEASES, 1):
         users = [{"name": "reader", "password": "a-secret"}, *OPERATOR]
-        read_by = _start_broker_with_jmx(ground, tmp_path, release, number, {"users": users})
+        read_by = _start_broker_with_jmx(sandbox, tmp_path, release, number, {"users": users})
         assert read_by("reader", "a-secret") == [
             f"read jmx-mq{number}-a",
             "refused Access denied! Invalid access level",
@@ -157,40 +157,40 @@ def test_jmx_accepts_only_its_users_with_their_access(ground: Ground, tmp_path: 
     ("release", "encrypts"), [("5.8.0", True), *further(("5.5.1", True), ("5.18.3", False), ("6.3.1", False))]
 )
 def test_only_releases_that_support_jmx_tls_encrypt_jmx(
-    ground: Ground, tmp_path: Path, release: str, encrypts: bool
+    sandbox: BrokerSandbox, tmp_path: Path, release: str, encrypts: bool
 ) -> None:
     assert Release.of(release).supports_jmx_tls == encrypts
     tls = create_tls_settings(tmp_path)
-    read_by = _start_broker_with_jmx(ground, tmp_path, release, 10, {"users": OPERATOR, "tls": True}, tls=tls)
+    read_by = _start_broker_with_jmx(sandbox, tmp_path, release, 10, {"users": OPERATOR, "tls": True}, tls=tls)
     trust = f"-Djavax.net.ssl.trustStore={tls['keystore']} -Djavax.net.ssl.trustStorePassword=changeit"
     assert read_by("op", "other", options=trust) == ["read jmx-mq10-a", "wrote"]
     assert ("SSLHandshakeException" in " ".join(read_by("op", "other"))) == encrypts
 
 
 @in_every_situation
-def test_jmx_without_users_accepts_client_without_login(ground: Ground, tmp_path: Path) -> None:
-    assert _start_broker_with_jmx(ground, tmp_path, "5.18.3", 8, {})() == ["read jmx-mq8-a", "wrote"]
+def test_jmx_without_users_accepts_client_without_login(sandbox: BrokerSandbox, tmp_path: Path) -> None:
+    assert _start_broker_with_jmx(sandbox, tmp_path, "5.18.3", 8, {})() == ["read jmx-mq8-a", "wrote"]
 
 
 def _start_broker_with_jmx(
-    ground: Ground, tmp_path: Path, release: str, number: int, jmx: dict[str, Any], **settings: Any
+    sandbox: BrokerSandbox, tmp_path: Path, release: str, number: int, jmx: dict[str, Any], **settings: Any
 ) -> Any:
     """Start a broker with JMX; return a function that reads it with a login and returns the lines of the client."""
     port = JMX_PORT + number
     [broker] = fleet(
         f"jmx-mq{number}", nodes="a", domain="", ha="none", release=release, console=False, authentication="none",
         jmx={"port": port, **jmx}, connectors=[{"name": "o", "scheme": "tcp", "port": 21616, "options": {}}],
-        **settings, bind=ground.address(number), address="127.0.0.1", store_directory=str(tmp_path / release),
+        **settings, bind=sandbox.address(number), address="127.0.0.1", store_directory=str(tmp_path / release),
     ).brokers  # fmt: skip
     files = render_broker(broker, reveal=True)
-    planted = ground.plant(
+    sandbox_broker = sandbox.add_broker(
         broker.host, release, files["conf/activemq.xml"].decode(), options=("-Djava.rmi.server.hostname=127.0.0.1",)
     )
-    conf = planted.data.parent / "conf"
+    conf = sandbox_broker.data.parent / "conf"
     for name in ("credentials.properties", "jmx.password", "jmx.access"):
         if content := files.get(f"conf/{name}"):
             (conf / name).write_bytes(content)
-    assert planted.boot().fate == "started", planted.output
+    assert sandbox_broker.boot().fate == "started", sandbox_broker.output
     classes = tmp_path / f"classes-{number}"
     classes.mkdir()
     client = compile_client("ReadBroker", Release.of(release), classes)

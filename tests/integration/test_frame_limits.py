@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from activemq_fleet.settings.network import DEFAULT_OPTIONS, FRAME_SIZE, default_connector_options
-from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
+from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, until
 from tests.integration.waiting import PATIENCE
 from tests.situations import fact_of_activemq, further
 from tests.stomp_clients import stomp_round_trip
@@ -42,36 +42,36 @@ def send_endless_frame(client: socket.socket, prefix: bytes) -> None:
             client.sendall(CHUNK)
 
 
-def start_broker(ground: Ground, release: str, limit: str) -> Planted:
-    text = document("flooded", ground.address(1))
+def start_broker(sandbox: BrokerSandbox, release: str, limit: str) -> SandboxBroker:
+    text = document("flooded", sandbox.address(1))
     uri = rf'uri="stomp+nio://\1:{STOMP}?wireFormat.maxFrameSize={limit}"'
     openwire = default_connector_options("nio")[FRAME_SIZE]
     text = text.replace(f':{OPENWIRE}"', f':{OPENWIRE}?{FRAME_SIZE}={openwire}"')
     text = re.sub(rf'uri="stomp://([0-9.]+):{STOMP}"', uri, text)
-    planted = ground.plant("flooded", release, text, options=HEAP)
-    assert planted.boot().fate == "started", planted.output
-    return planted
+    broker = sandbox.add_broker("flooded", release, text, options=HEAP)
+    assert broker.boot().fate == "started", broker.output
+    return broker
 
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
-def test_unauthenticated_frames_stop_broker_that_accepts_100_mib(ground: Ground, release: str) -> None:
-    planted = start_broker(ground, release, "104857600")
-    flood((ground.address(1), STOMP))
-    assert until(lambda: planted.has_ended, PATIENCE), planted.output
-    assert "java.lang.OutOfMemoryError" in planted.output
+def test_unauthenticated_frames_stop_broker_that_accepts_100_mib(sandbox: BrokerSandbox, release: str) -> None:
+    broker = start_broker(sandbox, release, "104857600")
+    flood((sandbox.address(1), STOMP))
+    assert until(lambda: broker.has_ended, PATIENCE), broker.output
+    assert "java.lang.OutOfMemoryError" in broker.output
 
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
-def test_broker_with_default_frame_limit_survives_unauthenticated_frames(ground: Ground, release: str) -> None:
-    planted = start_broker(ground, release, DEFAULT_OPTIONS[FRAME_SIZE])
-    address = (ground.address(1), STOMP)
+def test_broker_with_default_frame_limit_survives_unauthenticated_frames(sandbox: BrokerSandbox, release: str) -> None:
+    broker = start_broker(sandbox, release, DEFAULT_OPTIONS[FRAME_SIZE])
+    address = (sandbox.address(1), STOMP)
     largest = (
         int(default_connector_options("nio")[FRAME_SIZE]) - 4
     )  # NIOTransport includes the four bytes of the length
     for _ in range(3):
         flood(address)
-        flood((ground.address(1), OPENWIRE), struct.pack(">i", largest))
-        flood((ground.address(1), OPENWIRE), struct.pack(">i", FRAME))
+        flood((sandbox.address(1), OPENWIRE), struct.pack(">i", largest))
+        flood((sandbox.address(1), OPENWIRE), struct.pack(">i", FRAME))
     stomp_round_trip(address, None, "alive", timeout=PATIENCE)
-    assert not planted.has_ended
-    assert "java.lang.OutOfMemoryError" not in planted.output
+    assert not broker.has_ended
+    assert "java.lang.OutOfMemoryError" not in broker.output

@@ -15,8 +15,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
-from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.relay import Relay
+from tests.integration.single_brokers import STOMP, BrokerSandbox, SandboxBroker, document, until
 from tests.integration.waiting import PATIENCE
 from tests.situations import fact_of_activemq, in_every_situation
 from tests.stomp_clients import stomp_send
@@ -42,14 +42,14 @@ SPOOL = (
 
 
 @pytest.mark.parametrize(("start", "text"), [("true", "Null BrokerContext"), ("false", "Monitoring for updates")])
-def test_runtime_config_started_by_spring_monitors_no_file(ground: Ground, start: str, text: str) -> None:
+def test_runtime_config_started_by_spring_monitors_no_file(sandbox: BrokerSandbox, start: str, text: str) -> None:
     """Evidence for rule V031."""
     home = fetch_and_unpack_distribution(Release.of("5.18.3"))
     assert home is not None
     jars = [path for name in PLUGIN_JAR_PREFIXES for path in sorted(home.rglob(f"{name}*.jar"))]
     assert len(jars) >= len(PLUGIN_JAR_PREFIXES)
-    content = document("store", ground.address(1), RELOAD, start=start)
-    broker = ground.plant("store", "5.18.3", content, jars=jars, options=JAXB_OPTIONS)
+    content = document("store", sandbox.address(1), RELOAD, start=start)
+    broker = sandbox.add_broker("store", "5.18.3", content, jars=jars, options=JAXB_OPTIONS)
     assert broker.boot().fate == "started", broker.output
     assert broker.wait_for_output(text), broker.output
     (other_text,) = {"Null BrokerContext", "Monitoring for updates"} - {text}
@@ -57,7 +57,7 @@ def test_runtime_config_started_by_spring_monitors_no_file(ground: Ground, start
 
 
 @pytest.mark.parametrize("groups", ["all", "*", "admins"])
-def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> None:
+def test_advisory_group_all_rejects_each_client(sandbox: BrokerSandbox, groups: str) -> None:
     """Evidence for rule S032."""
     rights = "".join(
         f'<authorizationEntry {destination} read="{names}" write="{names}" admin="{names}"/>'
@@ -70,9 +70,9 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
         "</simpleAuthenticationPlugin><authorizationPlugin><map><authorizationMap>"
         f"<authorizationEntries>{rights}</authorizationEntries></authorizationMap></map></authorizationPlugin></plugins>"
     )
-    broker = ground.plant("north", "5.18.3", document("north", ground.address(1), plugins))
+    broker = sandbox.add_broker("north", "5.18.3", document("north", sandbox.address(1), plugins))
     assert broker.boot().fate == "started", broker.output
-    address = [(ground.address(1), STOMP)]
+    address = [(sandbox.address(1), STOMP)]
     shop, root = (Credentials(name, f"secret-of-{name}") for name in ("shop", "root"))
     if groups != "*":
         with pytest.raises(LabError):
@@ -85,38 +85,38 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
 
 
 @pytest.mark.parametrize("release", ["5.18.3", pytest.param("6.3.1", marks=[in_every_situation])])
-def test_broker_with_ldap_map_without_server_does_not_start(ground: Ground, release: str) -> None:
+def test_broker_with_ldap_map_without_server_does_not_start(sandbox: BrokerSandbox, release: str) -> None:
     """Evidence for rule S030."""
     plugins = (
         "<plugins><authorizationPlugin><map>"
-        f'<cachedLDAPAuthorizationMap connectionURL="ldap://{ground.address(9)}:21389" connectionUsername="cn=broker"'
+        f'<cachedLDAPAuthorizationMap connectionURL="ldap://{sandbox.address(9)}:21389" connectionUsername="cn=broker"'
         ' connectionPassword="secret-of-broker"/>'
         "</map></authorizationPlugin></plugins>"
     )
-    broker = ground.plant("north", release, document("north", ground.address(1), plugins))
+    broker = sandbox.add_broker("north", release, document("north", sandbox.address(1), plugins))
     outcome = broker.boot()
     assert outcome.fate == "refused", outcome.output
-    assert f"{ground.address(9)}:21389" in outcome.output
+    assert f"{sandbox.address(9)}:21389" in outcome.output
 
 
 @pytest.mark.parametrize(
     ("release", "deletes"), [("5.11.4", True), pytest.param("5.15.16", False, marks=[in_every_situation])]
 )
 def test_start_of_standby_deletes_shared_tmp_storage_of_active_node(
-    ground: Ground, tmp_path: Path, release: str, deletes: bool
+    sandbox: BrokerSandbox, tmp_path: Path, release: str, deletes: bool
 ) -> None:
     """Evidence for rule L040."""
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
     active, standby = (
-        ground.plant(
+        sandbox.add_broker(
             f"ledger-{number}",
             release,
-            document("ledger", ground.address(number), store, SPOOL, dataDirectory=str(tmp_path / "data")),
+            document("ledger", sandbox.address(number), store, SPOOL, dataDirectory=str(tmp_path / "data")),
         )
         for number in (1, 2)
     )
     assert active.boot().fate == "started", active.output
-    send_non_persistent(ground.address(1))
+    send_non_persistent(sandbox.address(1))
     spooled = tmp_path / "data" / "ledger" / "tmp_storage" / "db-1.log"
     assert until(spooled.exists, PATIENCE)
     standby.launch()
@@ -137,9 +137,9 @@ def send_non_persistent(host: str) -> None:
             received += connection.recv(1 << 16)
 
 
-def is_reported(ground: Ground, broker: str, rule: str, release: str) -> bool:
-    """Return whether a rule has a finding for the file of a planted broker."""
-    content = (ground.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
+def is_reported(sandbox: BrokerSandbox, broker: str, rule: str, release: str) -> bool:
+    """Return whether a rule has a finding for the file of a broker."""
+    content = (sandbox.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
     return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
 
 
@@ -154,37 +154,37 @@ def is_reported(ground: Ground, broker: str, rule: str, release: str) -> bool:
     ],
 )
 def test_journal_length_that_overflows_creates_data_file_per_write(
-    ground: Ground, release: str, size: str, overflows: bool
+    sandbox: BrokerSandbox, release: str, size: str, overflows: bool
 ) -> None:
     """Evidence for rule V054."""
-    directory = ground.layout.directory / "kahadb"
+    directory = sandbox.layout.directory / "kahadb"
     store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="{size}"/></persistenceAdapter>'
-    broker = ground.plant("north", release, document("north", ground.address(1), store))
+    broker = sandbox.add_broker("north", release, document("north", sandbox.address(1), store))
     assert broker.boot().fate == "started", broker.output
     bodies = [f"message {number}" for number in range(WRITES)]
-    assert stomp_send([(ground.address(1), STOMP)], "/queue/orders", bodies) == bodies
+    assert stomp_send([(sandbox.address(1), STOMP)], "/queue/orders", bodies) == bodies
     files = len(list(directory.glob("db-*.log")))
     assert files > WRITES // 2 if overflows else files == 1
-    assert is_reported(ground, "north", "V054", release) == (size != "1gb")
+    assert is_reported(sandbox, "north", "V054", release) == (size != "1gb")
 
 
-def plant_with_handler(ground: Ground, number: int, handler: str) -> Planted:
+def add_broker_with_handler(sandbox: BrokerSandbox, number: int, handler: str) -> SandboxBroker:
     """Return a broker of a pair with a shared kahaDB and an exception handler; it is not started yet."""
     store = (
-        f'<persistenceAdapter><kahaDB directory="{ground.layout.directory}/kahadb" lockKeepAlivePeriod="1000"'
+        f'<persistenceAdapter><kahaDB directory="{sandbox.layout.directory}/kahadb" lockKeepAlivePeriod="1000"'
         ' journalMaxFileLength="4mb"><locker><shared-file-locker lockAcquireSleepInterval="500"/></locker></kahaDB>'
         "</persistenceAdapter>"
     )
     handlers = f"<ioExceptionHandler>{handler}</ioExceptionHandler>"
-    text = document("ledger", ground.address(number), handlers, store)
-    return ground.plant(f"ledger-{number}", "5.18.3", text)
+    text = document("ledger", sandbox.address(number), handlers, store)
+    return sandbox.add_broker(f"ledger-{number}", "5.18.3", text)
 
 
-def fail_writes(broker: Planted, ground: Ground) -> None:
+def fail_writes(broker: SandboxBroker, sandbox: BrokerSandbox) -> None:
     """Make each write of a broker beyond 1 MB of a file fail, and send messages until a write fails."""
     subprocess.run(["prlimit", f"--pid={broker.pid}", f"--fsize={FULL}:{FULL}"], check=True)
     with suppress(LabError):
-        stomp_send([(ground.address(1), STOMP)], "/queue/orders", ["x" * 10_000] * 300, timeout=SHORT)
+        stomp_send([(sandbox.address(1), STOMP)], "/queue/orders", ["x" * 10_000] * 300, timeout=SHORT)
 
 
 @pytest.mark.parametrize(
@@ -196,33 +196,33 @@ def fail_writes(broker: Planted, ground: Ground) -> None:
     ],
 )
 def test_unsuitable_handler_keeps_lock_after_failure_of_store(
-    ground: Ground, handler: str, rule: str, text: str
+    sandbox: BrokerSandbox, handler: str, rule: str, text: str
 ) -> None:
     """Evidence for rules L042 and L043."""
-    active, standby = (plant_with_handler(ground, number, handler) for number in (1, 2))
+    active, standby = (add_broker_with_handler(sandbox, number, handler) for number in (1, 2))
     assert active.boot().fate == "started", active.output
     standby.launch()
     assert standby.wait_for_output("is locked", PATIENCE), standby.output
-    fail_writes(active, ground)
+    fail_writes(active, sandbox)
     assert active.wait_for_output(text, PATIENCE), active.output
     assert not standby.wait_for_phase("started", SHORT)
     assert not active.has_ended
-    assert is_reported(ground, "ledger-1", rule, "5.18.3")
+    assert is_reported(sandbox, "ledger-1", rule, "5.18.3")
     active.kill()
     assert standby.wait_for_phase("started", PATIENCE), standby.output
 
 
-def test_standby_takes_over_after_handler_stops_broker(ground: Ground) -> None:
+def test_standby_takes_over_after_handler_stops_broker(sandbox: BrokerSandbox) -> None:
     """Evidence for rules L042 and L043."""
     handler = '<defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>'
-    active, standby = (plant_with_handler(ground, number, handler) for number in (1, 2))
+    active, standby = (add_broker_with_handler(sandbox, number, handler) for number in (1, 2))
     assert active.boot().fate == "started", active.output
     standby.launch()
     assert standby.wait_for_output("is locked", PATIENCE), standby.output
-    fail_writes(active, ground)
+    fail_writes(active, sandbox)
     assert standby.wait_for_phase("started", PATIENCE), active.output
-    assert not is_reported(ground, "ledger-1", "L042", "5.18.3")
-    assert not is_reported(ground, "ledger-1", "L043", "5.18.3")
+    assert not is_reported(sandbox, "ledger-1", "L042", "5.18.3")
+    assert not is_reported(sandbox, "ledger-1", "L043", "5.18.3")
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ def test_standby_takes_over_after_handler_stops_broker(ground: Ground) -> None:
     ],
 )
 def test_handler_without_check_of_lock_opens_connectors_of_second_master(
-    ground: Ground, handler: str, opens: bool
+    sandbox: BrokerSandbox, handler: str, opens: bool
 ) -> None:
     """Evidence for rule L042."""
-    database = Database(ground, 9)
+    database = Database(sandbox, 9)
     handlers = f"<ioExceptionHandler>{handler.format(RESUME)}</ioExceptionHandler>"
     with Relay(database.address) as relay:
-        first = plant_with_lease(ground, 1, handlers, database, relay.address)
-        second = plant_with_lease(ground, 2, handlers, database, database.address)
+        first = add_broker_with_lease(sandbox, 1, handlers, database, relay.address)
+        second = add_broker_with_lease(sandbox, 2, handlers, database, database.address)
         assert first.boot().fate == "started", first.output
         second.launch()
         assert second.wait_for_output("attempting to acquire exclusive lease", PATIENCE), second.output
@@ -253,12 +253,12 @@ def test_handler_without_check_of_lock_opens_connectors_of_second_master(
         assert first.wait_for_output(text, PATIENCE), first.output
         assert second.run_state.phase == "started"
         assert opens or "Successfully restarted transports" not in first.output
-    assert is_reported(ground, "ledger-1", "L042", "5.18.3") == opens
+    assert is_reported(sandbox, "ledger-1", "L042", "5.18.3") == opens
 
 
-def plant_with_lease(
-    ground: Ground, number: int, handlers: str, database: Database, address: tuple[str, int]
-) -> Planted:
+def add_broker_with_lease(
+    sandbox: BrokerSandbox, number: int, handlers: str, database: Database, address: tuple[str, int]
+) -> SandboxBroker:
     """Return a broker of a pair with a lease in a database at an address; the broker is not started yet."""
     store = (
         '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#store" lockKeepAlivePeriod="6000">'
@@ -266,5 +266,5 @@ def plant_with_lease(
         "</jdbcPersistenceAdapter></persistenceAdapter>"
     )
     beans = database.bean("store", address)
-    text = document("ledger", ground.address(number), handlers, store, beans=beans)
-    return ground.plant(f"ledger-{number}", "5.18.3", text, jars=[database.driver])
+    text = document("ledger", sandbox.address(number), handlers, store, beans=beans)
+    return sandbox.add_broker(f"ledger-{number}", "5.18.3", text, jars=[database.driver])

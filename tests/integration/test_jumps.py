@@ -18,7 +18,7 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.operations.release_changes import release_change_effects
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
-from tests.integration.planted import STOMP, Ground, Planted, document
+from tests.integration.single_brokers import STOMP, BrokerSandbox, SandboxBroker, document
 from tests.situations import fact_of_activemq
 
 pytestmark = fact_of_activemq
@@ -49,12 +49,12 @@ def bodies(tag: str, count: int) -> list[str]:
 class Store:
     """A kahaDB directory or a database, and the brokers that open it one after the other."""
 
-    def __init__(self, ground: Ground, database: Database | None = None) -> None:
-        self._ground, self._database = ground, database
-        self._directory = ground.layout.directory / "store"
+    def __init__(self, sandbox: BrokerSandbox, database: Database | None = None) -> None:
+        self._sandbox, self._database = sandbox, database
+        self._directory = sandbox.layout.directory / "store"
         self._count = 0
 
-    def plant(self, release: str, **attributes: str) -> Planted:
+    def add_broker(self, release: str, **attributes: str) -> SandboxBroker:
         """Return a broker of the release with the store; it is not started yet."""
         self._count += 1
         store, beans, jars = f'<kahaDB directory="{self._directory}"/>', "", list[Path]()
@@ -62,13 +62,13 @@ class Store:
             store = '<jdbcPersistenceAdapter dataSource="#store"/>'
             beans, jars = self._database.bean("store"), [self._database.driver]
         persistence = f"<persistenceAdapter>{store}</persistenceAdapter>"
-        text = document("b", self._ground.address(1), persistence, beans=beans, **attributes)
-        return self._ground.plant(f"run{self._count}", release, text, jars=jars)
+        text = document("b", self._sandbox.address(1), persistence, beans=beans, **attributes)
+        return self._sandbox.add_broker(f"run{self._count}", release, text, jars=jars)
 
     def connect(self, destination: str = "") -> StompConnection:
         """Return a client; for a topic, the client that has the durable subscription to it."""
         client = f"client{TOPICS.index(destination)}" if destination in TOPICS else None
-        return StompConnection((self._ground.address(1), STOMP), timeout=PATIENCE, client_id=client)
+        return StompConnection((self._sandbox.address(1), STOMP), timeout=PATIENCE, client_id=client)
 
     def write(self, tag: str, count: int) -> None:
         with self.connect() as client:
@@ -102,14 +102,14 @@ def subscribe(client: StompConnection, destination: str) -> None:
     client.subscribe(destination, headers=name)
 
 
-def start_broker(broker: Planted) -> None:
+def start_broker(broker: SandboxBroker) -> None:
     outcome = broker.boot(timeout=180)
     assert outcome.fate == "started", outcome.output
 
 
 def open_with_new_release(store: Store, release: str, **attributes: str) -> None:
     """Open the store with another release, check that all messages exist in order, and write further ones."""
-    broker = store.plant(release, **attributes)
+    broker = store.add_broker(release, **attributes)
     start_broker(broker)
     assert store.receive_from_all(TAKEN, PATIENCE) == [bodies("old", OLD)[:TAKEN]] * 4
     store.write("new", NEW)
@@ -117,7 +117,7 @@ def open_with_new_release(store: Store, release: str, **attributes: str) -> None
 
 
 def write_with_old_release(store: Store, release: str) -> None:
-    broker = store.plant(release)
+    broker = store.add_broker(release)
     start_broker(broker)
     store.subscribe()
     store.write("old", OLD)
@@ -126,17 +126,19 @@ def write_with_old_release(store: Store, release: str) -> None:
 
 def open_with_old_release(store: Store, release: str, patience: float) -> Sequence[Sequence[str]]:
     """Open the store with the old release again; return its messages, or nothing if it does not start."""
-    broker = store.plant(release)
+    broker = store.add_broker(release)
     if broker.boot(timeout=180).fate != "started":
         return []
     return store.receive_from_all(OLD - TAKEN + NEW, patience)
 
 
 @pytest.mark.parametrize(("old", "new"), JUMPS, ids=lambda release: release)
-def test_upgrade_and_rollback_of_store_match_table_of_release_changes(ground: Ground, old: str, new: str) -> None:
+def test_upgrade_and_rollback_of_store_match_table_of_release_changes(
+    sandbox: BrokerSandbox, old: str, new: str
+) -> None:
     effects = release_change_effects(Release.of(old), Release.of(new), StoreFacts(), StoreFacts())
     assert not effects.refusal
-    store = Store(ground)
+    store = Store(sandbox)
     write_with_old_release(store, old)
     open_with_new_release(store, new)
     expected = [[*bodies("old", OLD)[TAKEN:], *bodies("new", NEW)]] * 4
@@ -146,10 +148,10 @@ def test_upgrade_and_rollback_of_store_match_table_of_release_changes(ground: Gr
         assert open_with_old_release(store, old, PATIENCE) == expected
 
 
-def test_database_rows_written_before_5_12_require_their_openwire_version(ground: Ground) -> None:
-    store = Store(ground, Database(ground, 9))
+def test_database_rows_written_before_5_12_require_their_openwire_version(sandbox: BrokerSandbox) -> None:
+    store = Store(sandbox, Database(sandbox, 9))
     write_with_old_release(store, "5.11.4")
-    outcome = store.plant("5.15.16").boot(timeout=180)
+    outcome = store.add_broker("5.15.16").boot(timeout=180)
     assert outcome.fate == "refused"
     assert "UTFDataFormatException" in outcome.output
     open_with_new_release(store, "5.15.16", storeOpenWireVersion="6")

@@ -29,7 +29,7 @@ from tests.integration.forging import (
     forged_name,
 )
 from tests.integration.labs import pair, write_inventory
-from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
+from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, until
 from tests.situations import further, in_every_situation
 
 MQTT = 21883
@@ -41,14 +41,16 @@ ACCOUNTS = (
 ENCODED, PLAIN = ("6.3.1", *further("5.18.3")), further("5.5.1", "5.16.7")
 
 
-def plant_broker(ground: Ground, release: str, *children: str, number: int = 1, name: str = "forged") -> Planted:
+def create_broker(
+    sandbox: BrokerSandbox, release: str, *children: str, number: int = 1, name: str = "forged"
+) -> SandboxBroker:
     """Return a broker with OpenWire, STOMP and, if the release supports it, MQTT, in the layout of an installation."""
-    address = ground.address(number)
+    address = sandbox.address(number)
     text = document(name, address, *children)
     if release != "5.5.1":
         mqtt = f'<transportConnector name="mqtt" uri="mqtt://{address}:{MQTT}"/>'
         text = text.replace("</transportConnectors>", f"{mqtt}</transportConnectors>")
-    broker = ground.plant(name, release, text)
+    broker = sandbox.add_broker(name, release, text)
     base = broker.data.parent
     (base / "versions/v").mkdir(parents=True)
     (base / "versions/v/conf").symlink_to("../../conf")
@@ -56,30 +58,30 @@ def plant_broker(ground: Ground, release: str, *children: str, number: int = 1, 
     return broker
 
 
-def forge_records(ground: Ground, release: str, names: list[str]) -> None:
-    address = ground.address(1)
+def forge_records(sandbox: BrokerSandbox, release: str, names: list[str]) -> None:
+    address = sandbox.address(1)
     if release != "5.5.1":
         forge_over_mqtt((address, MQTT), names)
     forge_over_stomp((address, STOMP), names, "login:net\npasscode:right\n")
     forge_over_openwire((address, OPENWIRE), names)
 
 
-def broker_state_of(broker: Planted) -> str:
+def broker_state_of(broker: SandboxBroker) -> str:
     return str(state.gather_broker_state(str(broker.data.parent), None)["state"])
 
 
-def watchdog_of(broker: Planted) -> Watchdog:
+def watchdog_of(broker: SandboxBroker) -> Watchdog:
     arguments = ["--base", str(broker.data.parent), "--unit", "x.service", "--ha", "shared-file", "kill"]
     return Watchdog(parse_options(arguments), None)
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
-def test_name_of_client_does_not_begin_log_record(ground: Ground, release: str) -> None:
-    broker = plant_broker(ground, release, ACCOUNTS)
+def test_name_of_client_does_not_begin_log_record(sandbox: BrokerSandbox, release: str) -> None:
+    broker = create_broker(sandbox, release, ACCOUNTS)
     assert broker.boot().fate == "started", broker.output
-    forge_records(ground, release, [forged_name(message, end) for message in FORGED for end in LINE_ENDS[:3]])
-    forge_over_mqtt((ground.address(1), MQTT), [forged_name(FORGED[0], end) for end in LINE_ENDS[3:]])
+    forge_records(sandbox, release, [forged_name(message, end) for message in FORGED for end in LINE_ENDS[:3]])
+    forge_over_mqtt((sandbox.address(1), MQTT), [forged_name(FORGED[0], end) for end in LINE_ENDS[3:]])
     assert broker.wait_for_output("/forged"), broker.output
     assert broker.wait_for_output(r"\n"), broker.output
 
@@ -106,9 +108,9 @@ RELOADED = (
 
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
-def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(ground: Ground, release: str) -> None:
+def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(sandbox: BrokerSandbox, release: str) -> None:
     """A client without a login uses records of the reloading plugin as its name, and then 47,000 letters."""
-    broker = plant_broker(ground, release, ACCOUNTS)
+    broker = create_broker(sandbox, release, ACCOUNTS)
     assert broker.boot().fate == "started", broker.output
     log = broker.data / "activemq.log"
     status = log.stat()
@@ -116,8 +118,8 @@ def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(ground:
     plugin = "org.apache.activemq.plugin.RuntimeConfigurationBroker"
     for end in LINE_ENDS:
         records = [f"x | INFO  | {text} | {plugin} | main" for text in RELOADED]
-        forge_over_mqtt((ground.address(1), MQTT), [end.join(["a", *records, ""])])
-    forge_over_mqtt((ground.address(1), MQTT), ["a" * 47_000])
+        forge_over_mqtt((sandbox.address(1), MQTT), [end.join(["a", *records, ""])])
+    forge_over_mqtt((sandbox.address(1), MQTT), ["a" * 47_000])
     assert broker.wait_for_output("a" * 40_000), broker.output
 
     lines = runtime_configuration._read(log_end)
@@ -150,10 +152,10 @@ def count_searched_characters(act: Callable[[], object]) -> int:
 
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
-def test_text_of_exception_does_not_begin_log_record(ground: Ground, release: str) -> None:
+def test_text_of_exception_does_not_begin_log_record(sandbox: BrokerSandbox, release: str) -> None:
     value = forged_name(FORGED[2]).replace("\n", "&#10;")
-    text = document("refused", ground.address(1), beans=f'<bean class="{value}"/>')  # a class that does not exist
-    broker = ground.plant("refused", release, text)
+    text = document("refused", sandbox.address(1), beans=f'<bean class="{value}"/>')  # a class that does not exist
+    broker = sandbox.add_broker("refused", release, text)
     assert broker.boot().fate == "refused", broker.output
 
     log = (broker.data / "activemq.log").read_text()
@@ -166,15 +168,17 @@ def test_text_of_exception_does_not_begin_log_record(ground: Ground, release: st
 
 @in_every_situation
 @pytest.mark.parametrize("release", [*PLAIN, *ENCODED])
-def test_forged_log_deceives_neither_broker_state_nor_watchdog(ground: Ground, release: str, tmp_path: Path) -> None:
+def test_forged_log_deceives_neither_broker_state_nor_watchdog(
+    sandbox: BrokerSandbox, release: str, tmp_path: Path
+) -> None:
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
-    broker = plant_broker(ground, release, store)
-    standby = plant_broker(ground, release, ACCOUNTS, store, name="second", number=2)
+    broker = create_broker(sandbox, release, store)
+    standby = create_broker(sandbox, release, ACCOUNTS, store, name="second", number=2)
     assert broker.boot().fate == "started", broker.output
     standby.launch()
     assert standby.wait_for_phase("waiting"), standby.output
     for message in FORGED:
-        forge_records(ground, release, [forged_name(message)])
+        forge_records(sandbox, release, [forged_name(message)])
         assert broker.wait_for_output(message), broker.output
         assert broker_state_of(broker) == "active", message
     assert broker_state_of(standby) == "standby"

@@ -18,7 +18,7 @@ from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.topology.access import probe_password_of
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
-from tests.integration.planted import Ground, document
+from tests.integration.single_brokers import BrokerSandbox, document
 from tests.integration.waiting import PATIENCE
 from tests.situations import in_every_situation
 from tests.support.watched_labs import watched_broker
@@ -28,9 +28,9 @@ NULL_TRANSACTION = 'Cannot invoke "org.apache.activemq.transaction.Transaction.s
 
 
 @in_every_situation
-def test_max_uncommitted_network_is_unhealthy_with_reason_of_broker(ground: Ground) -> None:
-    broker = ground.plant(
-        "uncommitted", "6.1.8", document("uncommitted", ground.address(1), maxUncommittedCount="5000")
+def test_max_uncommitted_network_is_unhealthy_with_reason_of_broker(sandbox: BrokerSandbox) -> None:
+    broker = sandbox.add_broker(
+        "uncommitted", "6.1.8", document("uncommitted", sandbox.address(1), maxUncommittedCount="5000")
     )
     assert broker.boot().fate == "started", broker.output
     watchdog = watched_broker(broker)

@@ -26,7 +26,7 @@ from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
-from tests.integration.planted import until
+from tests.integration.single_brokers import until
 from tests.integration.traffic import drain, numbered_bodies, send
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
-from tests.integration.planted import STOMP, Ground, document
+from tests.integration.single_brokers import STOMP, BrokerSandbox, document
 
 FLOODERS = 4
 PROBE_TIMEOUT = 5.0
@@ -19,10 +19,10 @@ PATIENCE = 20 * PROBE_TIMEOUT
 
 
 @pytest.mark.timeout(400)
-def test_probe_returns_while_client_floods_topic_of_probes(ground: Ground) -> None:
-    broker = ground.plant("flooded", "6.3.1", document("flooded", ground.address(1)))
+def test_probe_returns_while_client_floods_topic_of_probes(sandbox: BrokerSandbox) -> None:
+    broker = sandbox.add_broker("flooded", "6.3.1", document("flooded", sandbox.address(1)))
     assert broker.boot().fate == "started", broker.output
-    address, flood_ended, sent_frames = (ground.address(1), STOMP), threading.Event(), [0]
+    address, flood_ended, sent_frames = (sandbox.address(1), STOMP), threading.Event(), [0]
     frame = b"SEND\ndestination:/topic/activemq.fleet.probe\npersistent:false\n\n" + b"x" * 100_000 + b"\0"
 
     def flood() -> None:

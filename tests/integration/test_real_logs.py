@@ -16,8 +16,8 @@ from activemq_fleet.audit.log_evidence import evidence_in_log
 from activemq_fleet.audit.pair_findings import FleetLogEvidence, incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
-from tests.integration.planted import Ground
 from tests.integration.real_logs import RELEASES, SILENT, record_logs
+from tests.integration.single_brokers import BrokerSandbox
 from tests.log_reading import Row
 from tests.situations import further, in_every_situation
 from tests.support.recorded_logs import log_records
@@ -30,8 +30,8 @@ UNKNOWN_SHARE = 0.02
 def logs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the logs that one release wrote during a series of incidents."""
     directory = tmp_path_factory.mktemp("real")
-    with Ground(directory / "ground") as ground:
-        return record_logs(directory / "logs", request.param, ground)
+    with BrokerSandbox(directory / "sandbox") as sandbox:
+        return record_logs(directory / "logs", request.param, sandbox)
 
 
 def rows_of(logs: Path) -> list[Row]:
@@ -56,8 +56,8 @@ def test_scanner_parses_every_record_and_knows_kind_of_nearly_all(logs: Path) ->
 @in_every_situation
 def test_records_contain_evidence_of_each_planted_incident(logs: Path) -> None:
     kinds = {row["kind"] for row in rows_of(logs)}
-    planted = json.loads((logs / "planted.json").read_text())
-    planted_kinds = {incident["kind"] for incident in planted if incident["note"] != SILENT}
+    caused_incidents = json.loads((logs / "incidents.json").read_text())
+    caused_kinds = {incident["kind"] for incident in caused_incidents if incident["note"] != SILENT}
     evidence_in = {
         "takeover": {"LIFE-STARTED", "LIFE-STARTED-OLD"},
         "demotion": {"LOCK-LOST"},
@@ -65,8 +65,8 @@ def test_records_contain_evidence_of_each_planted_incident(logs: Path) -> None:
         "duplicate_bridge": {"NET-DUP-CLIENT", "NET-DUPLEX-REPLACED", "TR-ADD-FAILED"},
         "refused_credentials": {"TR-ADD-FAILED", "X-PROTOCOL-ERROR"},
     }
-    assert planted_kinds >= {"takeover", "store_error", "refused_credentials"}
-    assert [kind for kind in planted_kinds if not evidence_in[kind] & kinds] == []
+    assert caused_kinds >= {"takeover", "store_error", "refused_credentials"}
+    assert [kind for kind in caused_kinds if not evidence_in[kind] & kinds] == []
 
 
 def incidents_of(logs: Path) -> list[Incident]:
@@ -101,18 +101,25 @@ def evidence_records_of(home: Path, release: str | None) -> list[LogRecordEviden
 
 @in_every_situation
 def test_audit_reports_every_planted_incident_and_no_other(logs: Path) -> None:
-    planted = [
-        (incident["kind"], set(incident["hosts"])) for incident in json.loads((logs / "planted.json").read_text())
+    caused_incidents = [
+        (incident["kind"], set(incident["hosts"])) for incident in json.loads((logs / "incidents.json").read_text())
     ]
     reported = [(incident.kind, incident.host) for incident in incidents_of(logs)]
 
-    missed = [(kind, hosts) for kind, hosts in planted if not any(k == kind and h in hosts for k, h in reported)]
+    missed = [
+        (kind, hosts) for kind, hosts in caused_incidents if not any(k == kind and h in hosts for k, h in reported)
+    ]
     # After a demotion, both nodes race for the lock, so that a takeover by either node is possible.
-    races = {("takeover", host) for kind, hosts in planted if kind == "demotion" for host in ("demoted-a", "demoted-b")}
+    races = {
+        ("takeover", host)
+        for kind, hosts in caused_incidents
+        if kind == "demotion"
+        for host in ("demoted-a", "demoted-b")
+    }
     # On 5.5.1, the remaining one of the two bridges of a link is random, and both may have run for a moment.
-    if not any(kind == "duplicate_bridge" for kind, _ in planted):
+    if not any(kind == "duplicate_bridge" for kind, _ in caused_incidents):
         races |= {("duplicate_bridge", host) for host in ("north", "south")}
-    unexpected = [(k, h) for k, h in reported if not any(k == kind and h in hosts for kind, hosts in planted)]
+    unexpected = [(k, h) for k, h in reported if not any(k == kind and h in hosts for kind, hosts in caused_incidents)]
 
     assert missed == []
     assert [incident for incident in unexpected if incident not in races] == []

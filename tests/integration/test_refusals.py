@@ -17,7 +17,7 @@ from activemq_fleet.lint.engine import RuleExample
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import CORE
 from tests.integration.old_java import java_11
-from tests.integration.planted import Fate, Ground, Outcome
+from tests.integration.single_brokers import BrokerSandbox, Fate, Outcome
 from tests.rule_examples import complete
 from tests.situations import fact_of_activemq, further, in_every_situation
 
@@ -72,32 +72,32 @@ REFUSAL_DEADLINE = 20.0
 """Seconds: a broker that reports its start and still runs after them has not refused its document."""
 
 
-def start_example(ground: Ground, example: RuleExample, fate: Fate) -> Outcome:
+def start_example(sandbox: BrokerSandbox, example: RuleExample, fate: Fate) -> Outcome:
     """Return the outcome of the start of a broker with an example, on the release of the example."""
-    return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode(), fate)
+    return outcome_of(sandbox, example.release, complete(example.text, Release.of(example.release)).decode(), fate)
 
 
 def outcome_of(
-    ground: Ground, release: str, text: str, fate: Fate, *, java: Path | None = None, under: Sequence[str] = ()
+    sandbox: BrokerSandbox, release: str, text: str, fate: Fate, *, java: Path | None = None, under: Sequence[str] = ()
 ) -> Outcome:
     """Return the outcome of the start of a broker with a document; ``fate`` is the expected outcome."""
-    document = text.replace("0.0.0.0", ground.address(1))
-    broker = ground.plant("broker", release, document, java=java, under=under)
+    document = text.replace("0.0.0.0", sandbox.address(1))
+    broker = sandbox.add_broker("broker", release, document, java=java, under=under)
     return broker.boot(stays=REFUSAL_DEADLINE) if fate == "refused" else broker.boot()
 
 
 @fact_of_activemq
 @pytest.mark.parametrize(("rule", "example"), examples("failing_examples"))
-def test_broker_refuses_failing_example_of_rule(ground: Ground, rule: Rule, example: RuleExample) -> None:
-    outcome = start_example(ground, example, "refused")
+def test_broker_refuses_failing_example_of_rule(sandbox: BrokerSandbox, rule: Rule, example: RuleExample) -> None:
+    outcome = start_example(sandbox, example, "refused")
     assert outcome.fate == "refused", outcome.output
     assert re.search(CAUSES[rule.id], outcome.output), outcome.output
 
 
 @in_every_situation
 @pytest.mark.parametrize(("rule", "example"), examples("passing_examples"))
-def test_broker_starts_with_passing_example_of_rule(ground: Ground, rule: Rule, example: RuleExample) -> None:
-    outcome = start_example(ground, example, "started")
+def test_broker_starts_with_passing_example_of_rule(sandbox: BrokerSandbox, rule: Rule, example: RuleExample) -> None:
+    outcome = start_example(sandbox, example, "started")
     assert outcome.fate == "started", outcome.output
 
 
@@ -106,18 +106,18 @@ def test_broker_starts_with_passing_example_of_rule(ground: Ground, rule: Rule, 
     [("5.18.3", "started"), ("6.3.1", "refused"), *further(("5.5.1", "refused"), ("5.17.6", "refused"))],
 )
 def test_v010_broker_starts_with_versioned_schema_only_if_release_contains_it(
-    ground: Ground, release: str, fate: Fate
+    sandbox: BrokerSandbox, release: str, fate: Fate
 ) -> None:
     """The brokers have no Internet access: they resolve only the names in their hosts file."""
     text = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
-    outcome = outcome_of(ground, release, text, fate)
+    outcome = outcome_of(sandbox, release, text, fate)
     assert outcome.fate == fate, outcome.output
     assert ("no declaration can be found for element 'broker'" in outcome.output) == (fate == "refused")
 
 
 @pytest.mark.parametrize(("release", "fate"), [("5.18.3", "started"), ("6.3.1", "refused")])
-def test_v012_java_older_than_release_requires_prevents_start(ground: Ground, release: str, fate: Fate) -> None:
-    outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), fate, java=java_11())
+def test_v012_java_older_than_release_requires_prevents_start(sandbox: BrokerSandbox, release: str, fate: Fate) -> None:
+    outcome = outcome_of(sandbox, release, complete("", Release.of(release)).decode(), fate, java=java_11())
     assert outcome.fate == fate, outcome.output
     assert ("UnsupportedClassVersionError" in outcome.output) == (fate == "refused")
 
@@ -125,11 +125,11 @@ def test_v012_java_older_than_release_requires_prevents_start(ground: Ground, re
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
 @pytest.mark.parametrize(("location", "fate"), [(f"{CORE} {CORE}/activemq-core.xsd", "started"), ("", "refused")])
 def test_broker_element_as_root_starts_only_with_schema_location(
-    ground: Ground, release: str, location: str, fate: Fate
+    sandbox: BrokerSandbox, release: str, location: str, fate: Fate
 ) -> None:
     hint = f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{location}"'
     root = f'<broker xmlns="{CORE}"{hint if location else ""} brokerName="north" useJmx="false" persistent="false"/>'
-    assert outcome_of(ground, release, root, fate).fate == fate
+    assert outcome_of(sandbox, release, root, fate).fate == fate
 
 
 LOOPBACK_ONLY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
@@ -141,12 +141,12 @@ LOOPBACK_ONLY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set
     ("options", "fate"), [("", "refused"), ("&amp;networkInterface=lo&amp;joinNetworkInterface=lo", "started")]
 )
 def test_m005_multicast_without_interface_prevents_start(
-    ground: Ground, release: str, options: str, fate: Fate
+    sandbox: BrokerSandbox, release: str, options: str, fate: Fate
 ) -> None:
     if subprocess.run([*LOOPBACK_ONLY, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this account cannot create network namespaces: run this test as root")
     link = f'<networkConnector name="all" uri="multicast://224.1.2.3:26255?group=lonely{options}"/>'
-    outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), fate, under=LOOPBACK_ONLY)
+    outcome = outcome_of(sandbox, release, complete(link, Release.of(release)).decode(), fate, under=LOOPBACK_ONLY)
     assert outcome.fate == fate, outcome.output
     assert bool(re.search(r"Invalid value 'null'|setsockopt failed", outcome.output)) == (fate == "refused")
 

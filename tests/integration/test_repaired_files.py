@@ -12,7 +12,7 @@ from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
 from activemq_fleet.schema._similar_names import sole_similar_name
-from tests.integration.planted import Ground, document, link
+from tests.integration.single_brokers import BrokerSandbox, document, link
 from tests.situations import further, in_every_situation
 from tests.support.schema_releases import SCHEMA_RELEASES
 
@@ -28,9 +28,9 @@ RENAMED = {
 
 
 @pytest.mark.parametrize("release", ["5.5.1", *further("5.8.0", "5.15.16"), "5.18.3", "6.3.1"])
-def test_broker_starts_with_file_that_check_fix_repaired(ground: Ground, release: str, tmp_path: Path) -> None:
-    bridge = link(f"static:(tcp://{ground.address(9)}:61616?soTimeout=0&amp;soWriteTimeout=0)", networkTTL="2")
-    faultless = document("repaired", ground.address(1), bridge, POLICY)
+def test_broker_starts_with_file_that_check_fix_repaired(sandbox: BrokerSandbox, release: str, tmp_path: Path) -> None:
+    bridge = link(f"static:(tcp://{sandbox.address(9)}:61616?soTimeout=0&amp;soWriteTimeout=0)", networkTTL="2")
+    faultless = document("repaired", sandbox.address(1), bridge, POLICY)
     faulty = (
         faultless.replace("brokerName=", "brokerNmae=")
         .replace("networkTTL", "networkTtl")
@@ -41,7 +41,7 @@ def test_broker_starts_with_file_that_check_fix_repaired(ground: Ground, release
     )
     if release == "5.5.1":  # its schema requires an order of the elements
         faulty = faulty.replace(f"{POLICY}\n", "").replace("</networkConectors>\n", f"</networkConectors>\n{POLICY}\n")
-    broken = ground.plant("broken", release, faulty)
+    broken = sandbox.add_broker("broken", release, faulty)
     assert broken.boot().fate == "refused", broken.output
 
     path = tmp_path / "activemq.xml"
@@ -50,7 +50,7 @@ def test_broker_starts_with_file_that_check_fix_repaired(ground: Ground, release
     assert path.read_text() == faultless
     assert path.with_name("activemq.xml.orig").read_text() == faulty
 
-    repaired = ground.plant("repaired", release, path.read_text())
+    repaired = sandbox.add_broker("repaired", release, path.read_text())
     assert repaired.boot().fate == "started", repaired.output
 
 

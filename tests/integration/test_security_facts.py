@@ -20,7 +20,7 @@ from activemq_fleet.artifacts import fetch_and_unpack_distribution, java_executa
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
-from tests.integration.planted import STOMP, Ground, Planted, document, until
+from tests.integration.single_brokers import STOMP, BrokerSandbox, SandboxBroker, document, until
 from tests.integration.waiting import PATIENCE
 from tests.situations import fact_of_activemq, further
 
@@ -30,9 +30,9 @@ MEGABYTE = "x" * (1 << 20)
 RECEIPT_TIMEOUT = 4.0  # seconds: an idle machine sends a receipt in a tenth of a second
 
 
-def accepted_messages(ground: Ground, messages: int) -> int:
+def accepted_messages(sandbox: BrokerSandbox, messages: int) -> int:
     """Return how many messages of a megabyte the broker accepts before a producer must wait."""
-    with suppress(StompTimeout), StompConnection((ground.address(1), STOMP), timeout=RECEIPT_TIMEOUT) as producer:
+    with suppress(StompTimeout), StompConnection((sandbox.address(1), STOMP), timeout=RECEIPT_TIMEOUT) as producer:
         for accepted in range(messages):
             try:
                 producer.send("/queue/full", MEGABYTE)
@@ -42,17 +42,17 @@ def accepted_messages(ground: Ground, messages: int) -> int:
     return 0
 
 
-def fill_store(ground: Ground, broker: Planted) -> int:
+def fill_store(sandbox: BrokerSandbox, broker: SandboxBroker) -> int:
     """Send until the broker reports that its store is full; return how many messages of a megabyte it accepted."""
     accepted, deadline = 0, time.monotonic() + PATIENCE
     while "is Full" not in broker.output and time.monotonic() < deadline and accepted < 100:
         # On a busy machine, this call may also return after a receipt that took too long.
-        accepted += accepted_messages(ground, 100 - accepted)
+        accepted += accepted_messages(sandbox, 100 - accepted)
     return accepted
 
 
-def drain(ground: Ground) -> None:
-    with StompConnection((ground.address(1), STOMP)) as consumer:
+def drain(sandbox: BrokerSandbox) -> None:
+    with StompConnection((sandbox.address(1), STOMP)) as consumer:
         consumer.subscribe("/queue/full", ack="auto")
         while consumer.receive(RECEIPT_TIMEOUT):
             pass
@@ -63,7 +63,7 @@ def drain(ground: Ground) -> None:
     [*further(("5.6.0", 16, False)), ("5.18.3", 16, False), *further(("5.18.3", 70, True))],
 )
 def test_drained_store_accepts_messages_only_if_limit_exceeds_journal_file(
-    tmp_path: Path, ground: Ground, release: str, limit: int, recovers: bool
+    tmp_path: Path, sandbox: BrokerSandbox, release: str, limit: int, recovers: bool
 ) -> None:
     store = (
         f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb" cleanupInterval="1000" checkpointInterval="500"/>'
@@ -71,15 +71,15 @@ def test_drained_store_accepts_messages_only_if_limit_exceeds_journal_file(
     )
     limits = f'<storeUsage><storeUsage limit="{limit} mb"/></storeUsage>'
     usage = f"<systemUsage><systemUsage>{limits}</systemUsage></systemUsage>"
-    text = document("full", ground.address(1), store, usage)
+    text = document("full", sandbox.address(1), store, usage)
     fires = bool(file_findings(text.encode(), Release.of(release), selection=RuleSelection(select=("C007",))))
     assert fires is not recovers
-    broker = ground.plant("full", release, text)
+    broker = sandbox.add_broker("full", release, text)
     assert broker.boot().fate == "started", broker.output
-    assert 0 < fill_store(ground, broker) < 100, broker.output
-    drain(ground)
+    assert 0 < fill_store(sandbox, broker) < 100, broker.output
+    drain(sandbox)
     # Wait for two cleanups: space is freed by whole files that are no longer written to.
-    assert until(lambda: accepted_messages(ground, 1) == 1, PATIENCE if recovers else 3) is recovers, broker.output
+    assert until(lambda: accepted_messages(sandbox, 1) == 1, PATIENCE if recovers else 3) is recovers, broker.output
 
 
 PORTS = {"shipped": (21861, 21661), "denied": (21862, 21662)}

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from activemq_fleet.node.log import broker_log
-from tests.integration.planted import OPENWIRE, Ground, Planted, document
+from tests.integration.single_brokers import OPENWIRE, BrokerSandbox, SandboxBroker, document
 from tests.situations import further
 
 RELEASES = ("5.5.1", *further("5.18.3"), "6.3.1")
@@ -15,16 +15,16 @@ KEY_STORE = '<sslContext><sslContext keyStore="file:{}" keyStorePassword="change
 FACTORY = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 
 
-def error_in_output(broker: Planted) -> str:
+def error_in_output(broker: SandboxBroker) -> str:
     error: str = broker_log.find_error_in_output((broker.data / "console.log").read_text().splitlines())
     return error
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_unreadable_key_store_is_reported_by_deepest_cause(ground: Ground, release: str) -> None:
-    text = document("refused", ground.address(1), KEY_STORE.format(ground.layout.directory / "broken.ks"))
-    (ground.layout.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
-    broker = ground.plant("refused", release, text)
+def test_unreadable_key_store_is_reported_by_deepest_cause(sandbox: BrokerSandbox, release: str) -> None:
+    text = document("refused", sandbox.address(1), KEY_STORE.format(sandbox.layout.directory / "broken.ks"))
+    (sandbox.layout.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
+    broker = sandbox.add_broker("refused", release, text)
 
     assert broker.boot().fate == "refused", broker.output
 
@@ -37,22 +37,22 @@ def test_unreadable_key_store_is_reported_by_deepest_cause(ground: Ground, relea
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_port_in_use_is_reported_by_deepest_cause(ground: Ground, release: str) -> None:
-    first = ground.plant("first", release, document("first", ground.address(1)))
+def test_port_in_use_is_reported_by_deepest_cause(sandbox: BrokerSandbox, release: str) -> None:
+    first = sandbox.add_broker("first", release, document("first", sandbox.address(1)))
     assert first.boot().fate == "started", first.output
-    second = ground.plant("second", release, document("second", ground.address(1)))
+    second = sandbox.add_broker("second", release, document("second", sandbox.address(1)))
 
     assert second.boot().fate == "refused", second.output
 
     error_text = broker_log.last_logged_error(str(second.data)) or error_in_output(second)
-    assert f"{ground.address(1)}" in error_text
+    assert f"{sandbox.address(1)}" in error_text
     assert str(OPENWIRE) in error_text
     assert "Address already in use" in error_text
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_failure_of_java_before_first_log_is_reported_by_deepest_cause(ground: Ground, release: str) -> None:
-    broker = ground.plant("early", release, document("early", ground.address(1)), options=[FACTORY])
+def test_failure_of_java_before_first_log_is_reported_by_deepest_cause(sandbox: BrokerSandbox, release: str) -> None:
+    broker = sandbox.add_broker("early", release, document("early", sandbox.address(1)), options=[FACTORY])
 
     assert broker.boot().fate == "refused", broker.output
 
@@ -61,8 +61,8 @@ def test_failure_of_java_before_first_log_is_reported_by_deepest_cause(ground: G
     assert " more" not in error_text
 
 
-def test_unknown_java_option_is_reported_as_printed(ground: Ground) -> None:
-    broker = ground.plant("word", "6.3.1", document("word", ground.address(1)), options=["-XX:+NoSuchFlag"])
+def test_unknown_java_option_is_reported_as_printed(sandbox: BrokerSandbox) -> None:
+    broker = sandbox.add_broker("word", "6.3.1", document("word", sandbox.address(1)), options=["-XX:+NoSuchFlag"])
 
     assert broker.boot().fate == "refused", broker.output
 

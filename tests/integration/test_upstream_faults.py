@@ -14,7 +14,7 @@ from activemq_fleet import Release, lint_file
 from activemq_fleet.artifacts import _maven, fetch_and_unpack_distribution
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.schema import BEANS
-from tests.integration.planted import OPENWIRE, Ground, Planted, document, until
+from tests.integration.single_brokers import OPENWIRE, BrokerSandbox, SandboxBroker, document, until
 from tests.integration.waiting import PATIENCE
 from tests.situations import fact_of_activemq, in_every_situation
 
@@ -96,20 +96,20 @@ def rules_of(text: str, release: str, rule: str) -> list[str]:
     return [finding.rule for finding in findings]
 
 
-def plant_with_links(ground: Ground, release: str, uri: str) -> Planted:
+def add_broker_with_links(sandbox: BrokerSandbox, release: str, uri: str) -> SandboxBroker:
     """Return a broker, not started yet, with a link and a second link to a port without a listener."""
     links = (
         "<networkConnectors>"
-        f'<networkConnector name="unused" uri="static:(tcp://{ground.address(1)}:{UNUSED_PORT})"/>'
+        f'<networkConnector name="unused" uri="static:(tcp://{sandbox.address(1)}:{UNUSED_PORT})"/>'
         f'<networkConnector name="south" uri="static:({uri})"/>'
         "</networkConnectors>"
     )
-    return ground.plant("north", release, document("north", ground.address(1), links))
+    return sandbox.add_broker("north", release, document("north", sandbox.address(1), links))
 
 
-def fires(ground: Ground, rule: str, release: str) -> bool:
-    """Return whether a rule reports something about the file of the planted broker."""
-    content = (ground.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
+def fires(sandbox: BrokerSandbox, rule: str, release: str) -> bool:
+    """Return whether a rule reports something about the file of the broker."""
+    content = (sandbox.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
     return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
 
 
@@ -127,12 +127,12 @@ def fires(ground: Ground, rule: str, release: str) -> bool:
     ],
 )
 def test_link_without_monitor_waits_indefinitely_for_silent_peer(
-    ground: Ground, release: str, option: str, reconnects: bool
+    sandbox: BrokerSandbox, release: str, option: str, reconnects: bool
 ) -> None:
     """Rule V035."""
-    with SilentPeer(ground.address(2), negotiates=True).listening() as peer:
-        address = f"tcp://{ground.address(2)}:{OPENWIRE}?connectionTimeout=2000{option}"
-        broker = plant_with_links(ground, release, address)
+    with SilentPeer(sandbox.address(2), negotiates=True).listening() as peer:
+        address = f"tcp://{sandbox.address(2)}:{OPENWIRE}?connectionTimeout=2000{option}"
+        broker = add_broker_with_links(sandbox, release, address)
         assert broker.boot().fate == "started", broker.output
         assert until(lambda: peer.accepted > 0, PATIENCE), broker.output
         if reconnects:
@@ -142,16 +142,16 @@ def test_link_without_monitor_waits_indefinitely_for_silent_peer(
             attempts = broker.output.count(f":{UNUSED_PORT}")
             assert broker.wait_for_output(f":{UNUSED_PORT}", PATIENCE, times=attempts + 6), broker.output
             assert peer.accepted == 1, broker.output
-    assert fires(ground, "V035", release) != reconnects
+    assert fires(sandbox, "V035", release) != reconnects
 
 
 @pytest.mark.parametrize(("release", "starts"), [(AFFECTED, False), (REPAIRED, True)])
 def test_write_timeout_of_link_ends_handshake_only_on_repaired_releases(
-    ground: Ground, release: str, starts: bool
+    sandbox: BrokerSandbox, release: str, starts: bool
 ) -> None:
     """Rule V036."""
-    with SilentPeer(ground.address(2), negotiates=False).listening() as peer:
-        broker = plant_with_links(ground, release, f"ssl://{ground.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
+    with SilentPeer(sandbox.address(2), negotiates=False).listening() as peer:
+        broker = add_broker_with_links(sandbox, release, f"ssl://{sandbox.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
         broker.launch()
         if starts:
             assert broker.wait_for_phase("started"), broker.output
@@ -160,7 +160,7 @@ def test_write_timeout_of_link_ends_handshake_only_on_repaired_releases(
             assert broker.wait_for_output("Channel was inactive", PATIENCE), broker.output
             assert not broker.wait_for_phase("started", SHORT), broker.output
             assert peer.accepted == 1
-    assert fires(ground, "V036", release) != starts
+    assert fires(sandbox, "V036", release) != starts
 
 
 @pytest.mark.parametrize(
@@ -172,24 +172,24 @@ def test_write_timeout_of_link_ends_handshake_only_on_repaired_releases(
     ],
 )
 def test_reload_removes_link_with_reference_only_on_repaired_releases(
-    ground: Ground, release: str, password: str, removes: bool
+    sandbox: BrokerSandbox, release: str, password: str, removes: bool
 ) -> None:
     """Rule V032."""
     south, north = (
-        f'<networkConnector name="{name}" uri="static:(tcp://{ground.address(1)}:{UNUSED_PORT})" password="{secret}"/>'
+        f'<networkConnector name="{name}" uri="static:(tcp://{sandbox.address(1)}:{UNUSED_PORT})" password="{secret}"/>'
         for name, secret in (("south", password), ("north", "changed"))
     )
 
     def file(links: str) -> str:
         connectors = f"<networkConnectors>{links}</networkConnectors>" if links else ""
         reload = '<plugins><runtimeConfigurationPlugin checkPeriod="1000"/></plugins>'
-        return document("north", ground.address(1), reload, connectors, beans=CONFIGURER, start="false")
+        return document("north", sandbox.address(1), reload, connectors, beans=CONFIGURER, start="false")
 
     options = (*JAXB_OPTIONS, "-Dlink.password=changed")
-    broker = ground.plant("north", release, file(south), jars=plugin_jars(release), options=options)
+    broker = sandbox.add_broker("north", release, file(south), jars=plugin_jars(release), options=options)
     assert broker.boot().fate == "started", broker.output
-    assert fires(ground, "V032", release) != removes
-    path = ground.layout.directory / "north" / "conf" / "activemq.xml"
+    assert fires(sandbox, "V032", release) != removes
+    path = sandbox.layout.directory / "north" / "conf" / "activemq.xml"
     for links, text in (("", "change in "), (north, "started new network connector")):
         times = broker.output.count(text) + 1
         path.write_text(file(links))
@@ -198,7 +198,7 @@ def test_reload_removes_link_with_reference_only_on_repaired_releases(
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_file_that_depends_on_bean_broker_prevents_start_without_that_bean(ground: Ground, named: bool) -> None:
+def test_file_that_depends_on_bean_broker_prevents_start_without_that_bean(sandbox: BrokerSandbox, named: bool) -> None:
     """Rule V034.
 
     The archives of the affected releases cannot be fetched, so that the depends-on of their jetty.xml is known from the
@@ -208,10 +208,10 @@ def test_file_that_depends_on_bean_broker_prevents_start_without_that_bean(groun
   xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd">
 <bean id="invokeStart" class="java.util.Date" depends-on="broker"/></beans>'''
     attributes = {"id": "broker"} if named else {}
-    text = document("north", ground.address(1), **attributes)
+    text = document("north", sandbox.address(1), **attributes)
     text = text.replace("</broker>", f'</broker><import xmlns="{BEANS}" resource="jetty.xml"/>')
-    broker = ground.plant("north", "6.2.7", text)
-    (ground.layout.directory / "north" / "conf" / "jetty.xml").write_text(console)
+    broker = sandbox.add_broker("north", "6.2.7", text)
+    (sandbox.layout.directory / "north" / "conf" / "jetty.xml").write_text(console)
     outcome = broker.boot()
     assert outcome.fate == ("started" if named else "refused"), outcome.output
     assert ("No bean named 'broker'" in outcome.output) != named

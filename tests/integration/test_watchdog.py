@@ -13,7 +13,7 @@ from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.process.proc import find_broker_process
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.watchdog import watchdog
-from tests.integration.planted import STOMP, Ground, Planted, document, until
+from tests.integration.single_brokers import STOMP, BrokerSandbox, SandboxBroker, document, until
 from tests.situations import further, in_every_situation
 from tests.support.watched_labs import watched_broker
 
@@ -42,16 +42,16 @@ def fill_queue(producer: StompConnection) -> None:
     [("6.3.1", "memory"), *further(("5.18.3", "store"), ("5.5.1", "memory"), ("5.18.3", "memory"))],
 )
 def test_watchdog_kills_frozen_broker_and_not_full_broker(
-    tmp_path: Path, ground: Ground, monkeypatch: pytest.MonkeyPatch, release: str, limit: str
+    tmp_path: Path, sandbox: BrokerSandbox, monkeypatch: pytest.MonkeyPatch, release: str, limit: str
 ) -> None:
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
     usage = f"<systemUsage><systemUsage>{FULL[limit]}</systemUsage></systemUsage>"
     children = (store, usage) if limit == "store" else (usage,)
-    broker = ground.plant("full", release, document("full", ground.address(1), *children))
+    broker = sandbox.add_broker("full", release, document("full", sandbox.address(1), *children))
     assert broker.boot().fate == "started", broker.output
     broker_watchdog = watched_broker(broker)
     broker_watchdog.check_broker()
-    with StompConnection((ground.address(1), STOMP), timeout=RECEIPT_TIMEOUT) as producer:
+    with StompConnection((sandbox.address(1), STOMP), timeout=RECEIPT_TIMEOUT) as producer:
         with pytest.raises(StompTimeout):
             fill_queue(producer)
         for _ in range(3):
@@ -70,7 +70,7 @@ def test_watchdog_kills_frozen_broker_and_not_full_broker(
     assert until(lambda: broker.settle(0.1).exit_code == -signal.SIGKILL, 120)
 
 
-def is_quiet(broker: Planted) -> bool:
+def is_quiet(broker: SandboxBroker) -> bool:
     """Return whether the broker logs and prints nothing for a second."""
     before = broker.output
     time.sleep(1)
@@ -78,8 +78,8 @@ def is_quiet(broker: Planted) -> bool:
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1"), "6.3.1"])
-def test_probes_of_watchdog_leave_no_record_in_log(ground: Ground, release: str) -> None:
-    broker = ground.plant("quiet", release, document("quiet", ground.address(1)))
+def test_probes_of_watchdog_leave_no_record_in_log(sandbox: BrokerSandbox, release: str) -> None:
+    broker = sandbox.add_broker("quiet", release, document("quiet", sandbox.address(1)))
     assert broker.boot().fate == "started", broker.output
     until(lambda: is_quiet(broker), 60)  # the last records of the start may be written a little later
     broker_watchdog = watched_broker(broker)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from activemq_fleet.node.watchdog.watchdog import Watchdog
 from activemq_fleet.node.watchdog.watchdog_cli import parse_options
-from tests.integration.planted import Planted
+from tests.integration.single_brokers import SandboxBroker
 
 
-def watched_broker(broker: Planted) -> Watchdog:
+def watched_broker(broker: SandboxBroker) -> Watchdog:
     """Return a watchdog with the action ``kill`` for a broker whose files have the layout of the collection."""
     base = broker.data.parent
     (base / "versions/v").mkdir(parents=True)

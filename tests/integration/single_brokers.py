@@ -1,7 +1,7 @@
 """Single brokers that run with a given activemq.xml, to test the effect of a mistake in this file.
 
-A lab runs rendered configurations. A planted broker runs a document of a test, which contains the mistake that a rule
-of the linter reports. The broker has the release that the rule names, and shows whether the rule is right.
+A lab runs rendered configurations. A broker of a sandbox runs a document of a test, which contains the mistake that a
+rule of the linter reports. The broker has the release that the rule names, and shows whether the rule is right.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from activemq_fleet.render.engine import render_template
 from activemq_fleet.schema import BEANS, CORE
 
 OPENWIRE, STOMP = 21616, 21613
-"""Ports of the planted brokers, below the ephemeral ports; each broker has a separate address."""
+"""Ports of the brokers, below the ephemeral ports; each broker has a separate address."""
 
 _JAVA = 17
 _JVM = (
@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _BrokerOptions:
-    """Options of a planted broker; see ``Ground.plant``."""
+    """Options of a broker; see ``BrokerSandbox.add_broker``."""
 
     release: Release
     jars: tuple[Path, ...]
@@ -74,8 +74,8 @@ class _BrokerOptions:
     options: tuple[str, ...]
 
 
-class Ground:
-    """A directory and a block of loopback addresses for planted brokers; all of them are stopped at the end."""
+class BrokerSandbox:
+    """A directory and a block of loopback addresses for brokers; all of them are stopped at the end."""
 
     def __init__(self, directory: Path) -> None:
         self.layout = LabLayout(directory.resolve())
@@ -100,7 +100,7 @@ class Ground:
         """Return the ``number``-th loopback address, from 1."""
         return f"127.{self._block}.1.{number}"
 
-    def plant(
+    def add_broker(
         self,
         name: str,
         release: str,
@@ -111,7 +111,7 @@ class Ground:
         under: Sequence[str] = (),
         log_size: str = "10MB",
         options: Sequence[str] = (),
-    ) -> Planted:
+    ) -> SandboxBroker:
         """Return a broker with a document as its activemq.xml; the broker is not started.
 
         ``jars`` are added to its class path. ``java`` replaces the default Java. ``under`` is a command that executes
@@ -126,24 +126,24 @@ class Ground:
             log_size,
             tuple(options),
         )
-        return Planted(self, name, document, broker_options)
+        return SandboxBroker(self, name, document, broker_options)
 
 
-class Planted:
-    """A planted broker; ``name`` is the name of its directory."""
+class SandboxBroker:
+    """A broker of a sandbox; ``name`` is the name of its directory."""
 
     def __init__(
         self,
-        ground: Ground,
+        sandbox: BrokerSandbox,
         name: str,
         document: str,
         options: _BrokerOptions,
     ) -> None:
         self.name = name
-        self.data = ground.layout.directory / name / "data"
-        self._ground = ground
+        self.data = sandbox.layout.directory / name / "data"
+        self._sandbox = sandbox
         self._options = options
-        self._conf = ground.layout.directory / name / "conf"
+        self._conf = sandbox.layout.directory / name / "conf"
         self._conf.mkdir(parents=True, exist_ok=True)
         log_settings = options.release.log_file_name
         text = render_template(f"broker/{log_settings}.j2", quiet=(), size=options.log_size, backups=10)
@@ -155,7 +155,7 @@ class Planted:
 
     def launch(self) -> None:
         """Start the process without a wait."""
-        layout = self._ground.layout
+        layout = self._sandbox.layout
         self._run = processes.launch_broker(layout, self.name, self._command(), {}, self.data, "")
         # The pid identifies the process. During an exec, the command line with the mark of the lab is empty.
         self._process = psutil.Process(self._run.pid)
@@ -218,12 +218,12 @@ class Planted:
 
     def kill(self) -> None:
         """Kill the process with SIGKILL, and wait for its exit."""
-        if self._run and (process := processes.find_process(self._ground.layout, self._run)):
+        if self._run and (process := processes.find_process(self._sandbox.layout, self._run)):
             processes.terminate_processes([process], grace=0)
 
     def stop(self, patience: float = 60) -> None:
         """Stop the broker with SIGTERM, so that it closes its store; wait at most ``patience`` seconds for its exit."""
-        if self._run and (process := processes.find_process(self._ground.layout, self._run)):
+        if self._run and (process := processes.find_process(self._sandbox.layout, self._run)):
             processes.terminate_processes([process], grace=patience)
 
     def _exit_code(self) -> int | None:
@@ -250,9 +250,9 @@ class Planted:
             str(self._options.java),
             *_JVM,
             *self._options.options,
-            f"-Djdk.net.hosts.file={self._ground.layout.names}",  # the broker resolves no other names
+            f"-Djdk.net.hosts.file={self._sandbox.layout.names}",  # the broker resolves no other names
             f"-Djava.io.tmpdir={self.data / 'tmp'}",
-            f"{MARK}{self._ground.layout.directory}",
+            f"{MARK}{self._sandbox.layout.directory}",
             f"-Dactivemq.home={home}",
             f"-Dactivemq.base={home}",
             f"-Dactivemq.conf={self._conf}",
