@@ -23,18 +23,18 @@ from activemq_fleet.addresses import (
         ("127.0.0.1:65535", ("127.0.0.1", 65535)),
     ],
 )
-def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+def test_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
     assert parse_host_port(text) == address
 
 
 @pytest.mark.parametrize("text", ["h", "h:", ":1", "h:0", "h:65536", "::1:1883", "h:1x", "h:١", "a b:1", "vm://x:1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|port"):
         parse_host_port(text)
 
 
 @pytest.mark.parametrize("name", ["a_b", "1host", "host.01", "-a", "a-", "a..b", "", "a" * 64, "é", "a/b", "${x}"])
-def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
+def test_host_names_that_java_cannot_resolve_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"the host name|the label|the last label"):
         validated_host_name(name)
 
@@ -51,8 +51,8 @@ def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
         min_size=1,
     )
 )
-def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
-    assert [parse_host_port(item) for item in format_mb_urls_of_agent_conf(addresses).split(",")] == addresses
+def test_formatted_list_is_parsed_to_same_addresses(addresses: list[tuple[str, int]]) -> None:
+    assert [parse_host_port(address) for address in format_mb_urls_of_agent_conf(addresses).split(",")] == addresses
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
         ("SSL://[::1]:8883/", (("::1", 8883), True)),
     ],
 )
-def test_an_entry_says_whether_it_is_tls(text: str, expected: object) -> None:
+def test_scheme_of_address_selects_tls(text: str, expected: object) -> None:
     assert parse_address_and_tls(text) == expected
 
 
-def test_another_scheme_is_refused_with_the_two_that_there_are() -> None:
+def test_unsupported_scheme_is_refused_with_supported_forms() -> None:
     with pytest.raises(ValueError, match=r"has the scheme mqtt://, which is not supported: write HOST:PORT"):
         parse_address_and_tls("mqtt://a.example.com:1883")

@@ -1,4 +1,4 @@
-"""What an audit of growing logs takes over from the one before, and what it reads anew."""
+"""The cache of events between two audits of growing logs: the hosts that are reused and those that are read again."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ SUMMARY = LogFileSummary(
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
+    """Return a directory with the logs of two hosts."""
     for host in ("a", "ab"):
         (tmp_path / "logs" / host / "agent").mkdir(parents=True)
         (tmp_path / "logs" / host / "activemq.log").write_text("one line\n")
@@ -33,29 +34,29 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def cached(directory: Path, *files: str, hosts: dict[str, str]) -> EventCache:
-    """A cache of Parquet files with events of the host a."""
-    cache, written = EventCache(directory / "events"), directory / "written"
-    written.mkdir(exist_ok=True)
+def write_cache(directory: Path, *files: str, hosts: dict[str, str]) -> EventCache:
+    """Write a cache of Parquet files with events of the host a."""
+    cache, written_directory = EventCache(directory / "events"), directory / "written"
+    written_directory.mkdir(exist_ok=True)
     for file in files:
-        (written / file).write_bytes(b"rows")
-    cache.replace_content([SUMMARY], [WrittenPart("events", file, 1, "a") for file in files], written, hosts)
+        (written_directory / file).write_bytes(b"rows")
+    cache.replace_content([SUMMARY], [WrittenPart("events", file, 1, "a") for file in files], written_directory, hosts)
     return cache
 
 
-def test_only_what_events_follow_from_changes_the_digest_of_a_host(logs: Path) -> None:
+def test_fingerprint_of_host_changes_only_with_inputs_of_its_events(logs: Path) -> None:
     before = file_fingerprints(logs)
     (logs / "ab/activemq.log").write_text("another host\n")
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
     after = file_fingerprints(logs)
     assert cached_events_fingerprint(HOST, before) == cached_events_fingerprint(HOST, after)
-    for other in (AuditedHost("a", "Europe/Berlin", "5.18.3"), AuditedHost("a", "UTC", "5.5.1")):
-        assert cached_events_fingerprint(other, after) != cached_events_fingerprint(HOST, after)
+    for changed_host in (AuditedHost("a", "Europe/Berlin", "5.18.3"), AuditedHost("a", "UTC", "5.5.1")):
+        assert cached_events_fingerprint(changed_host, after) != cached_events_fingerprint(HOST, after)
     (logs / "a/activemq.log.1").write_text("rolled\n")
     assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, after)
 
 
-def test_other_bytes_of_the_same_size_and_time_are_another_file(logs: Path) -> None:
+def test_different_bytes_of_same_size_and_time_change_fingerprint(logs: Path) -> None:
     before, log = file_fingerprints(logs), logs / "a/activemq.log"
     time = log.stat().st_mtime_ns
     log.write_text("ONE LINE\n")
@@ -63,7 +64,7 @@ def test_other_bytes_of_the_same_size_and_time_are_another_file(logs: Path) -> N
     assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, before)
 
 
-def test_a_file_that_grew_supersedes_nothing_and_one_that_was_rolled_or_cut_does(logs: Path) -> None:
+def test_rolled_or_truncated_file_counts_as_replaced_and_grown_file_does_not(logs: Path) -> None:
     before, log = file_fingerprints(logs), logs / "a/activemq.log"
     log.write_text("one line\nand another\n")
     assert not has_replaced_files(before, file_fingerprints(logs))
@@ -75,25 +76,25 @@ def test_a_file_that_grew_supersedes_nothing_and_one_that_was_rolled_or_cut_does
     assert has_replaced_files(before, file_fingerprints(logs))
 
 
-def test_events_are_kept_for_as_long_as_the_digest_is_the_same(tmp_path: Path) -> None:
+def test_cached_events_are_reused_while_digest_is_the_same(tmp_path: Path) -> None:
     hosts = {"a": "digest", "b": "without a log line"}
-    cached(tmp_path, "gone.parquet", hosts=hosts)
-    directory = cached(tmp_path, "one.parquet", hosts=hosts).directory
+    write_cache(tmp_path, "gone.parquet", hosts=hosts)
+    directory = write_cache(tmp_path, "one.parquet", hosts=hosts).directory
     assert sorted(path.name for path in directory.iterdir()) == ["ledger.json", "one.parquet"]
-    again = EventCache(directory)
-    assert again.unchanged_hosts(hosts)["a"][1:] == ([WrittenPart("events", "one.parquet", 1, "a")], [SUMMARY])
-    assert again.unchanged_hosts(hosts)["b"][1:] == ([], [])
-    assert again.unchanged_hosts({"a": "another", "c": "digest"}) == {}
+    reopened_cache = EventCache(directory)
+    assert reopened_cache.unchanged_hosts(hosts)["a"][1:] == ([WrittenPart("events", "one.parquet", 1, "a")], [SUMMARY])
+    assert reopened_cache.unchanged_hosts(hosts)["b"][1:] == ([], [])
+    assert reopened_cache.unchanged_hosts({"a": "another", "c": "digest"}) == {}
 
 
-@pytest.mark.parametrize("harm", ["", "{", "[]", '{"a": {}}', '{"a": {"digest": "digest", "files": [{}]}}'])
-def test_a_ledger_that_cannot_be_read_is_none(tmp_path: Path, harm: str) -> None:
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"a": {}}', '{"a": {"digest": "digest", "files": [{}]}}'])
+def test_unreadable_ledger_counts_as_empty(tmp_path: Path, content: str) -> None:
     cache = EventCache(tmp_path / "events")
-    (cache.directory / "ledger.json").write_text(harm)
+    (cache.directory / "ledger.json").write_text(content)
     assert EventCache(cache.directory).unchanged_hosts({"a": "digest"}) == {}
 
 
-def test_a_host_whose_file_is_gone_is_read_anew(tmp_path: Path) -> None:
-    cache = cached(tmp_path, "one.parquet", hosts={"a": "digest"})
+def test_host_with_missing_cached_file_is_read_again(tmp_path: Path) -> None:
+    cache = write_cache(tmp_path, "one.parquet", hosts={"a": "digest"})
     (cache.directory / "one.parquet").unlink()
     assert EventCache(cache.directory).unchanged_hosts({"a": "digest"}) == {}

@@ -1,4 +1,4 @@
-"""What one host's host.json holds costs that host its description, and never the audit (attack p15)."""
+"""A hostile host.json invalidates the description of its host, and does not stop the audit (attack p15)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ PEER = "orders-mq01-b.example.com"
 
 
 def inputs_with(content: bytes) -> AuditInputs:
+    """Return inputs of two hosts, of which the first has this content of host.json."""
     files = tuple(
         InputFile(f"file:/x/{host}/{name}", host, name, kind, 10, False)  # type: ignore[arg-type]
         for host in (HOST, PEER)
         for name, kind in (("activemq.log", "log"), ("host.json", "host"))
     )
-    sound = json.dumps({"pair": "orders-mq01", "timezone": "UTC"}).encode()
-    return inputs_from_files("file:/x", files, {(HOST, "host.json"): content, (PEER, "host.json"): sound}, None)
+    valid = json.dumps({"pair": "orders-mq01", "timezone": "UTC"}).encode()
+    return inputs_from_files("file:/x", files, {(HOST, "host.json"): content, (PEER, "host.json"): valid}, None)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def inputs_with(content: bytes) -> AuditInputs:
         b"[]",
     ],
 )
-def test_host_file_that_cannot_be_used_is_named_and_the_peer_is_read(content: bytes) -> None:
+def test_unusable_host_file_is_reported_and_peer_is_read(content: bytes) -> None:
     inputs = inputs_with(content)
 
     assert inputs.hosts[HOST] == AuditedHost(HOST, problems=inputs.hosts[HOST].problems)
@@ -42,7 +43,7 @@ def test_host_file_that_cannot_be_used_is_named_and_the_peer_is_read(content: by
 
 
 @pytest.mark.parametrize("zone", ["../../../../etc/passwd", "x" * 100_000, "a\0b", "\ud800"])
-def test_host_file_with_a_time_zone_that_is_none_counts_as_utc(zone: str) -> None:
+def test_host_file_with_invalid_time_zone_counts_as_utc(zone: str) -> None:
     inputs = inputs_with(
         json.dumps({"timezone": zone, "pair": "a\ud800b", "generations": [1, {"number": "x"}]}).encode()
     )
@@ -51,16 +52,16 @@ def test_host_file_with_a_time_zone_that_is_none_counts_as_utc(zone: str) -> Non
 
 
 def test_records_of_subscriptions_at_risk_are_typed_and_bounded() -> None:
-    sound = {"time": 1_700_000_000, "path": "/store/at-risk/1.json", "description": "x" * 5000 + "\x1b[2J"}
-    foreign = [
-        *(sound | {name: value} for name in sound for value in (None, [1], {"a": 1}, 1e18, -1e18)),
+    valid = {"time": 1_700_000_000, "path": "/store/at-risk/1.json", "description": "x" * 5000 + "\x1b[2J"}
+    invalid_records = [
+        *(valid | {name: value} for name in valid for value in (None, [1], {"a": 1}, 1e18, -1e18)),
         {},
         "a",
         None,
     ]
-    inputs = inputs_with(json.dumps({"timezone": "UTC", "risk_records": [*foreign, *[sound] * 1000]}).encode())
+    inputs = inputs_with(json.dumps({"timezone": "UTC", "risk_records": [*invalid_records, *[valid] * 1000]}).encode())
     assert len(inputs.hosts[HOST].risks) == 100
     assert {len(risk.description) for risk in inputs.hosts[HOST].risks} == {1000}
-    for records in (None, 1, "x", {"a": 1}, foreign):
+    for records in (None, 1, "x", {"a": 1}, invalid_records):
         content = json.dumps({"timezone": "UTC", "risk_records": records}).encode()
         assert inputs_with(content).hosts[HOST].risks == ()

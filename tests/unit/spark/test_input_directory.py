@@ -1,4 +1,4 @@
-"""An input directory that somebody else has packed: what leads out of it is refused and named."""
+"""An input directory that another person has packed: links out of it are refused and named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from activemq_fleet.spark.input_directory import check_no_outside_links
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """What ``collect`` laid down of one host, beside a file that is nobody's business."""
+    """Return a directory as ``collect`` writes it for one host; next to it is a secret file."""
     host = tmp_path / "logs/mq01a"
     (host / "agent").mkdir(parents=True)
     (host / "activemq.log").write_text("2026-01-01 00:00:00,001 | INFO  | text | logger | main\n")
@@ -26,7 +26,7 @@ def logs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["activemq.log.1", "agent/journal.jsonl", "host.json", "agent/x\x1b[2J.jsonl", ".x"])
 @pytest.mark.parametrize("target", ["../../secret", "{root}/secret", "../../logs-elsewhere", "/dev/null"])
-def test_a_planted_link_out_of_the_input_is_refused_and_named(logs: Path, name: str, target: str) -> None:
+def test_link_out_of_input_directory_is_refused_and_named(logs: Path, name: str, target: str) -> None:
     link = logs / "mq01a" / name
     link.unlink(missing_ok=True)
     depth = "../" * name.count("/")
@@ -37,7 +37,7 @@ def test_a_planted_link_out_of_the_input_is_refused_and_named(logs: Path, name: 
     assert name.rpartition("/")[2].replace("\x1b", "\\u001b") in str(raised.value)
 
 
-def test_a_planted_directory_link_and_a_chain_of_links_out_are_refused(logs: Path) -> None:
+def test_directory_link_and_chain_of_links_out_of_input_directory_are_refused(logs: Path) -> None:
     (logs.parent / "elsewhere").mkdir()
     (logs / "mq02a").symlink_to("../elsewhere")
     with pytest.raises(InputError, match="mq02a leads out of the input directory"):
@@ -49,7 +49,7 @@ def test_a_planted_directory_link_and_a_chain_of_links_out_are_refused(logs: Pat
         check_no_outside_links(str(logs))
 
 
-def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> None:
+def test_adjacent_directory_with_same_prefix_is_outside(logs: Path) -> None:
     (logs.parent / "logs-other").mkdir()
     (logs.parent / "logs-other/activemq.log").write_text("x")
     (logs / "mq01a/activemq.log.1").symlink_to("../../logs-other/activemq.log")
@@ -57,7 +57,7 @@ def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> No
         check_no_outside_links(str(logs))
 
 
-def test_planted_fifos_sockets_and_devices_are_refused(logs: Path) -> None:
+def test_fifo_and_socket_in_input_directory_are_refused(logs: Path) -> None:
     os.mkfifo(logs / "mq01a/activemq.log.1")
     with pytest.raises(InputError, match=r"activemq.log.1 is a FIFO, not a regular file: remove it"):
         check_no_outside_links(str(logs))
@@ -68,7 +68,7 @@ def test_planted_fifos_sockets_and_devices_are_refused(logs: Path) -> None:
             check_no_outside_links(str(logs))
 
 
-def test_links_that_stay_inside_are_followed_and_those_that_go_round_are_refused(logs: Path) -> None:
+def test_links_inside_are_accepted_and_link_cycle_is_refused(logs: Path) -> None:
     (logs / "mq01a/activemq.log.1").symlink_to("activemq.log")
     (logs / "mq01a/activemq.log.2").symlink_to("gone meanwhile")
     (logs / "mq01a/activemq.log.3").symlink_to("activemq.log.3")
@@ -80,20 +80,20 @@ def test_links_that_stay_inside_are_followed_and_those_that_go_round_are_refused
         check_no_outside_links(str(logs))
 
 
-def test_the_directory_itself_may_be_named_by_a_link(logs: Path) -> None:
+def test_input_directory_itself_may_be_a_link(logs: Path) -> None:
     (logs.parent / "named").symlink_to("logs")
     check_no_outside_links(str(logs.parent / "named"))
 
 
-def test_follow_refuses_a_link_out_that_is_planted_between_two_looks(logs: Path) -> None:
-    marks = file_fingerprints(logs)
-    assert sorted(marks) == ["mq01a/activemq.log", "mq01a/host.json"]
+def test_follow_refuses_link_out_that_appears_between_two_checks(logs: Path) -> None:
+    fingerprints = file_fingerprints(logs)
+    assert sorted(fingerprints) == ["mq01a/activemq.log", "mq01a/host.json"]
     (logs / "mq01a/activemq.log.1").symlink_to("../../secret")
     with pytest.raises(InputError, match="out of the input directory"):
         file_fingerprints(logs)
 
 
-def test_follow_is_not_held_up_by_a_planted_fifo(logs: Path) -> None:
+def test_follow_refuses_fifo_without_waiting(logs: Path) -> None:
     os.mkfifo(logs / "mq01a/activemq.log.1")
     with pytest.raises(InputError, match="is a FIFO"):
         file_fingerprints(logs)

@@ -1,4 +1,4 @@
-"""Which paths are this machine's, and how Spark is told of them."""
+"""Paths that are local, and the URIs of paths for Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from activemq_fleet.spark.paths import local_path, uri_of, uri_with_escaped_wild
 
 
 @pytest.mark.parametrize(
-    ("path", "local"),
+    ("path", "expected"),
     [
         ("/a/b", "/a/b"),
         ("/a/./c/../b/", "/a/b"),
@@ -21,18 +21,18 @@ from activemq_fleet.spark.paths import local_path, uri_of, uri_with_escaped_wild
         ("/a/b:c", "/a/b:c"),
     ],
 )
-def test_a_path_without_another_scheme_is_this_machines(path: str, local: str | None) -> None:
-    assert local_path(path) == (None if local is None else Path(local))
+def test_path_without_remote_scheme_is_local(path: str, expected: str | None) -> None:
+    assert local_path(path) == (None if expected is None else Path(expected))
 
 
-def test_a_relative_path_is_below_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uri_of_relative_path_is_below_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert uri_of("out") == f"file://{tmp_path}/out"
 
 
-def test_a_path_elsewhere_stays_as_it_is() -> None:
+def test_uri_of_remote_path_is_unchanged() -> None:
     assert uri_of("s3a://bucket/a/") == "s3a://bucket/a"
 
 
-def test_letters_of_patterns_are_themselves_to_a_reader() -> None:
+def test_wildcards_of_path_are_escaped() -> None:
     assert uri_with_escaped_wildcards("/a [1]/{b}*?") == r"file:///a \[1\]/\{b\}\*\?"

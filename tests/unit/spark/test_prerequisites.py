@@ -1,4 +1,4 @@
-"""What Spark needs, looked at before it is started."""
+"""The prerequisites of Spark, which are checked before it is started."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from activemq_fleet.spark.prerequisites import check_archives, check_reachable, 
 from activemq_fleet.spark.problems import SparkProblem
 
 
-def _java(home: Path, version: str) -> Path:
-    """Something that answers as a java of this version does."""
+def _create_java(home: Path, version: str) -> Path:
+    """Create a program that prints the version as java does."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -20,30 +20,30 @@ def _java(home: Path, version: str) -> Path:
     return home
 
 
-def test_no_java_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_java_names_packages_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match=r"requires Java 17 or newer, but no java is on the PATH.* apt-get install"):
         find_supported_java_home()
 
 
-def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "jdk", "11.0.2")))
+def test_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_create_java(tmp_path / "jdk", "11.0.2")))
     monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/java").exists() else "/nowhere")
     with pytest.raises(SparkProblem, match=r"jdk/bin/java (is Java 11|does not)"):
         find_supported_java_home()
 
 
-def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match="gone/bin/java does not start"):
         find_supported_java_home()
 
 
-def test_a_new_java_on_the_path_is_taken_over_an_old_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    new = _java(tmp_path / "new", "21.0.1")
-    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "old", "1.8.0_392")))
+def test_new_java_on_path_is_preferred_to_old_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = _create_java(tmp_path / "new", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(_create_java(tmp_path / "old", "1.8.0_392")))
     monkeypatch.setenv("PATH", f"{new}/bin:/usr/bin:/bin")
     assert find_supported_java_home() == new
 
@@ -60,17 +60,17 @@ def test_a_new_java_on_the_path_is_taken_over_an_old_java_home(tmp_path: Path, m
         ("spark://127.0.0.1:x", "cannot be reached"),
     ],
 )
-def test_nobody_who_listens_is_told_at_once(url: str, line: str) -> None:
-    with socket.socket() as taken:  # bound and not listening: refused for sure
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+def test_address_without_listener_is_reported_without_password(url: str, line: str) -> None:
+    with socket.socket() as bound_socket:  # The socket does not listen, so the system refuses each connection.
+        bound_socket.bind(("127.0.0.1", 0))
+        port = bound_socket.getsockname()[1]
         with pytest.raises(SparkProblem) as caught:
             check_reachable(url.replace("{}", str(port)))
     assert line.replace("{}", str(port)) in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_one_of_several_masters_is_enough() -> None:
+def test_one_reachable_master_of_several_suffices() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -78,11 +78,11 @@ def test_one_of_several_masters_is_enough() -> None:
 
 
 @pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://host:6443"])
-def test_masters_that_are_no_address_are_left_to_spark(master: str) -> None:
+def test_masters_without_address_are_not_checked(master: str) -> None:
     check_reachable(master)
 
 
-def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_archive_is_named(tmp_path: Path) -> None:
     (tmp_path / "env.tar.gz").write_bytes(b"")
     check_archives([f"{tmp_path}/env.tar.gz#environment", "s3a://bucket/env.tar.gz#environment"])
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""What Spark raises, as one line. The texts are shortened from real ones."""
+"""Errors of Spark, explained in one line. The texts are shortened from real errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Traceback (most recent call last):
 
 
 class PySparkException(Exception):
-    """Called as pyspark's own, which a unit test does not load."""
+    """A class with the name of the one of pyspark, which a unit test does not import."""
 
 
 class PySparkTypeError(PySparkException):
-    """A call of ours that is wrong: a bug."""
+    """A wrong call of pyspark in this project: a bug."""
 
 
 @pytest.mark.parametrize(
@@ -54,23 +54,23 @@ class PySparkTypeError(PySparkException):
         ("", "it reported no reason"),
     ],
 )
-def test_a_known_problem_says_what_to_do(text: str, line: str) -> None:
+def test_known_error_is_explained(text: str, line: str) -> None:
     assert line in explain_spark_error(text)
 
 
-def test_a_stack_trace_becomes_one_line(tmp_path: Path) -> None:
+def test_stack_trace_becomes_one_line(tmp_path: Path) -> None:
     with pytest.raises(SparkProblem) as caught, translate_spark_errors(ScratchDirectory(tmp_path)):
         raise PySparkException("java.lang.IllegalStateException: no\n\tat a.b\n\tat c.d")
     assert "\n" not in str(caught.value)
     assert "at a.b" not in str(caught.value)
 
 
-def test_a_bug_of_ours_stays_what_it_is(tmp_path: Path) -> None:
+def test_programming_error_is_not_translated(tmp_path: Path) -> None:
     with pytest.raises(PySparkTypeError), translate_spark_errors(ScratchDirectory(tmp_path)):
         raise PySparkTypeError("[NOT_COLUMN]")
 
 
-def test_what_java_said_before_it_ended_is_told(tmp_path: Path) -> None:
+def test_error_of_exited_gateway_contains_output_of_java(tmp_path: Path) -> None:
     (tmp_path / "spark.log").write_text("Invalid maximum heap size: -Xmx9x\nError: Could not create the JVM\n")
     with (
         pytest.raises(SparkProblem, match="Invalid maximum heap size: -Xmx9x"),

@@ -1,4 +1,4 @@
-"""What a job says while it works."""
+"""The progress that a job shows while it runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ class _Clock:
         return self.now
 
 
-def _progress(*, shown: bool, lively: bool) -> tuple[SparkProgressDisplay, io.StringIO, _Clock]:
+def _create_progress(*, shown: bool, is_terminal: bool) -> tuple[SparkProgressDisplay, io.StringIO, _Clock]:
+    """Return a progress display with its output and its clock."""
     stream, clock = io.StringIO(), _Clock()
-    return SparkProgressDisplay(stream, enabled=shown, is_terminal=lively, clock=clock), stream, clock
+    return SparkProgressDisplay(stream, enabled=shown, is_terminal=is_terminal, clock=clock), stream, clock
 
 
-def test_on_a_terminal_the_tasks_are_counted_on_one_line() -> None:
-    progress, stream, clock = _progress(shown=True, lively=True)
+def test_progress_on_terminal_counts_tasks_on_one_line() -> None:
+    progress, stream, clock = _create_progress(shown=True, is_terminal=True)
     with progress.show_progress_phase("reading logs"):
         clock.now = 3.0
         progress.show_task_counts(TaskCounts(done=2, running=2, all=8))
@@ -32,38 +33,38 @@ def test_on_a_terminal_the_tasks_are_counted_on_one_line() -> None:
         assert stream.getvalue().endswith("reading logs: 3 s, 2 of 8 tasks")
 
 
-def test_elsewhere_a_phase_is_one_line() -> None:
-    progress, stream, clock = _progress(shown=True, lively=False)
+def test_progress_without_terminal_is_one_line_per_phase() -> None:
+    progress, stream, clock = _create_progress(shown=True, is_terminal=False)
     with progress.show_progress_phase("reading logs"):
         clock.now = 3.25
         progress.show_task_counts(TaskCounts(done=2, running=2, all=8))
     assert stream.getvalue() == "reading logs: 3.2 s\n"
 
 
-def test_nothing_is_said_where_nothing_was_asked_for() -> None:
-    progress, stream, _ = _progress(shown=False, lively=False)
+def test_progress_that_is_not_enabled_prints_nothing() -> None:
+    progress, stream, _ = _create_progress(shown=False, is_terminal=False)
     with progress.show_progress_phase("reading logs"):
         progress.show_task_counts(TaskCounts(done=2, running=2, all=8))
     assert stream.getvalue() == ""
 
 
-def test_a_phase_that_failed_is_not_told_as_done() -> None:
-    progress, stream, _ = _progress(shown=True, lively=False)
+def test_failed_phase_is_not_reported_as_completed() -> None:
+    progress, stream, _ = _create_progress(shown=True, is_terminal=False)
     with pytest.raises(ValueError, match="no logs"), progress.show_progress_phase("reading logs"):
         raise ValueError("no logs")
     assert stream.getvalue() == ""
 
 
-def test_tasks_that_nobody_takes_up_are_told_once_even_when_nothing_is_shown() -> None:
-    progress, stream, clock = _progress(shown=False, lively=False)
+def test_missing_workers_are_reported_once_although_progress_is_not_shown() -> None:
+    progress, stream, clock = _create_progress(shown=False, is_terminal=False)
     for now in range(0, 120, 10):
         clock.now = now
         progress.show_task_counts(TaskCounts(done=0, running=0, all=8))
     assert stream.getvalue().count("no Spark worker has started a task") == 1
 
 
-def test_tasks_that_begin_late_are_no_complaint() -> None:
-    progress, stream, clock = _progress(shown=False, lively=False)
+def test_tasks_that_start_late_cause_no_report() -> None:
+    progress, stream, clock = _create_progress(shown=False, is_terminal=False)
     progress.show_task_counts(TaskCounts(all=8))
     clock.now = 29.0
     progress.show_task_counts(TaskCounts(running=1, all=8))
@@ -72,6 +73,6 @@ def test_tasks_that_begin_late_are_no_complaint() -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_phase_without_a_session_is_silent() -> None:
+def test_phase_without_session_raises_no_error() -> None:
     with show_progress_phase("nothing"):
         pass

@@ -1,4 +1,4 @@
-"""OUT on this machine: what may be replaced, and that it is replaced in one step."""
+"""The local output directory: which directories may be replaced, and that the replacement is atomic."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from activemq_fleet.spark.manifests import new_manifest
 from activemq_fleet.spark.staging import LocalTarget, finish_replacement
 
 
-def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
-    """A result on its way, of one file."""
+def _write_staged_output(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
+    """Write an output of one file to the staging directory."""
     target = LocalTarget(out)
     target.check_output_replaceable(kind)
     target.create_staging_directory_if_local()
@@ -25,50 +25,50 @@ def _commit(target: LocalTarget, kind: str = "audit") -> None:
     target.commit(new_manifest(kind, "1", 1, {}))
 
 
-def test_a_result_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
+def test_output_replaces_previous_output(tmp_path: Path) -> None:
     for text in ("first", "second"):
-        _commit(_written(tmp_path / "out", text))
+        _commit(_write_staged_output(tmp_path / "out", text))
     assert (tmp_path / "out" / "audit.json").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
-    _commit(_written(tmp_path / "out", "first"))
-    _written(tmp_path / "out", "second").delete_staging_directory_if_local()
+def test_abandoned_output_leaves_previous_output(tmp_path: Path) -> None:
+    _commit(_write_staged_output(tmp_path / "out", "first"))
+    _write_staged_output(tmp_path / "out", "second").delete_staging_directory_if_local()
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_second_run_at_the_same_time_is_refused(tmp_path: Path) -> None:
-    first = _written(tmp_path / "out", "first")
+def test_second_run_at_same_time_is_refused(tmp_path: Path) -> None:
+    first = _write_staged_output(tmp_path / "out", "first")
     with pytest.raises(InputError, match="another run writes to this directory"):
         LocalTarget(tmp_path / "out").create_staging_directory_if_local()
     _commit(first)
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
 
 
-def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
+def test_remains_of_killed_run_are_deleted(tmp_path: Path) -> None:
     (tmp_path / "out.staged" / "events").mkdir(parents=True)
     (tmp_path / "out.staged" / "events" / "half").write_text("")
-    _commit(_written(tmp_path / "out", "whole"))
+    _commit(_write_staged_output(tmp_path / "out", "whole"))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["audit.json", "manifest.json"]
 
 
 @pytest.mark.parametrize("name", [".git", "notes.txt", "events"])
-def test_what_nobody_of_us_wrote_is_refused(tmp_path: Path, name: str) -> None:
-    _commit(_written(tmp_path / "out", "first"))
+def test_directory_with_foreign_file_is_refused(tmp_path: Path, name: str) -> None:
+    _commit(_write_staged_output(tmp_path / "out", "first"))
     (tmp_path / "out" / name).mkdir()
     with pytest.raises(InputError, match=f"contains {name}, which `audit` did not write"):
         LocalTarget(tmp_path / "out").check_output_replaceable("audit")
 
 
-def test_the_result_of_another_job_is_refused(tmp_path: Path) -> None:
-    _commit(_written(tmp_path / "out", "first"))
+def test_output_of_another_job_is_refused(tmp_path: Path) -> None:
+    _commit(_write_staged_output(tmp_path / "out", "first"))
     with pytest.raises(InputError, match="contains the output of `audit`, which `drift` does not replace"):
         LocalTarget(tmp_path / "out").check_output_replaceable("drift")
 
 
-def test_a_file_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
+def test_file_and_dangling_link_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="is not a directory"):
@@ -77,24 +77,24 @@ def test_a_file_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
         LocalTarget(tmp_path / "link")
 
 
-def test_a_link_to_a_result_stays_a_link(tmp_path: Path) -> None:
-    _commit(_written(tmp_path / "real", "first"))
+def test_link_to_output_stays_a_link(tmp_path: Path) -> None:
+    _commit(_write_staged_output(tmp_path / "real", "first"))
     (tmp_path / "out").symlink_to("real")
-    _commit(_written(tmp_path / "out", "second"))
+    _commit(_write_staged_output(tmp_path / "out", "second"))
     assert (tmp_path / "out").is_symlink()
     assert (tmp_path / "real" / "audit.json").read_text() == "second"
 
 
-def test_the_state_of_a_stream_stays_with_out(tmp_path: Path) -> None:
-    _commit(_written(tmp_path / "out", "first"))
+def test_state_of_stream_is_kept_in_output_directory(tmp_path: Path) -> None:
+    _commit(_write_staged_output(tmp_path / "out", "first"))
     (tmp_path / "out" / ".follow").mkdir()
-    _commit(_written(tmp_path / "out", "second"))
+    _commit(_write_staged_output(tmp_path / "out", "second"))
     assert (tmp_path / "out" / ".follow").is_dir()
     assert (tmp_path / "out" / "audit.json").read_text() == "second"
 
 
-def test_a_kill_between_the_exchange_and_its_end_loses_no_state(tmp_path: Path) -> None:
-    _commit(_written(tmp_path / "out", "second"))
-    os.makedirs(tmp_path / "out.staged" / ".follow")  # where the exchange has put it
+def test_kill_between_exchange_and_cleanup_loses_no_state(tmp_path: Path) -> None:
+    _commit(_write_staged_output(tmp_path / "out", "second"))
+    os.makedirs(tmp_path / "out.staged" / ".follow")  # The exchange moves it to this path.
     finish_replacement(tmp_path / "out")
     assert (tmp_path / "out" / ".follow").is_dir()
