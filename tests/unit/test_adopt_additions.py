@@ -74,22 +74,22 @@ def with_values(variables: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     """Return variables to which changes are added as a user adds them: entries to a mapping or a list."""
     merged = copy.deepcopy(dict(variables))
     for name, value in changes.items():
-        known = merged.get(f"activemq_{name}")
-        if isinstance(value, dict) and known:
-            merged[f"activemq_{name}"] = {**known, **value}
-        elif name == "destination_policies" and known:
+        existing_value = merged.get(f"activemq_{name}")
+        if isinstance(value, dict) and existing_value:
+            merged[f"activemq_{name}"] = {**existing_value, **value}
+        elif name == "destination_policies" and existing_value:
             for policy in value:
-                same = [
+                matching_policies = [
                     entry
-                    for entry in known
+                    for entry in existing_value
                     if (entry["kind"], entry["destination"]) == (policy["kind"], policy["destination"])
                 ]
-                if same:
-                    same[0].update(policy)
+                if matching_policies:
+                    matching_policies[0].update(policy)
                 else:
-                    known.append(policy)
-        elif isinstance(value, list) and known:
-            merged[f"activemq_{name}"] = [*known, *value]
+                    existing_value.append(policy)
+        elif isinstance(value, list) and existing_value:
+            merged[f"activemq_{name}"] = [*existing_value, *value]
         else:
             merged[f"activemq_{name}"] = copy.deepcopy(value)
     return merged
@@ -116,7 +116,7 @@ def differences_with(
 def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, FLEETS[name], release)
 
-    undone = 0
+    undone_count = 0
     for difference in adoption.differences:
         if difference.direction == "rendered adds":
             advice = advice_on_addition(difference, adoption.fleet.broker(difference.host))
@@ -126,8 +126,8 @@ def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_pat
                 original = FLEETS[name][difference.host]
                 remaining = differences_with(adoption, difference.host, original, advice.variables)
                 assert (difference.path, difference.rendered) not in [(d.path, d.rendered) for d in remaining]
-                undone += 1
-    assert undone
+                undone_count += 1
+    assert undone_count
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
     assert "the addition has no effect on this broker, because the broker has no links" in reasons
 
 
-def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:
+def test_equal_additions_of_connectors_form_one_group(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, FLEETS["mesh of single brokers"], "5.15.16")
 
     groups = group_equal_additions(adoption.differences, adoption.fleet)
@@ -170,10 +170,10 @@ def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:
     }
 
 
-def test_policies_that_undo_a_group_name_each_destination(tmp_path: Path) -> None:
-    twice = POLICIES.replace("</policyEntries>", "<policyEntry queue='mail' memoryLimit='1mb'/></policyEntries>")
+def test_policies_that_undo_group_name_each_destination(tmp_path: Path) -> None:
+    policies = POLICIES.replace("</policyEntries>", "<policyEntry queue='mail' memoryLimit='1mb'/></policyEntries>")
     files = {
-        host: document(links(peer) + twice + CONNECTOR, brokerName=host)
+        host: document(links(peer) + policies + CONNECTOR, brokerName=host)
         for host, peer in (("n-mq01-a", "s-mq01-a"), ("s-mq01-a", "n-mq01-a"))
     }
     adoption = write_and_adopt(tmp_path, files, "5.18.3")
@@ -184,7 +184,7 @@ def test_policies_that_undo_a_group_name_each_destination(tmp_path: Path) -> Non
     assert sorted(destinations) == ["mail", "orders.>"]
 
 
-def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
+def test_changed_passwords_of_accounts_form_one_group(tmp_path: Path) -> None:
     second = "<authenticationUser username='web' password='q' groups='staff'/></users>"
     files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second) + CONNECTOR, brokerName="o-mq01-a")}
     adoption = write_and_adopt(tmp_path, files, "5.18.3")

@@ -1,4 +1,4 @@
-"""Bridges and connectors that others wrote: forms that mean a link, and those that keep one as it is."""
+"""Bridges and connectors of handwritten files: forms that become links, and forms that adopt keeps as XML."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.adopt_files import document, write_files
         ({"networkTTL": "5", "messageTTL": "2", "consumerTTL": "1"}, {"consumer": 1, "message": 2}),
     ],
 )
-def test_a_ttl_without_limit_or_for_demand_and_messages_apart_is_one_of_the_network(
+def test_ttl_without_limit_or_with_separate_values_becomes_network_ttl(
     tmp_path: Path, attributes: dict[str, str], ttl: int | dict[str, int]
 ) -> None:
     up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", **attributes)
@@ -41,7 +41,7 @@ def test_a_ttl_without_limit_or_for_demand_and_messages_apart_is_one_of_the_netw
 
 
 @pytest.mark.parametrize("ttl", ["0", "-2", "${ttl}", "many"])
-def test_a_bridge_with_a_ttl_that_is_no_number_of_brokers_stays(tmp_path: Path, ttl: str) -> None:
+def test_bridge_with_invalid_ttl_is_kept_as_xml(tmp_path: Path, ttl: str) -> None:
     up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", networkTTL=ttl)
     adoption = adopt_and_compare(tmp_path, pair_files("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
 
@@ -49,14 +49,14 @@ def test_a_bridge_with_a_ttl_that_is_no_number_of_brokers_stays(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("uri", ["static:tcp://x:61616", "static://(tcp://x:61616)", "static:( nio://x:61616 )"])
-def test_a_uri_without_its_brackets_means_the_same(tmp_path: Path, uri: str) -> None:
+def test_uri_with_unusual_syntax_becomes_link(tmp_path: Path, uri: str) -> None:
     adoption = adopt_and_compare(tmp_path, {ALONE: document(bridge_xml("up", uri) + OPENWIRE)}, "5.18.3")
 
     assert adopted_variables(adoption)["links"][0]["addresses"] == ["x:61616"]
     assert "xml_fragments" not in adopted_variables(adoption)
 
 
-def test_defaults_of_placeholders_count_in_every_attribute_of_a_bridge(tmp_path: Path) -> None:
+def test_defaults_of_placeholders_are_used_in_every_attribute_of_bridge(tmp_path: Path) -> None:
     up = bridge_xml(
         "${link:up}", "static:(tcp://${1a.host:x}:${port:61617})", networkTTL="${ttl:2}", duplex="${two:true}"
     )
@@ -68,7 +68,7 @@ def test_defaults_of_placeholders_count_in_every_attribute_of_a_bridge(tmp_path:
 
 
 @pytest.mark.parametrize("word", ["yes", "on", "1", "TRUE"])
-def test_booleans_are_read_as_spring_does(tmp_path: Path, word: str) -> None:
+def test_booleans_are_parsed_as_spring_does(tmp_path: Path, word: str) -> None:
     jmx = f'<managementContext><managementContext createConnector="{word}" connectorPort="1098"/></managementContext>'
     up = bridge_xml("up", "static:(tcp://x:61616)", duplex=word)
     adoption = adopt_and_compare(tmp_path, {ALONE: document(up + OPENWIRE + jmx, schedulerSupport=word)}, "5.18.3")
@@ -79,7 +79,7 @@ def test_booleans_are_read_as_spring_does(tmp_path: Path, word: str) -> None:
     assert "xml_fragments" not in adopted_variables(adoption)
 
 
-def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
+def test_each_bridge_kept_as_xml_has_separate_reason(tmp_path: Path) -> None:
     twice = bridge_xml("up", "static:(tcp://x:61616)").replace("</networkConnectors>", "")
     twice += bridge_xml("up", "static:(tcp://y:61616)").replace("<networkConnectors>", "")
     temporary = '<networkConnector name="t" uri="static:(tcp://z:61616)"><excludedDestinations>'
@@ -87,15 +87,15 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
     bridges = twice.replace("</networkConnectors>", temporary)
     adoption = adopt_and_compare(tmp_path, {ALONE: document(bridges + OPENWIRE)}, "5.18.3")
 
-    staying = [note for note in adoption.notes if "adopt keeps the XML of this bridge" in note]
-    assert [note.partition(" adopt keeps")[0] for note in staying] == [
+    kept_bridges = [note for note in adoption.notes if "adopt keeps the XML of this bridge" in note]
+    assert [note.partition(" adopt keeps")[0] for note in kept_bridges] == [
         "o-mq1-a: bridge up: another bridge of the same broker has the same name.",
         "o-mq1-a: bridge t: the bridge lists a destination that is not a queue or topic with physicalName as its only "
         "attribute.",
     ]
 
 
-def test_a_connector_whose_address_is_a_placeholder_keeps_it_beside_others(tmp_path: Path) -> None:
+def test_connector_with_placeholder_address_is_kept_next_to_other_connectors(tmp_path: Path) -> None:
     listeners = connectors_xml("tcp://10.0.0.1:61616", "tcp://10.0.0.1:61617", "tcp://${HOSTNAME}:61618")
     adoption = adopt_and_compare(tmp_path, {ALONE: document(listeners)}, "5.18.3")
 
@@ -103,27 +103,30 @@ def test_a_connector_whose_address_is_a_placeholder_keeps_it_beside_others(tmp_p
     assert "${HOSTNAME}" in str(adopted_variables(adoption)["xml_fragments"])
 
 
-def test_a_connector_listens_where_the_defaults_of_its_placeholders_say(tmp_path: Path) -> None:
+def test_connector_uses_defaults_of_its_placeholders(tmp_path: Path) -> None:
     listeners = connectors_xml("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
     adoption = adopt_and_compare(tmp_path, {ALONE: document(listeners)}, "5.18.3")
 
     connector = {"name": "c0", "scheme": "tcp", "port": 61616, "options": {"maximumConnections": 1000}}
     assert adopted_variables(adoption)["connectors"] == [connector]
     assert "xml_fragments" not in adopted_variables(adoption)
-    assert any(one.path.endswith("/@uri") and "${port" in (one.original or "") for one in adoption.differences)
+    assert any(
+        difference.path.endswith("/@uri") and "${port" in (difference.original or "")
+        for difference in adoption.differences
+    )
 
 
-def test_two_nodes_whose_store_may_be_one_are_told(tmp_path: Path) -> None:
+def test_nodes_that_may_share_store_have_note(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=f"broker-{node}") for node in "ab"}
     adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
     assert adopted_variables(adoption)["ha"] == "none"
-    wanted = "both nodes of pair o-mq1 share the store /var/activemq/kahadb"
-    assert any(wanted in note and "adopt again with --shared-store o-mq1" in note for note in adoption.notes)
+    expected_text = "both nodes of pair o-mq1 share the store /var/activemq/kahadb"
+    assert any(expected_text in note and "adopt again with --shared-store o-mq1" in note for note in adoption.notes)
 
 
-def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path) -> None:
+def test_nodes_share_store_if_option_shared_store_names_pair(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=node) for node in "ab"}
     files |= {"o-mq2-a": document(store + OPENWIRE, brokerName="two")}
@@ -135,11 +138,10 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     assert any(
         note.endswith(f"run on one of them, with the account that owns the store: {command}") for note in adoption.notes
     )
-    found = adoption.fleet
-    assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
-    for other in ("o-mq2", "o-mq3"):
-        with pytest.raises(InputError, match=f"--shared-store {other}: the given files contain no pair {other} of"):
-            adopt_documents(documents, Naming(), shared=[other])
+    assert [broker.settings.ha for broker in adoption.fleet.brokers] == ["shared-file", "shared-file", "none"]
+    for name in ("o-mq2", "o-mq3"):
+        with pytest.raises(InputError, match=f"--shared-store {name}: the given files contain no pair {name} of"):
+            adopt_documents(documents, Naming(), shared=[name])
 
 
 @pytest.mark.parametrize(
@@ -154,19 +156,18 @@ def test_key_stores_inside_the_installation_are_reported(tmp_path: Path, path: s
 
 
 @pytest.mark.parametrize(
-    ("hosts", "dialled"),
+    ("hosts", "domain"),
     [
         (("gear-mq01-a", "gear-mq02-a"), ".example.com"),
         (("gear-mq01-a.example.com", "gear-mq02-a.example.com"), ""),
     ],
 )
-def test_bridges_to_hosts_with_or_without_their_domain_are_links(
-    tmp_path: Path, hosts: tuple[str, str], dialled: str
+def test_bridges_to_hosts_with_or_without_domain_become_links(
+    tmp_path: Path, hosts: tuple[str, str], domain: str
 ) -> None:
     files = {
         host: document(
-            bridge_xml(f"to-{peer}", f"static:(tcp://{peer.partition('.')[0]}{dialled}:61616)", duplex="true")
-            + OPENWIRE
+            bridge_xml(f"to-{peer}", f"static:(tcp://{peer.partition('.')[0]}{domain}:61616)", duplex="true") + OPENWIRE
         )
         for host, peer in (hosts, hosts[::-1])
     }

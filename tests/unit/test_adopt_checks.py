@@ -110,7 +110,7 @@ def test_note_names_ttl_of_mesh_that_original_files_have(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("limit", "heap"), [("3 gb", "5g"), ("512mb", "1g"), ("300 mb", None), ("64mb", None)])
-def test_unknown_heap_holds_memory_limit_of_file(limit: str, heap: str | None, tmp_path: Path) -> None:
+def test_unknown_heap_is_chosen_for_memory_limit_of_file(limit: str, heap: str | None, tmp_path: Path) -> None:
     files = {"o-mq01-a": document(MEMORY.format(limit) + CONNECTOR, brokerName="o")}
     adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
 
@@ -226,7 +226,7 @@ def test_note_about_java_options_shows_values_that_are_no_secrets(options: str, 
     assert any(f"from the environment file: {options}. Add" in note for note in notes)
 
 
-def test_connectors_on_one_port_have_note_of_v057_and_no_waiver(tmp_path: Path) -> None:
+def test_connectors_on_same_port_have_note_of_v057_and_no_waiver(tmp_path: Path) -> None:
     stomp = "<transportConnector name='stomp' uri='stomp://0.0.0.0:61616?wireFormat.maxFrameSize=104857600'/>"
     connectors = CONNECTOR.replace("</transportConnectors>", f"{stomp}</transportConnectors>")
     write_files(tmp_path, {"o-mq01-a": document(connectors, brokerName="o")})
@@ -238,7 +238,7 @@ def test_connectors_on_one_port_have_note_of_v057_and_no_waiver(tmp_path: Path) 
     assert "T006" not in adoption.files["group_vars/all.yml"].decode()
 
 
-def test_connectors_on_one_port_of_two_addresses_have_a_waiver(tmp_path: Path) -> None:
+def test_connectors_on_same_port_of_two_addresses_have_waiver(tmp_path: Path) -> None:
     stomp = "<transportConnector name='stomp' uri='stomp://127.0.0.2:61616?wireFormat.maxFrameSize=104857600'/>"
     connectors = CONNECTOR.replace("0.0.0.0", "127.0.0.1").replace("</transport", f"{stomp}</transport", 2)
     connectors = connectors.replace(f"{stomp}</transportConnector>", "</transportConnector>", 1)

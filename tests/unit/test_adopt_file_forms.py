@@ -1,4 +1,4 @@
-"""Files to adopt in unusual forms: roots, profiles, templates, consoles and policies that a file has twice."""
+"""Files to adopt in unusual forms: roots, profiles, templates, consoles and duplicate policies."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ JETTY = f"""<beans xmlns="{BEANS}"><bean id="jettyPort" class="org.apache.active
 <property name="host" value="10.0.0.1"/><property name="port" value="%s"/></bean></beans>"""
 
 
-def reason_of(directory: Path, content: bytes) -> str:
-    """Why a file is not adopted."""
+def refusal_of(directory: Path, content: bytes) -> str:
+    """Return the error of a file that cannot be adopted."""
     path = directory / "file.xml"
     path.write_bytes(content)
     with pytest.raises(InputError) as raised:
@@ -28,7 +28,7 @@ def reason_of(directory: Path, content: bytes) -> str:
     return str(raised.value)
 
 
-def test_broker_as_root_is_adopted_like_one_in_beans(tmp_path: Path) -> None:
+def test_broker_as_root_element_is_adopted(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path / "files", {HOST: BROKER.encode()}, "5.18.3")
 
     assert any("the root element of the file is <broker>" in note for note in adoption.notes)
@@ -59,21 +59,21 @@ def test_broker_as_root_is_adopted_like_one_in_beans(tmp_path: Path) -> None:
         ('<?xml version="1.0" encoding="UTF-16"?><beans/>', "declares the encoding UTF-16"),
     ],
 )
-def test_file_that_cannot_be_adopted_is_named_for_what_it_is(content: str, reason: str, tmp_path: Path) -> None:
-    message = reason_of(tmp_path, content.encode())
+def test_error_of_file_that_cannot_be_adopted_names_its_kind(content: str, reason: str, tmp_path: Path) -> None:
+    message = refusal_of(tmp_path, content.encode())
 
     assert reason in message
     assert "before 5.3" not in message
 
 
 @pytest.mark.parametrize("mark", ["@@NAME@@", "{{ name }}", "[% name %]"])
-def test_template_that_is_xml_is_noted_as_one(mark: str, tmp_path: Path) -> None:
+def test_template_that_is_valid_xml_has_note(mark: str, tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName=mark)}, "5.18.3")
 
     assert any("the file is a template" in note and mark[:2] in note for note in adoption.notes)
 
 
-def test_address_of_the_console_is_that_of_the_imported_file(tmp_path: Path) -> None:
+def test_address_of_console_is_that_of_imported_file(tmp_path: Path) -> None:
     conf = tmp_path / "hosts" / HOST / "conf"
     conf.mkdir(parents=True)
     (conf / "jetty.xml").write_text(JETTY % 8199)
@@ -101,7 +101,7 @@ def test_jetty_file_without_import_causes_no_note_about_console(tmp_path: Path) 
     assert not [note for note in adoption.notes if "adopt took only" in note]
 
 
-def test_second_policy_of_a_destination_is_noted_and_not_merged(tmp_path: Path) -> None:
+def test_second_policy_of_destination_has_note_and_is_not_merged(tmp_path: Path) -> None:
     entries = (
         '<policyEntry queue="a.>" memoryLimit="1mb"/><policyEntry queue="a.>" memoryLimit="2mb" maxPageSize="7"/>'
         '<policyEntry topic="a.>" memoryLimit="3mb"/>'
@@ -132,7 +132,7 @@ def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> N
     assert any("activemq.xml has no accounts" in note for note in adoption.notes)
 
 
-def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_path: Path) -> None:
+def test_import_of_url_does_not_hide_missing_imported_file(tmp_path: Path) -> None:
     imports = '<import resource="http://h/x.xml"/><import resource="camel.xml"/>'
 
     adoption = write_and_adopt(tmp_path, {HOST: document("", imports, brokerName="x")}, "5.18.3")
@@ -142,7 +142,7 @@ def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_pa
     assert any("imports camel.xml, which adopt did not copy" in note for note in adoption.notes)
 
 
-def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: Path) -> None:
+def test_open_console_in_file_of_any_name_is_waived_and_reported(tmp_path: Path) -> None:
     console = (
         f'<beans xmlns="{BEANS}"><bean class="org.eclipse.jetty.util.security.Constraint">'
         '<property name="authenticate" value="false"/></bean><bean class="org.eclipse.jetty.webapp.WebAppContext">'
@@ -162,7 +162,7 @@ def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: P
     assert any(text in note for note in adoption.notes)
 
 
-def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_is_adopted_and_fifo_without_writer_is_refused(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, document("", brokerName="piped"))
     os.close(write_end)

@@ -1,4 +1,4 @@
-"""What adopt guarantees: no broker lost or doubled, no error of its own making, and work that grows with the files."""
+"""Guarantees of adopt: no broker is lost or duplicated, adopt causes no error, and its work is linear in the files."""
 
 from __future__ import annotations
 
@@ -25,38 +25,42 @@ CAMEL = "http://camel.apache.org/schema/spring"
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
 
-def rendered(directory: Path, broker: str, beans: str = "", release: str = "5.18.3", **attributes: str) -> str:
-    """The activemq.xml that the adopted inventory renders, as Ansible reads it."""
+def render_adopted_broker(
+    directory: Path, broker: str, beans: str = "", release: str = "5.18.3", **attributes: str
+) -> str:
+    """Return the activemq.xml that the adopted inventory renders, loaded with Ansible."""
     adoption = write_and_adopt(
         directory / "files", {HOST: document(broker, beans, brokerName="x", **attributes)}, release
     )
     return render_adopted_inventory(directory, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
 
 
-def test_a_slave_whose_master_is_a_placeholder_stays_a_slave(tmp_path: Path) -> None:
+def test_slave_with_placeholder_as_master_is_kept_as_slave(tmp_path: Path) -> None:
     uri = "tcp://${m.host}:${m.port}"
 
-    assert f'<masterConnector remoteURI="{uri}"/>' in rendered(tmp_path, "", release="5.5.1", masterConnectorURI=uri)
+    assert f'<masterConnector remoteURI="{uri}"/>' in render_adopted_broker(
+        tmp_path, "", release="5.5.1", masterConnectorURI=uri
+    )
 
 
-def test_a_slave_whose_master_is_an_address_stays_a_slave(tmp_path: Path) -> None:
-    xml = rendered(tmp_path, "", release="5.5.1", masterConnectorURI="tcp://m:1")
+def test_slave_with_address_as_master_is_kept_as_slave(tmp_path: Path) -> None:
+    xml = render_adopted_broker(tmp_path, "", release="5.5.1", masterConnectorURI="tcp://m:1")
 
     assert 'masterConnectorURI="tcp://m:1"' in xml
 
 
-def test_an_attribute_of_the_broker_that_is_left_out_is_noted(tmp_path: Path) -> None:
+def test_omitted_attribute_of_broker_has_note(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName="x", vmConnectorURI="vm://${x}")}, "5.18.3")
 
     assert any("adopt left out the attribute vmConnectorURI of <broker>" in note for note in adoption.notes)
 
 
-@pytest.mark.parametrize("announced", [(), ("a",), ("b",), ("a", "b"), ("m",)])
-def test_only_the_connectors_that_were_announced_are_announced(announced: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("announced_names", [(), ("a",), ("b",), ("a", "b"), ("m",)])
+def test_only_announced_connectors_remain_announced(announced_names: tuple[str, ...], tmp_path: Path) -> None:
     ports = {"a": "tcp://0.0.0.0:61616", "b": "tcp://0.0.0.0:61617", "m": "mqtt://0.0.0.0:1883"}
     connectors = "".join(
         f'<transportConnector name="{name}" uri="{uri}"'
-        + (' discoveryUri="multicast://default?group=g"/>' if name in announced else "/>")
+        + (' discoveryUri="multicast://default?group=g"/>' if name in announced_names else "/>")
         for name, uri in ports.items()
     )
     broker = (
@@ -64,20 +68,20 @@ def test_only_the_connectors_that_were_announced_are_announced(announced: tuple[
         '<networkConnector name="n" uri="multicast://default?group=g"/></networkConnectors>'
     )
 
-    xml = rendered(tmp_path, broker)
+    xml = render_adopted_broker(tmp_path, broker)
 
     lines = [line for line in xml.splitlines() if "<transportConnector " in line]
-    assert [line.split('name="')[1][0] for line in lines if "discoveryUri" in line] == list(announced)
+    assert [line.split('name="')[1][0] for line in lines if "discoveryUri" in line] == list(announced_names)
 
 
 @pytest.mark.parametrize("prefix", ["$aq{", "@{", "#{x"])
-def test_a_configurer_with_another_prefix_stays(prefix: str, tmp_path: Path) -> None:
+def test_placeholder_configurer_with_another_prefix_is_kept(prefix: str, tmp_path: Path) -> None:
     bean = (
         '<bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">'
         f'<property name="placeholderPrefix" value="{prefix}"/></bean>'
     )
 
-    xml = rendered(tmp_path, "", bean, dataDirectory="$aq{user.home}/x")
+    xml = render_adopted_broker(tmp_path, "", bean, dataDirectory="$aq{user.home}/x")
 
     assert f'<property name="placeholderPrefix" value="{prefix}"/>' in xml
     assert xml.count("PlaceholderConfigurer") == 2
@@ -92,13 +96,13 @@ def test_a_configurer_with_another_prefix_stays(prefix: str, tmp_path: Path) -> 
         '<context:property-placeholder xmlns:context="http://www.springframework.org/schema/context"/>',
     ],
 )
-def test_a_rendered_file_has_one_placeholder_configurer(configurer: str, tmp_path: Path) -> None:
-    xml = rendered(tmp_path, "", configurer)
+def test_rendered_file_has_exactly_one_placeholder_configurer(configurer: str, tmp_path: Path) -> None:
+    xml = render_adopted_broker(tmp_path, "", configurer)
 
     assert xml.count("PlaceholderConfigurer") + xml.count("property-placeholder") == 1
 
 
-def test_settings_of_a_configurer_that_are_lost_are_noted(tmp_path: Path) -> None:
+def test_omitted_settings_of_placeholder_configurer_have_note(tmp_path: Path) -> None:
     bean = (
         '<bean class="a.PropertyPlaceholderConfigurer"><property name="systemPropertiesModeName" value="X"/>'
         '<property name="location" value="y"/></bean>'
@@ -116,6 +120,7 @@ ROUTE = (
 
 
 def camel_document() -> bytes:
+    """Return a document with a route of Camel."""
     return (
         f'<beans xmlns="{BEANS}" {XSI} xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd'
         f' {CAMEL} {CAMEL}/camel-spring.xsd {CORE} {CORE}/activemq-core.xsd">'
@@ -124,10 +129,11 @@ def camel_document() -> bytes:
 
 
 def lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
+    """Return the findings of a fleet and of its documents."""
     return (*fleet.findings, *fleet_findings(fleet, documents))
 
 
-def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path) -> None:
+def test_file_with_camel_is_rendered_with_schema_of_camel(tmp_path: Path) -> None:
     write_files(tmp_path / "files", {HOST: camel_document()})
     adoption = adopt_documents(
         read_adopted_documents([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings
@@ -141,29 +147,29 @@ def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path)
     assert f"{CAMEL} {CAMEL}/camel-spring.xsd" in xml.decode()
 
 
-def test_names_of_camel_are_no_properties(tmp_path: Path) -> None:
+def test_placeholders_of_camel_are_not_reported_as_properties(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, {HOST: camel_document()}, "5.16.7")
 
     assert not [note for note in adoption.notes if "${" in note]
 
 
-def mark_findings(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]:
-    """Findings of a fleet: an error for each document with all of the marks."""
+def findings_at_marks(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]:
+    """Return a function that reports an error for each document with all of the marks."""
 
-    def found(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
+    def findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         return [
             error_finding(rule, host, "<broker> has an unknown plugin", "remove the plugin")
             for host, source in documents.items()
             if all(mark.encode() in source.content for mark in marks)
         ]
 
-    return found
+    return findings
 
 
-def adopted_with(
+def adopt_with_findings(
     directory: Path, broker: str, findings: Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 ) -> tuple[str, list[str], set[str]]:
-    """The rendered document, the notes and the waived rules."""
+    """Return the rendered document, the notes and the waived rules."""
     write_files(directory, {HOST: document(broker, brokerName="x", useJmx="false")})
     adoption = adopt_documents(read_adopted_documents([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
     waived = {waiver["rule"] for waiver in adoption.fleet.waivers}
@@ -173,8 +179,8 @@ def adopted_with(
 PLUGINS = '<plugins><a/><bean xmlns="http://www.springframework.org/schema/beans" class="a.B"/></plugins>'
 
 
-def test_an_error_that_the_original_has_is_waived(tmp_path: Path) -> None:
-    xml, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'class="a.B"'))
+def test_error_of_original_file_is_waived(tmp_path: Path) -> None:
+    xml, notes, waived = adopt_with_findings(tmp_path, PLUGINS, findings_at_marks("X001", 'class="a.B"'))
 
     assert 'class="a.B"' in xml
     assert waived == {"X001"}
@@ -187,7 +193,7 @@ def test_an_error_that_the_original_has_is_waived(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["V002", "V003", "V029", "V050"])
 def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Path) -> None:
-    _, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings(rule, 'class="a.B"'))
+    _, notes, waived = adopt_with_findings(tmp_path, PLUGINS, findings_at_marks(rule, 'class="a.B"'))
 
     assert not waived
     [note] = [note for note in notes if rule in note]
@@ -201,37 +207,37 @@ def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Pa
 def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:
     write_files(tmp_path, {host: document(PLUGINS, brokerName="x") for host in ("o-mq1-a", "o-mq2-a")})
     documents = read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
-    adoption = adopt_documents(documents, Naming(), mark_findings("X001", 'class="a.B"'))
+    adoption = adopt_documents(documents, Naming(), findings_at_marks("X001", 'class="a.B"'))
 
     assert [waiver["hosts"] for waiver in adoption.fleet.waivers] == [["o-mq1-a", "o-mq2-a"]]
 
 
-def test_what_would_cause_an_error_of_the_rendered_file_alone_is_left_out(tmp_path: Path) -> None:
-    # Only rendered files of a broker have this id, so that the original does not have the error.
-    xml, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"', 'class="a.B"'))
+def test_element_that_causes_error_only_in_rendered_file_is_omitted(tmp_path: Path) -> None:
+    # Only rendered files of a broker have this id, so the original does not have the error.
+    xml, notes, waived = adopt_with_findings(tmp_path, PLUGINS, findings_at_marks("X001", 'id="broker"', 'class="a.B"'))
 
     assert 'class="a.B"' not in xml
     assert not waived
     assert any("adopt left out <plugins>, because it would cause the error" in note for note in notes)
 
 
-def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> None:
-    xml, notes, _ = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"', 'useJmx="false"'))
+def test_attribute_that_causes_error_only_in_rendered_file_is_omitted(tmp_path: Path) -> None:
+    xml, notes, _ = adopt_with_findings(tmp_path, PLUGINS, findings_at_marks("X001", 'id="broker"', 'useJmx="false"'))
 
     assert 'useJmx="false"' not in xml
     assert 'class="a.B"' in xml
     assert any("adopt left out the attribute useJmx of <broker>, because" in note for note in notes)
 
 
-def test_an_error_without_a_cause_to_leave_out_is_refused(tmp_path: Path) -> None:
+def test_error_without_element_to_omit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001: <broker> has an unknown plugin."
     ):
-        adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"'))
+        adopt_with_findings(tmp_path, PLUGINS, findings_at_marks("X001", 'id="broker"'))
 
 
-def calls_of(action: Callable[[], object]) -> int:
-    """How many calls of functions an action takes, those of C included."""
+def count_calls(action: Callable[[], object]) -> int:
+    """Return the number of function calls of an action, including calls of C functions."""
     count = 0
 
     def profile(_frame: FrameType, event: str, _argument: object) -> None:
@@ -261,7 +267,7 @@ def _bridges(count: int) -> str:
     return f"<networkConnectors>{bridges}</networkConnectors>"
 
 
-def _bridges_to_one_name(count: int) -> str:
+def _bridges_with_equal_host_names(count: int) -> str:
     bridges = "".join(f'<networkConnector name="n{n}" uri="static:(tcp://h.x{n}:61616)"/>' for n in range(count))
     return f"<networkConnectors>{bridges}</networkConnectors>"
 
@@ -299,28 +305,30 @@ def _connectors_without_names(count: int) -> str:
         _policies,
         _users,
         _bridges,
-        _bridges_to_one_name,
+        _bridges_with_equal_host_names,
         _queues,
         _composites,
         _passwords,
         _connectors_without_names,
     ],
 )
-def test_the_work_grows_with_the_number_of_elements(form: Callable[[int], str], tmp_path: Path) -> None:
-    def work(count: int) -> int:
+def test_work_grows_linearly_with_number_of_elements(form: Callable[[int], str], tmp_path: Path) -> None:
+    def call_count(count: int) -> int:
         directory = tmp_path / str(count)
         write_files(directory, {HOST: document(form(count), brokerName="x")})
         documents = read_adopted_documents([str(directory)], ["5.18.3"], Naming())
-        return calls_of(lambda: adopt_documents(documents, Naming()))
+        return count_calls(lambda: adopt_documents(documents, Naming()))
 
-    least = work(2)
-    small, large = work(15) - least, work(60) - least
+    base_count = call_count(2)
+    small, large = call_count(15) - base_count, call_count(60) - base_count
 
-    assert large < 6 * small, f"four times the elements take {large / small:.1f} times the calls"
+    assert large < 6 * small, (
+        f"the work is not linear: four times the elements take {large / small:.1f} times the calls"
+    )
 
 
-def test_the_search_for_passwords_grows_with_the_length_of_a_text(tmp_path: Path) -> None:
-    def seconds(length: int) -> float:
+def test_search_for_passwords_grows_linearly_with_length_of_text(tmp_path: Path) -> None:
+    def adoption_seconds(length: int) -> float:
         text = f"<plugins><x>={'a' * length}</x></plugins>"
         write_files(tmp_path / str(length), {HOST: document(text, brokerName="x")})
         documents = read_adopted_documents([str(tmp_path / str(length))], ["5.18.3"], Naming())
@@ -331,10 +339,12 @@ def test_the_search_for_passwords_grows_with_the_length_of_a_text(tmp_path: Path
             times.append(time.process_time() - begin)
         return min(times)
 
-    assert seconds(12_000) < 6 * seconds(1500), "eight times the text takes far more than eight times the work"
+    assert adoption_seconds(12_000) < 6 * adoption_seconds(1500), (
+        "the search is not linear: eight times the text takes far more than eight times the work"
+    )
 
 
-def test_a_text_is_bounded_as_an_attribute_is(tmp_path: Path) -> None:
+def test_length_of_text_is_limited_as_that_of_attributes(tmp_path: Path) -> None:
     write_files(tmp_path, {HOST: document(f"<plugins><x>={'a' * 20_000}</x></plugins>", brokerName="x")})
 
     with pytest.raises(InputError, match="the text in or after <x> has more than 16384 characters"):
@@ -346,8 +356,8 @@ def test_a_text_is_bounded_as_an_attribute_is(tmp_path: Path) -> None:
     ["ACTIVEMQ_OPTS=" * 20_000, "<connector " * 30_000, "x" * 300_000 + "=", "#" * 300_000],
     ids=["options", "connectors", "word", "comments"],
 )
-def test_files_next_to_a_document_are_searched_in_linear_time(line: str, tmp_path: Path) -> None:
-    def seconds(part: int) -> float:
+def test_files_next_to_document_are_searched_in_linear_time(line: str, tmp_path: Path) -> None:
+    def adoption_seconds(part: int) -> float:
         tree = tmp_path / str(part)
         write_files(tree, {HOST: document("", brokerName="x")})
         for name in ("bin/env", "conf/jetty.xml", "conf/credentials.properties", "systemd/x.service"):
@@ -358,5 +368,7 @@ def test_files_next_to_a_document_are_searched_in_linear_time(line: str, tmp_pat
         adopt_documents(read_adopted_documents([str(tree)], ["5.18.3"], Naming()), Naming())
         return time.process_time() - begin
 
-    least = seconds(1000)
-    assert seconds(1) < 40 * (seconds(8) + least), "eight times the text takes far more than eight times the work"
+    base_seconds = adoption_seconds(1000)
+    assert adoption_seconds(1) < 40 * (adoption_seconds(8) + base_seconds), (
+        "the search is not linear: eight times the text takes far more than eight times the work"
+    )

@@ -1,4 +1,4 @@
-"""Files to adopt that a stranger wrote: they stay data, and bring no file of the operator's into the inventory."""
+"""Hostile files to adopt: they remain data, and cannot copy files of the operator into the inventory."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.unit.adopt_files import BEANS, CORE, write_inventory
 
 HOST = "orders-mq01-a"
 RELEASE = "5.18.3"
-HUNG = 300
-"""Seconds after which a command that takes two is ended, because it waits for something that never comes."""
+COMMAND_TIMEOUT = 300
+"""Seconds after which a command that usually takes 2 s is stopped, because it hangs."""
 
 
-def expression(marker: Path) -> str:
-    """A template that makes the file as soon as anything evaluates it."""
+def template_that_creates(marker: Path) -> str:
+    """Return a template that creates the file when it is evaluated."""
     return "{{ lookup('ansible.builtin.pipe', 'touch " + str(marker) + "; echo x') }}"
 
 
-def fill(directory: Path, files: dict[str, str], host: str = HOST) -> Path:
-    """The tree of a host below ``hosts/HOST``, with these files."""
+def write_host_files(directory: Path, files: dict[str, str], host: str = HOST) -> Path:
+    """Write files of a host below ``hosts/HOST``, and return the directory."""
     tree = directory / "hosts" / host
     for name, content in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -38,10 +38,12 @@ def fill(directory: Path, files: dict[str, str], host: str = HOST) -> Path:
 
 
 def document(broker: str = "", beans: str = "", name: str = HOST, above: str = "") -> str:
+    """Return an activemq.xml with content in the broker, after it, and before the root element."""
     return f'{above}<beans xmlns="{BEANS}"><broker xmlns="{CORE}" brokerName="{name}">{broker}</broker>{beans}</beans>'
 
 
 def adoption_of(directory: Path) -> AdoptedInventory:
+    """Adopt the files of a directory, including configurations of agents."""
     return adopt_documents(
         read_adopted_documents([str(directory)], [RELEASE], Naming()),
         Naming(),
@@ -50,11 +52,12 @@ def adoption_of(directory: Path) -> AdoptedInventory:
 
 
 def text_of(adoption: AdoptedInventory) -> str:
+    """Return the text of all files of the adopted inventory."""
     return b"".join(adoption.files.values()).decode()
 
 
 def settings_of(fleet: Fleet) -> dict[str, str]:
-    """Every setting of every broker, with the label of each secret in its place."""
+    """Return the settings of each broker, with labels in place of secrets."""
     return {
         broker.host: repr(
             broker.settings.model_dump(
@@ -65,8 +68,8 @@ def settings_of(fleet: Fleet) -> dict[str, str]:
     }
 
 
-def read_back(directory: Path, adoption: AdoptedInventory) -> Fleet:
-    """The fleet of the adopted inventory, as Ansible reads it, with a known text in the place of each secret."""
+def load_adopted_inventory(directory: Path, adoption: AdoptedInventory) -> Fleet:
+    """Return the fleet of the adopted inventory, loaded with Ansible, with a known text in place of each secret."""
     inventory = write_inventory(directory, adoption)
     for label in adoption.secrets:
         (inventory / ".secrets").mkdir(exist_ok=True)
@@ -74,11 +77,11 @@ def read_back(directory: Path, adoption: AdoptedInventory) -> Fleet:
     return load_fleet([str(inventory)])
 
 
-def hostile_tree(directory: Path, evil: str) -> Path:
-    """A host with the text in every place that adopt reads."""
-    attribute = evil.replace("'", "&apos;")
+def write_hostile_files(directory: Path, payload: str) -> Path:
+    """Write the files of a host with the text in every element, attribute and file that adopt reads."""
+    attribute = payload.replace("'", "&apos;")
     broker = f"""
-      <!-- {evil} -->
+      <!-- {payload} -->
       <destinationPolicy><policyMap><policyEntries><policyEntry queue="{attribute}"><deadLetterStrategy>
         <individualDeadLetterStrategy queuePrefix="{attribute}"/></deadLetterStrategy></policyEntry>
         <policyEntry queue="!unsafe !vault {attribute}" memoryLimit="{attribute}"/></policyEntries></policyMap>
@@ -99,23 +102,24 @@ def hostile_tree(directory: Path, evil: str) -> Path:
       </transportConnectors>"""
     beans = f"""
       <bean id="{attribute}" class="x.{attribute}"><property name="password" value="{{{attribute}"/>
-        <property name="text"><value>{evil} {{</value></property></bean>
+        <property name="text"><value>{payload} {{</value></property></bean>
       <bean class="PropertyPlaceholderConfigurer"><property name="{attribute}" value="{attribute}"/></bean>
       <import resource="camel.xml"/><import resource="sub/other.xml"/>"""
     imported = (
-        f'<beans xmlns="{BEANS}"><!-- {evil} {{% {{# !unsafe --><a b="{attribute}">{evil}\n  {evil}</a></beans>\n'
+        f'<beans xmlns="{BEANS}"><!-- {payload} {{% {{# !unsafe --><a b="{attribute}">{payload}\n'
+        f"  {payload}</a></beans>\n"
     )
-    return fill(
+    return write_host_files(
         directory,
         {
-            "conf/activemq.xml": document(broker, beans, above=f"<!-- {evil} -->"),
+            "conf/activemq.xml": document(broker, beans, above=f"<!-- {payload} -->"),
             "conf/camel.xml": imported,
             "conf/sub/other.xml": imported,
-            "conf/credentials.properties": f"x={evil}\n{evil}=y\n",
+            "conf/credentials.properties": f"x={payload}\n{payload}=y\n",
             "conf/jetty.xml": f'<a><property name="host" value="{attribute}"/><property name="port" value="1"/></a>',
-            "bin/env": f"# written by activemq.fleet\nACTIVEMQ_BASE=/x/{evil}\nACTIVEMQ_HOME={evil}-{RELEASE}\n"
-            f'JAVA_HOME="{evil}"\nACTIVEMQ_OPTS="-Xmx512m -Dx={evil}"\n',
-            "systemd/activemq.service": f"[Service]\nUser={evil}\n",
+            "bin/env": f"# written by activemq.fleet\nACTIVEMQ_BASE=/x/{payload}\nACTIVEMQ_HOME={payload}-{RELEASE}\n"
+            f'JAVA_HOME="{payload}"\nACTIVEMQ_OPTS="-Xmx512m -Dx={payload}"\n',
+            "systemd/activemq.service": f"[Service]\nUser={payload}\n",
         },
     )
 
@@ -124,56 +128,56 @@ def hostile_tree(directory: Path, evil: str) -> Path:
     "form",
     ["{}", "{{% if {} %}}x{{% endif %}}", "{{# {} #}}", "{{{}", "{{{{{}", "{}}}}}", "${{x:{}}}", "#jinja2: a:b\n{}"],
 )
-def test_hostile_files_come_back_from_the_inventory_as_data(form: str, tmp_path: Path) -> None:
+def test_hostile_texts_remain_data_in_adopted_inventory(form: str, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    evil = form.format(expression(marker)).replace("\n", " ")
-    adoption = adoption_of(hostile_tree(tmp_path / "files", evil))
+    payload = form.format(template_that_creates(marker)).replace("\n", " ")
+    adoption = adoption_of(write_hostile_files(tmp_path / "files", payload))
 
     assert "lookup('ansible.builtin.pipe'" in text_of(adoption)
-    fleet = read_back(tmp_path / "inventory", adoption)
+    fleet = load_adopted_inventory(tmp_path / "inventory", adoption)
 
-    assert not marker.exists(), "a text of the stranger's was evaluated"
+    assert not marker.exists(), "a hostile text was evaluated"
     assert settings_of(fleet) == settings_of(adoption.fleet)
     [broker] = fleet.brokers
     camel = next(file.content for file in broker.settings.extra_files if file.path == "conf/camel.xml")
     assert camel == (tmp_path / "files/hosts" / HOST / "conf/camel.xml").read_text()
 
 
-def test_an_import_with_camels_own_placeholders_renders_as_it_is(tmp_path: Path) -> None:
+def test_import_with_placeholders_of_camel_is_unchanged(tmp_path: Path) -> None:
     files = {
         "conf/activemq.xml": document(beans='<import resource="camel.xml"/>'),
         "conf/camel.xml": f'<beans xmlns="{BEANS}"><to uri="{{{{msg.prefix}}}}:q"/></beans>',
     }
-    adoption = adoption_of(fill(tmp_path / "files", files))
+    adoption = adoption_of(write_host_files(tmp_path / "files", files))
 
-    [broker] = read_back(tmp_path / "inventory", adoption).brokers
+    [broker] = load_adopted_inventory(tmp_path / "inventory", adoption).brokers
 
     assert [file.content for file in broker.settings.extra_files] == [files["conf/camel.xml"]]
 
 
-def test_braces_before_a_password_are_text(tmp_path: Path) -> None:
+def test_braces_before_password_are_text(tmp_path: Path) -> None:
     url = (
         '<bean id="x" class="a.B"><property name="url" value="{{password=geheim;{%"/>'
         '<property name="y" value="{"/></bean>'
     )
-    adoption = adoption_of(fill(tmp_path / "files", {"conf/activemq.xml": document(beans=url)}))
+    adoption = adoption_of(write_host_files(tmp_path / "files", {"conf/activemq.xml": document(beans=url)}))
 
     assert "geheim" not in text_of(adoption)
-    fleet = read_back(tmp_path / "inventory", adoption)
+    fleet = load_adopted_inventory(tmp_path / "inventory", adoption)
 
     assert settings_of(fleet) == settings_of(adoption.fleet)
     assert 'value="{{password=@.secrets/' in fleet.brokers[0].settings.xml_fragments[0].xml
 
 
 @pytest.mark.parametrize("kind", ["link", "link of a directory", "hard link", "above", "absolute"])
-def test_no_file_of_the_operators_gets_into_the_inventory(kind: str, tmp_path: Path) -> None:
+def test_file_of_operator_is_not_copied_into_inventory(kind: str, tmp_path: Path) -> None:
     key = tmp_path / "home" / "keys.xml"
     key.parent.mkdir()
     key.write_text("<private>OPERATORS-KEY</private>")
     name = {"link of a directory": "below/keys.xml", "above": "../../../../home/keys.xml", "absolute": str(key)}.get(
         kind, "keys.xml"
     )
-    files = fill(tmp_path / "files", {"conf/activemq.xml": document(beans=f'<import resource="{name}"/>')})
+    files = write_host_files(tmp_path / "files", {"conf/activemq.xml": document(beans=f'<import resource="{name}"/>')})
     conf = files / "hosts" / HOST / "conf"
     if kind == "link":
         (conf / "keys.xml").symlink_to(key)
@@ -181,7 +185,7 @@ def test_no_file_of_the_operators_gets_into_the_inventory(kind: str, tmp_path: P
         os.link(key, conf / "keys.xml")
     elif kind == "link of a directory":
         (conf / "below").symlink_to(key.parent)
-    assert (conf / name).read_text() == key.read_text(), "the attack is in place"
+    assert (conf / name).read_text() == key.read_text(), "the attack is not set up: the path does not lead to the key"
 
     adoption = adoption_of(files)
 
@@ -192,27 +196,27 @@ def test_no_file_of_the_operators_gets_into_the_inventory(kind: str, tmp_path: P
         assert any(reason in note for note in adoption.notes for reason in reasons)
 
 
-@pytest.mark.parametrize("place", ["conf/credentials.properties", "bin/env", "systemd/x.service", "conf/jetty.xml"])
-def test_a_link_at_the_place_of_a_companion_file_is_not_read(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["conf/credentials.properties", "bin/env", "systemd/x.service", "conf/jetty.xml"])
+def test_link_in_place_of_companion_file_is_not_read(name: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(
         "User=stolen\nx=stolen\n#written by activemq.fleet\nACTIVEMQ_BASE=/s/stolen\n<x name='host' value=\"stolen\"/>"
     )
-    files = fill(tmp_path / "files", {"conf/activemq.xml": document(beans='<bean class="a.B" id="${x}"/>')})
-    link = files / "hosts" / HOST / place
+    files = write_host_files(tmp_path / "files", {"conf/activemq.xml": document(beans='<bean class="a.B" id="${x}"/>')})
+    link = files / "hosts" / HOST / name
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(secret)
 
     adoption = adoption_of(files)
 
     assert "stolen" not in text_of(adoption)
-    assert any(f"{place} is a link" in note for note in adoption.notes)
+    assert any(f"{name} is a link" in note for note in adoption.notes)
 
 
 @some_situations(1)
 @pytest.mark.parametrize("name", ["conf/activemq.xml", "conf/credentials.properties", "conf/jetty.xml", "bin/env"])
-def test_a_fifo_never_makes_adopt_wait(name: str, tmp_path: Path) -> None:
-    files = fill(tmp_path / "files", {"conf/activemq.xml": document()})
+def test_fifo_does_not_block_adopt(name: str, tmp_path: Path) -> None:
+    files = write_host_files(tmp_path / "files", {"conf/activemq.xml": document()})
     fifo = files / "hosts" / HOST / name
     fifo.parent.mkdir(exist_ok=True)
     fifo.unlink(missing_ok=True)
@@ -221,7 +225,7 @@ def test_a_fifo_never_makes_adopt_wait(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "activemq_fleet", "adopt", files, "-o", tmp_path / "out", "--release", RELEASE]
     try:
         finished = subprocess.run(
-            [str(word) for word in command], capture_output=True, text=True, timeout=HUNG, check=False
+            [str(word) for word in command], capture_output=True, text=True, timeout=COMMAND_TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
         pytest.fail("timed out: adopt waits for a writer of the FIFO")
@@ -230,7 +234,7 @@ def test_a_fifo_never_makes_adopt_wait(name: str, tmp_path: Path) -> None:
     assert finished.returncode == (2 if name == "conf/activemq.xml" else 0)
 
 
-def test_a_document_that_is_a_link_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_document_that_is_a_link_is_refused_with_remedy(tmp_path: Path) -> None:
     (tmp_path / "private.xml").write_text(document())
     conf = tmp_path / "files/hosts" / HOST / "conf"
     conf.mkdir(parents=True)
@@ -239,8 +243,8 @@ def test_a_document_that_is_a_link_is_refused_with_what_to_do(tmp_path: Path) ->
     with pytest.raises(InputError, match=r"activemq\.xml is a link, .*\. Or name the file itself as HOST=FILE"):
         read_adopted_documents([str(tmp_path / "files")], [RELEASE], Naming())
 
-    [named] = read_adopted_documents([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())
-    assert named.host == HOST
+    [named_document] = read_adopted_documents([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())
+    assert named_document.host == HOST
 
 
 def test_adopt_lists_each_file_that_it_read(tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def test_adopt_lists_each_file_that_it_read(tmp_path: Path) -> None:
         "conf/unrelated.xml": "x",
         "bin/env": "x=y\n",
     }
-    tree = fill(tmp_path, files) / "hosts" / HOST
+    tree = write_host_files(tmp_path, files) / "hosts" / HOST
 
     adoption = adoption_of(tmp_path)
 
@@ -282,13 +286,13 @@ PASSWORDS = [
 ]
 
 
-@pytest.mark.parametrize(("form", "around"), PASSWORDS)
-def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "root_element"), PASSWORDS)
+def test_no_password_of_imported_file_is_copied(form: str, root_element: str, tmp_path: Path) -> None:
     files = {
         "conf/activemq.xml": document(beans='<import resource="sql.xml"/>'),
-        "conf/sql.xml": around.format(form.format("geheim7Xq")),
+        "conf/sql.xml": root_element.format(form.format("geheim7Xq")),
     }
-    adoption = adoption_of(fill(tmp_path, files))
+    adoption = adoption_of(write_host_files(tmp_path, files))
 
     assert "geheim7Xq" not in text_of(adoption)
     assert any(
@@ -297,10 +301,10 @@ def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_p
     )
 
 
-@pytest.mark.parametrize(("form", "around"), PASSWORDS)
-def test_no_password_of_a_bean_is_copied(form: str, around: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "root_element"), PASSWORDS)
+def test_no_password_of_bean_is_copied(form: str, root_element: str, tmp_path: Path) -> None:
     bean = f'<bean xmlns="{BEANS}" id="b" class="a.B">{form.format("geheim7Xq")}</bean>'
-    adoption = adoption_of(fill(tmp_path, {"conf/activemq.xml": document(beans=bean)}))
+    adoption = adoption_of(write_host_files(tmp_path, {"conf/activemq.xml": document(beans=bean)}))
 
     assert "geheim7Xq" not in text_of(adoption)
     assert "geheim7Xq" not in "".join(map(repr, adoption.differences))
@@ -319,7 +323,7 @@ def test_no_password_of_a_bean_is_copied(form: str, around: str, tmp_path: Path)
     ],
 )
 @pytest.mark.parametrize(
-    "place",
+    "bean",
     [
         '<bean id="b" class="a.B"><property name="password" value="${{pw}}"/></bean>',
         '<bean id="b" class="a.B"><property name="password"><value>${{pw}}</value></property></bean>',
@@ -327,39 +331,39 @@ def test_no_password_of_a_bean_is_copied(form: str, around: str, tmp_path: Path)
         '<bean id="b" class="a.B"><property name="uri" value="http://h/?password=${{pw}}"/></bean>',
     ],
 )
-def test_no_default_of_a_placeholder_for_a_password_is_copied(value: str, place: str, tmp_path: Path) -> None:
-    if "uri" in place and "'" in value:
+def test_no_default_of_password_placeholder_is_copied(value: str, bean: str, tmp_path: Path) -> None:
+    if "uri" in bean and "'" in value:
         value = "${AMQ_PW:geheim}"
     files = {
-        "conf/activemq.xml": document(beans=place.replace("${{pw}}", "${pw}")),
+        "conf/activemq.xml": document(beans=bean.replace("${{pw}}", "${pw}")),
         "conf/credentials.properties": f"pw={value}\n",
     }
-    adoption = adoption_of(fill(tmp_path / "files", files))
+    adoption = adoption_of(write_host_files(tmp_path / "files", files))
 
     assert "geheim" not in text_of(adoption)
     assert "geheim" not in "".join(map(repr, adoption.differences))
     assert adoption.secrets
-    assert settings_of(read_back(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
+    assert settings_of(load_adopted_inventory(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
 
 
-def test_a_password_among_java_options_is_a_secret(tmp_path: Path) -> None:
-    first = adoption_of(fill(tmp_path / "first", {"conf/activemq.xml": document()}))
+def test_password_in_java_options_becomes_secret(tmp_path: Path) -> None:
+    first = adoption_of(write_host_files(tmp_path / "first", {"conf/activemq.xml": document()}))
     from activemq_fleet.render.java_command import java_options
 
     words = [*java_options(first.fleet.brokers[0]), "-Djavax.net.ssl.keyStorePassword=geheim", "-Dx=y"]
     env = f'# written by activemq.fleet\nACTIVEMQ_BASE=/var/lib/activemq/activemq\nACTIVEMQ_OPTS="{" ".join(words)}"\n'
-    adoption = adoption_of(fill(tmp_path / "files", {"conf/activemq.xml": document(), "bin/env": env}))
+    adoption = adoption_of(write_host_files(tmp_path / "files", {"conf/activemq.xml": document(), "bin/env": env}))
 
     assert "-Dx=y" in text_of(adoption)
     assert "geheim" not in text_of(adoption)
-    assert settings_of(read_back(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
+    assert settings_of(load_adopted_inventory(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
 
 
-def test_what_names_proposes_is_data_for_ansible(tmp_path: Path) -> None:
+def test_variables_that_names_proposes_are_data_for_ansible(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    hosts = [f"{{%{expression(marker)}{number:02}{node}" for number in (1, 2) for node in "ab"]
+    hosts = [f"{{%{template_that_creates(marker)}{number:02}{node}" for number in (1, 2) for node in "ab"]
     command = [sys.executable, "-m", "activemq_fleet", "names", *hosts, "--node", "a"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HUNG).stdout
+    printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT).stdout
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
     lines = plain_variables_to_yaml({"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"})

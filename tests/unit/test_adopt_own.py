@@ -1,4 +1,4 @@
-"""Files that we rendered: their adoption renders them again, byte for byte."""
+"""Rendered files: an adopted inventory renders them again, byte for byte."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ from tests.unit.adopt_files import (
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-# A fleet takes longer than most examples of other tests.
-FEW = max(10, settings().max_examples // 3)
+# An example with a fleet takes longer than most examples of other tests.
+EXAMPLE_COUNT = max(10, settings().max_examples // 3)
 TREES = ("hosts/", "clients/")
 
 
-def example(name: str, tmp_path: Path) -> Fleet:
+def load_example(name: str, tmp_path: Path) -> Fleet:
+    """Return the fleet of a copy of an example."""
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
     return load_fleet([str(tmp_path / name)])
 
 
-def again(found: Fleet, tmp_path: Path) -> AdoptedInventory:
-    return write_and_adopt(tmp_path / "files", activemq_xml_by_host(found))
+def adopt_activemq_xml(fleet: Fleet, tmp_path: Path) -> AdoptedInventory:
+    """Adopt only the activemq.xml of each host of a fleet."""
+    return write_and_adopt(tmp_path / "files", activemq_xml_by_host(fleet))
 
 
 def variables(adoption: AdoptedInventory, path: str = "group_vars/all.yml") -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(adoption.files[path])
-    return {name.removeprefix("activemq_"): value for name, value in read.items()}
+    """Return the variables of a file of the adopted inventory, without their prefix."""
+    content: dict[str, Any] = yaml.safe_load(adoption.files[path])
+    return {name.removeprefix("activemq_"): value for name, value in content.items()}
 
 
-def test_several_stores_of_a_pair_come_back_as_the_variable(tmp_path: Path) -> None:
+def test_several_stores_of_pair_become_variable_kahadb(tmp_path: Path) -> None:
     kahadb = {
         "by_destination": [
             {"destination": "orders.>", "kind": "queue", "journal_max_file_length": "64 mb", "usage": "1 gb"},
@@ -56,37 +59,37 @@ def test_several_stores_of_a_pair_come_back_as_the_variable(tmp_path: Path) -> N
         ],
         "transaction_journal": {"journal_max_file_length": "1 mb"},
     }
-    adoption = again(fleet("orders-mq01", ha="shared-file", kahadb=kahadb), tmp_path)
+    adoption = adopt_activemq_xml(fleet("orders-mq01", ha="shared-file", kahadb=kahadb), tmp_path)
     assert adoption.differences == ()
     assert variables(adoption)["kahadb"] == kahadb
     assert "xml_fragments" not in variables(adoption)
 
 
 @pytest.mark.parametrize("name", ["ha-network-5.5", "bridged-pairs", "single-machine"])
-def test_an_example_gives_back_the_same_tree(name: str, tmp_path: Path) -> None:
-    original = example(name, tmp_path)
+def test_adopted_activemq_xml_of_example_renders_same_files(name: str, tmp_path: Path) -> None:
+    original = load_example(name, tmp_path)
     expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
-    found = render_adopted_inventory(tmp_path, adoption)
-    assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
+    rendered_files = render_adopted_inventory(tmp_path, adoption)
+    assert {path: content for path, content in rendered_files.items() if path.startswith(TREES)} == expected
     assert adoption.differences == ()
 
 
 @pytest.mark.parametrize("name", ["ha-network-5.5", "bridged-pairs", "single-machine", "shared-store"])
-def test_an_example_gives_back_everything_from_its_whole_tree(name: str, tmp_path: Path) -> None:
-    original = example(name, tmp_path)
+def test_all_adopted_files_of_example_render_same_files(name: str, tmp_path: Path) -> None:
+    original = load_example(name, tmp_path)
     expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
 
     adoption = adopt_rendered_fleet(tmp_path / "rendered", original)
 
-    found = render_adopted_inventory(tmp_path, adoption)
-    assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
+    rendered_files = render_adopted_inventory(tmp_path, adoption)
+    assert {path: content for path, content in rendered_files.items() if path.startswith(TREES)} == expected
     assert adoption.differences == ()
 
 
-def test_every_setting_of_an_agent_comes_back(tmp_path: Path) -> None:
+def test_every_setting_of_agent_is_adopted(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", "o-mq2")
     settings = {
         "username": "shop", "password": "a secret", "topics": ["a/#", "b"], "publisher_timeout": 60, "client_id": "me",
@@ -99,14 +102,14 @@ def test_every_setting_of_an_agent_comes_back(tmp_path: Path) -> None:
     adoption = adopt_rendered_fleet(tmp_path / "rendered", original)
 
     expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
-    found = render_adopted_inventory(tmp_path, adoption)
-    assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
+    rendered_files = render_adopted_inventory(tmp_path, adoption)
+    assert {path: content for path, content in rendered_files.items() if path.startswith(TREES)} == expected
 
 
-def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Path) -> None:
-    original = example("shared-store", tmp_path)
+def test_accounts_of_agents_have_note_and_render_same_documents(tmp_path: Path) -> None:
+    original = load_example("shared-store", tmp_path)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert any("ledger01, shop01: adopt put these accounts of agents" in note for note in adoption.notes)
@@ -114,24 +117,24 @@ def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Pat
 
 @some_situations(6)
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
-@pytest.mark.parametrize("shape", ["mesh", "hub", "ring", "chain", "none"])
-def test_the_shape_of_each_group_is_seen(shape: str, release: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain", "none"])
+def test_topology_of_groups_is_detected(topology: str, release: str, tmp_path: Path) -> None:
     pairs = ("orders-mq01", "orders-mq02", "orders-mq03", "orders-mq04", "till-mq01", "till-mq02", "till-mq03")
-    original = fleet(*pairs, topology=shape, release=release)
+    original = fleet(*pairs, topology=topology, release=release)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert "links" not in variables(adoption)
-    assert variables(adoption).get("topology", "mesh") == shape
+    assert variables(adoption).get("topology", "mesh") == topology
     assert "xml_fragments" not in str(adoption.files)
 
 
-def test_groups_of_different_shapes_are_told_apart(tmp_path: Path) -> None:
+def test_groups_with_different_topologies_have_separate_variables(tmp_path: Path) -> None:
     inventory = hosts("a-mq1", "a-mq2", "a-mq3", topology="hub") | hosts("b-mq1", "b-mq2", "b-mq3", topology="ring")
     original = fleet_of_inventory(inventory)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert variables(adoption, "group_vars/activemq_group_a.yml") == {"topology": "hub"}
@@ -139,11 +142,11 @@ def test_groups_of_different_shapes_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.6.0", "5.18.3"])
-def test_brokers_that_no_bridge_can_dial_stay_apart(release: str, tmp_path: Path) -> None:
+def test_brokers_without_openwire_connector_have_no_links(release: str, tmp_path: Path) -> None:
     stomp = [{"name": "stomp-1", "scheme": "stomp", "port": 7005}]
     original = fleet("o-mq1", "o-mq2", release=release, topology="none", ha="none", connectors=stomp)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert adoption.differences == ()
@@ -164,11 +167,13 @@ LINKS = [
 @pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3"])
 @pytest.mark.parametrize("topology", ["mesh", "none"])
-def test_links_between_groups_and_pairs(links: list[Any], release: str, topology: str, tmp_path: Path) -> None:
+def test_links_between_groups_and_pairs_are_adopted(
+    links: list[Any], release: str, topology: str, tmp_path: Path
+) -> None:
     pairs = ("shop-mq1", "shop-mq2", "hub-mq1", "hub-mq2")
     original = fleet(*pairs, links=links, release=release, topology=topology)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert adoption.differences == ()
@@ -212,24 +217,24 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 @some_situations(6)
-@pytest.mark.parametrize("said", SETTINGS, ids=lambda said: "-".join(said))
-def test_every_setting_that_the_file_shows_comes_back(said: dict[str, Any], tmp_path: Path) -> None:
-    original = fleet("o-mq1", "o-mq2", "p-mq1", **said)
+@pytest.mark.parametrize("values", SETTINGS, ids=lambda values: "-".join(values))
+def test_every_setting_in_activemq_xml_is_adopted(values: dict[str, Any], tmp_path: Path) -> None:
+    original = fleet("o-mq1", "o-mq2", "p-mq1", **values)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert adoption.differences == ()
     assert "xml_fragments" not in str(adoption.files)
 
 
-def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
+def test_second_node_of_machine_has_port_offset(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", address="one.example.com", pair_links="static")
     inventory["o-mq1-a.example.com"]["activemq_instance"] = "a"
     inventory["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "b"}
     original = fleet_of_inventory(inventory)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert variables(adoption)["address"] == "one.example.com"
@@ -240,36 +245,38 @@ def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
     assert not adoption.fleet.blocking_findings
 
 
-def test_directories_that_are_called_as_their_pairs_are_said_once(tmp_path: Path) -> None:
+def test_store_directories_with_names_of_pairs_become_one_template(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", store_directory="/mnt/o-mq1/x") | hosts("o-mq2", store_directory="/mnt/o-mq2/x")
     original = fleet_of_inventory(inventory)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert variables(adoption)["store_directory"] == "/mnt/{{ activemq_identity.pair }}/x"
-    found = render_adopted_inventory(tmp_path, adoption)
-    assert {host: found[f"hosts/{host}/conf/activemq.xml"] for host in inventory} == activemq_xml_by_host(original)
+    rendered_files = render_adopted_inventory(tmp_path, adoption)
+    assert {host: rendered_files[f"hosts/{host}/conf/activemq.xml"] for host in inventory} == activemq_xml_by_host(
+        original
+    )
 
 
-def test_hosts_that_are_dialled_by_other_names_have_those_addresses(tmp_path: Path) -> None:
+def test_addresses_of_links_are_adopted_as_addresses_of_hosts(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", "o-mq2")
     for number, host in enumerate(inventory, 1):
         inventory[host]["activemq_address"] = f"10.0.0.{number}"
     original = fleet_of_inventory(inventory)
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
 
 
-def test_a_user_has_one_secret_for_each_password_that_is_in_force(tmp_path: Path) -> None:
+def test_account_with_one_password_has_one_secret(tmp_path: Path) -> None:
     inventory = {name: NETWORK | {"activemq_release": "5.18.3"} for name in ("o-mq1-a", "o-mq1-b")}
-    adoption = again(fleet_of_inventory(inventory), tmp_path)
+    adoption = adopt_activemq_xml(fleet_of_inventory(inventory), tmp_path)
 
     assert set(adoption.secrets) == {"net"}
 
 
-def test_fragments_and_attributes_of_ours_come_back(tmp_path: Path) -> None:
+def test_fragments_and_broker_attributes_are_adopted(tmp_path: Path) -> None:
     fragments = [
         {"xml": '<plugins><destinationPathSeparatorPlugin id="{{ s"/></plugins>'},
         {"parent": "beans", "xml": '<bean xmlns="http://www.springframework.org/schema/beans" id="x" class="a.B"/>'},
@@ -278,14 +285,17 @@ def test_fragments_and_attributes_of_ours_come_back(tmp_path: Path) -> None:
         "o-mq1", xml_fragments=fragments, broker_attributes={"useJmx": False, "offlineDurableSubscriberTimeout": 5}
     )
 
-    adoption = again(original, tmp_path)
+    adoption = adopt_activemq_xml(original, tmp_path)
 
-    found = render_adopted_inventory(tmp_path, adoption)
+    rendered_files = render_adopted_inventory(tmp_path, adoption)
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
-    assert found["hosts/o-mq1-a.example.com/conf/activemq.xml"] == activemq_xml_by_host(original)["o-mq1-a.example.com"]
+    assert (
+        rendered_files["hosts/o-mq1-a.example.com/conf/activemq.xml"]
+        == activemq_xml_by_host(original)["o-mq1-a.example.com"]
+    )
 
 
-HOSTS: list[dict[str, Any]] = [
+HOST_SETTINGS: list[dict[str, Any]] = [
     {"heap": "2g", "java_options": ["-Da=b", "-Xlog:gc"], "java_home": "/opt/java"},
     {"base": "/data/mq", "instance": "second", "home": "/usr/share/activemq", "user": "mq", "ha": "none"},
     {"console_port": 9000, "console_bind": "10.1.1.1", "port_offset": 7},
@@ -295,18 +305,18 @@ HOSTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("said", HOSTS, ids=lambda said: "-".join(said))
-def test_files_beside_say_how_a_broker_runs(said: dict[str, Any], tmp_path: Path) -> None:
-    original = fleet("o-mq1", "o-mq2", **said)
+@pytest.mark.parametrize("values", HOST_SETTINGS, ids=lambda values: "-".join(values))
+def test_settings_in_other_files_of_host_are_adopted(values: dict[str, Any], tmp_path: Path) -> None:
+    original = fleet("o-mq1", "o-mq2", **values)
 
     adoption = adopt_rendered_fleet(tmp_path / "rendered", original)
 
-    trees = [path for path in render_fleet(original) if path.startswith(TREES)]
-    found = render_adopted_inventory(tmp_path, adoption)
-    assert {path: found[path] for path in trees} == {path: render_fleet(original)[path] for path in trees}
+    paths = [path for path in render_fleet(original) if path.startswith(TREES)]
+    rendered_files = render_adopted_inventory(tmp_path, adoption)
+    assert {path: rendered_files[path] for path in paths} == {path: render_fleet(original)[path] for path in paths}
 
 
-def test_the_heap_of_anyones_start_script_is_read(tmp_path: Path) -> None:
+def test_heap_of_handwritten_start_script_is_adopted(tmp_path: Path) -> None:
     files = tmp_path / "files"
     original = fleet("o-mq1", heap="1g")
     write_and_adopt(files, activemq_xml_by_host(original))
@@ -319,28 +329,29 @@ def test_the_heap_of_anyones_start_script_is_read(tmp_path: Path) -> None:
     assert "memory_limit" not in variables(write_and_adopt(files, activemq_xml_by_host(original)))
 
 
-def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def or_none(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return a strategy that draws None or a value."""
     return st.none() | values
 
 
-# Of one group each, so that groups differ.
+# The variables of one group, so that the groups of a fleet differ.
 GROUP = st.fixed_dictionaries(
     {
         "ha": st.sampled_from(["shared-file", "shared-file", "none", "pure"]),
-        "topology": maybe(st.sampled_from(["mesh", "hub", "ring", "chain", "none"])),
-        "discovery": maybe(st.sampled_from(["failover", "static", "multicast"])),
-        "master_node": maybe(st.just("b")),
-        "network_ttl": maybe(st.integers(1, 9)),
-        "pair_links": maybe(st.just("static")),
+        "topology": or_none(st.sampled_from(["mesh", "hub", "ring", "chain", "none"])),
+        "discovery": or_none(st.sampled_from(["failover", "static", "multicast"])),
+        "master_node": or_none(st.just("b")),
+        "network_ttl": or_none(st.integers(1, 9)),
+        "pair_links": or_none(st.just("static")),
         "broker_name": st.none(),
-        "memory_limit": maybe(st.just("64 mb")),
-        "bind": maybe(st.sampled_from(["10.0.0.1", "::"])),
-        "port_offset": maybe(st.sampled_from([0, 10])),
-        "console": maybe(st.booleans()),
-        "environment": maybe(st.just("test")),
-        "users": maybe(st.just([{"name": "app", "password": "x1", "groups": ["staff", "admins"]}])),
-        "acl": maybe(st.just([{"destination": "a.>", "kind": "topic", "read": ["staff"], "admin": ["admins"]}])),
-        "connectors": maybe(
+        "memory_limit": or_none(st.just("64 mb")),
+        "bind": or_none(st.sampled_from(["10.0.0.1", "::"])),
+        "port_offset": or_none(st.sampled_from([0, 10])),
+        "console": or_none(st.booleans()),
+        "environment": or_none(st.just("test")),
+        "users": or_none(st.just([{"name": "app", "password": "x1", "groups": ["staff", "admins"]}])),
+        "acl": or_none(st.just([{"destination": "a.>", "kind": "topic", "read": ["staff"], "admin": ["admins"]}])),
+        "connectors": or_none(
             st.lists(
                 st.sampled_from(["tcp", "nio", "stomp"]).map(
                     lambda scheme: {"name": f"{scheme}-1", "scheme": scheme, "port": 7000 + len(scheme)}
@@ -358,21 +369,21 @@ LINK = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=FEW)
+@settings(max_examples=EXAMPLE_COUNT)
 @given(
     release=st.sampled_from(["5.5.1", "5.6.0", "5.8.0", "5.18.3", "6.3.1"]),
     groups=st.lists(st.tuples(st.integers(1, 3), GROUP), min_size=1, max_size=2),
     links=st.lists(LINK, max_size=2),
 )
-def test_any_fleet_without_errors_comes_back(
+def test_adopted_files_of_any_fleet_without_errors_are_equivalent(
     release: str, groups: list[tuple[int, dict[str, Any]]], links: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     inventory: dict[str, dict[str, Any]] = {}
-    for place, (number, drawn) in enumerate(groups):
-        said = {name: value for name, value in drawn.items() if value is not None}
-        said = said | {"ha": "shared-file"} if said["ha"] == "pure" and release > "5.7" else said
-        pairs = [f"g{place}-mq{pair}" for pair in range(1, number + 1)]
-        inventory |= hosts(*pairs, release=release, links=links, **said)
+    for group_number, (number, drawn) in enumerate(groups):
+        values = {name: value for name, value in drawn.items() if value is not None}
+        values = values | {"ha": "shared-file"} if values["ha"] == "pure" and release > "5.7" else values
+        pairs = [f"g{group_number}-mq{pair}" for pair in range(1, number + 1)]
+        inventory |= hosts(*pairs, release=release, links=links, **values)
     original = fleet_of_inventory(inventory)
     assume(not original.blocking_findings)
 
@@ -381,9 +392,9 @@ def test_any_fleet_without_errors_comes_back(
     assert adoption.differences == ()
     assert not adoption.fleet.blocking_findings
     note(b"\n".join(adoption.files.values()).decode())
-    found = render_without_ansible(adoption)
+    rendered_files = render_without_ansible(adoption)
     for host, content in activemq_xml_by_host(original).items():
-        assert xml_facts(etree.fromstring(found[host])) == xml_facts(etree.fromstring(content))
-    # A broker on its own has no role that its file could tell.
+        assert xml_facts(etree.fromstring(rendered_files[host])) == xml_facts(etree.fromstring(content))
+    # The file of a broker without a pair does not contain its role.
     paired = {broker.host: broker.role for broker in original.brokers if broker.settings.ha != "none"}
     assert {host: adoption.fleet.broker(host).role for host in paired} == paired

@@ -1,4 +1,4 @@
-"""``adopt --properties``: what placeholders stand for comes from files, for all hosts or for one."""
+"""``adopt --properties``: the values of placeholders come from files, for all hosts or for one host."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ from activemq_fleet.naming import Naming
 from tests.unit.adopt_files import document, write_files
 
 HUB, EDGE = "hub-mq1-a", "edge-mq1-a"
-LISTENS = '<transportConnectors><transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
+CONNECTORS = (
+    '<transportConnectors><transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
+)
 BRIDGE = document(
-    LISTENS
+    CONNECTORS
     + '<networkConnectors><networkConnector name="up" uri="static:(tcp://${PEER}:${PORT})"/></networkConnectors>'
 )
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    return write_files(tmp_path / "files", {HUB: document(LISTENS), EDGE: BRIDGE})
+    """Return files of two hosts, one with a bridge to placeholders."""
+    return write_files(tmp_path / "files", {HUB: document(CONNECTORS), EDGE: BRIDGE})
 
 
-def links(files: Path, *properties: str) -> object:
+def adopted_links(files: Path, *properties: str) -> object:
+    """Return the variable activemq_links of the adopted files."""
     naming = Naming()
-    adopted = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], naming, properties), naming)
-    content = yaml.safe_load(adopted.files["group_vars/all.yml"])
+    adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], naming, properties), naming)
+    content = yaml.safe_load(adoption.files["group_vars/all.yml"])
     return content.get("activemq_links")
 
 
-def test_a_bridge_to_a_placeholder_becomes_a_link_once_it_is_said_what_it_stands_for(
-    files: Path, tmp_path: Path
-) -> None:
-    common, own = tmp_path / "env", tmp_path / "own"
-    common.write_text("# where the hub is\nexport PORT=61616\nPEER: elsewhere\n\nUNUSED = x=y\n")
-    own.write_text(f"PEER={HUB}\n")
-    assert links(files) == [{"from": "edge-mq1", "to": "peer", "name": "up", "addresses": ["peer.invalid:61616"]}]
-    assert not links(files, str(own))
-    assert links(files, str(common), f"{EDGE}={own}") == [{"from": "edge", "to": "hub", "name": "up"}]
+def test_bridge_to_placeholder_becomes_link_of_fleet_with_its_value(files: Path, tmp_path: Path) -> None:
+    common_file, host_file = tmp_path / "env", tmp_path / "own"
+    common_file.write_text("# where the hub is\nexport PORT=61616\nPEER: elsewhere\n\nUNUSED = x=y\n")
+    host_file.write_text(f"PEER={HUB}\n")
+    assert adopted_links(files) == [
+        {"from": "edge-mq1", "to": "peer", "name": "up", "addresses": ["peer.invalid:61616"]}
+    ]
+    assert not adopted_links(files, str(host_file))
+    assert adopted_links(files, str(common_file), f"{EDGE}={host_file}") == [
+        {"from": "edge", "to": "hub", "name": "up"}
+    ]
 
 
 @pytest.mark.parametrize(
-    ("uri", "dialled"),
+    ("uri", "addresses"),
     [
         ("${UP_URI}", ["up-uri.invalid:61616"]),
         ("static:(${UP_URI})", ["up-uri.invalid:61616"]),
@@ -57,20 +63,21 @@ def test_a_bridge_to_a_placeholder_becomes_a_link_once_it_is_said_what_it_stands
     ],
 )
 def test_bridge_to_undefined_placeholder_becomes_link_without_address(
-    tmp_path: Path, uri: str, dialled: list[str] | None
+    tmp_path: Path, uri: str, addresses: list[str] | None
 ) -> None:
     bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
-    files = write_files(tmp_path / "files", {EDGE: document(LISTENS + bridge)})
-    adopted = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
-    found = yaml.safe_load(adopted.files["group_vars/all.yml"]).get("activemq_links", [{"addresses": None}])
-    assert [link["addresses"] for link in found] == [dialled]
-    assert [one.original for one in adopted.differences if one.path.endswith("@uri")] == [uri] * bool(dialled)
-    wanted = [note for note in adopted.notes if "no file defines the placeholder" in note]
-    assert len(wanted) == (".invalid" in str(dialled))
+    files = write_files(tmp_path / "files", {EDGE: document(CONNECTORS + bridge)})
+    adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
+    links = yaml.safe_load(adoption.files["group_vars/all.yml"]).get("activemq_links", [{"addresses": None}])
+    assert [link["addresses"] for link in links] == [addresses]
+    original_uris = [difference.original for difference in adoption.differences if difference.path.endswith("@uri")]
+    assert original_uris == ([uri] if addresses else [])
+    placeholder_notes = [note for note in adoption.notes if "no file defines the placeholder" in note]
+    assert len(placeholder_notes) == (".invalid" in str(addresses))
 
 
 @pytest.mark.parametrize(
-    ("content", "argument", "said"),
+    ("content", "argument", "expected_message"),
     [
         ("PEER=x\nno line\n", "{file}", "{file}:2: the line is not of the form NAME=VALUE"),
         ("", "{file}.away", "--properties {file}.away: the file cannot be read (No such file or directory)"),
@@ -78,24 +85,24 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
         ("PEER=a\x01b", "{file}", "has a value with a character that XML does not permit"),
     ],
 )
-def test_bad_properties_are_one_clear_error(
-    files: Path, tmp_path: Path, content: str, argument: str, said: str
+def test_invalid_properties_are_one_error(
+    files: Path, tmp_path: Path, content: str, argument: str, expected_message: str
 ) -> None:
     file = tmp_path / "env"
     file.write_text(content)
     with pytest.raises(InputError) as error:
-        links(files, argument.format(file=file))
-    assert said.format(file=file) in str(error.value)
+        adopted_links(files, argument.format(file=file))
+    assert expected_message.format(file=file) in str(error.value)
 
 
-def test_the_option_reaches_the_files_and_no_password_is_copied(tmp_path: Path) -> None:
+def test_option_properties_does_not_copy_password_into_output(tmp_path: Path) -> None:
     account = '<authenticationUser username="app" password="${APP_PASSWORD}" groups="users"/>'
     plugin = f"<plugins><simpleAuthenticationPlugin><users>{account}</users></simpleAuthenticationPlugin></plugins>"
     files = write_files(tmp_path / "files", {HUB: document(plugin)})
     (tmp_path / "env").write_text("APP_PASSWORD=hunter2-hunter2\n")
     output = tmp_path / "inventory"
-    asked = [str(files), "--release", "5.18.3", "-o", str(output), "--properties", str(tmp_path / "env")]
-    result = CliRunner().invoke(adopt_command, asked)
+    arguments = [str(files), "--release", "5.18.3", "-o", str(output), "--properties", str(tmp_path / "env")]
+    result = CliRunner().invoke(adopt_command, arguments)
     assert result.exit_code == 0, result.output
     assert "hunter2" not in result.output
     assert not [path for path in output.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
@@ -107,14 +114,14 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
         '<authenticationUser username="${activemq.username}" password="${activemq.password}" groups="staff"/>'
         "</users></simpleAuthenticationPlugin></plugins>"
     )
-    files = write_files(tmp_path / "files", {EDGE: document(LISTENS + users)})
+    files = write_files(tmp_path / "files", {EDGE: document(CONNECTORS + users)})
     for file in files.rglob("activemq.xml"):
         file.with_name("credentials.properties").write_text(
             "# of the release\nactivemq.username=system\nactivemq.password=s3cret-manager\nguest.password=ENC(x)\n"
         )
-    adopted = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
-    content = b"".join(adopted.files.values()).decode()
-    [user] = yaml.safe_load(adopted.files["group_vars/all.yml"])["activemq_users"]
+    adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
+    content = b"".join(adoption.files.values()).decode()
+    [user] = yaml.safe_load(adoption.files["group_vars/all.yml"])["activemq_users"]
     assert (user["name"], user["groups"]) == ("system", ["staff"])
     assert "s3cret-manager" not in content
     assert "xml_fragments" not in content
@@ -153,7 +160,7 @@ def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Pat
     assert "--properties" not in note
 
 
-def test_files_of_properties_are_listed_as_read(files: Path, tmp_path: Path) -> None:
+def test_files_of_properties_are_listed_as_read_files(files: Path, tmp_path: Path) -> None:
     (files / "hosts" / EDGE / "conf" / "jetty.xml").write_text("<beans/>")
     values = tmp_path / "site.env"
     values.write_text(f"PEER={HUB}\nPORT=61616\n")

@@ -1,4 +1,4 @@
-"""The account of an agent cannot hold the module that queries the agent's socket."""
+"""The account of an agent cannot block the module that queries the agent's socket."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from activemq_fleet.node.state import agent_status
 
-HANGS = 60.0
-"""Seconds after which a read that hangs fails the test; the reader's own deadline is 5 s."""
+READ_LIMIT = 60.0
+"""Seconds after which a read that hangs fails the test; the deadline of the reader is 5 s."""
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def test_query_of_agent_socket_ends_at_deadline_and_limit(
         caller, _ = listener.accept()
         accepted.set()
         with caller:
-            for part in answer:
+            for chunk in answer:
                 try:
-                    caller.sendall(part)
+                    caller.sendall(chunk)
                 except OSError:
                     return
-                ended.wait(0.2 if len(part) == 1 else 0)
+                ended.wait(0.2 if len(chunk) == 1 else 0)
 
     def query() -> None:
         try:
@@ -53,8 +53,8 @@ def test_query_of_agent_socket_ends_at_deadline_and_limit(
         threading.Thread(target=send_forever, daemon=True).start()
         reader = threading.Thread(target=query, daemon=True)
         reader.start()
-        reader.join(HANGS)
+        reader.join(READ_LIMIT)
         assert accepted.is_set(), "the attack did not reach the reader"
         ended.set()
-    assert outcomes, "timed out"
+    assert outcomes, f"timed out after {READ_LIMIT:g} s: the query has not ended"
     assert isinstance(outcomes[0], error)
