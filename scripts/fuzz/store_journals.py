@@ -37,7 +37,8 @@ def _journal(random: Random) -> bytes:
     journal_records = [_record(random) for _ in range(random.choice((1, 5, 50, 400)))]
     batch_size = random.choice((1, 2, 50))
     return b"".join(
-        records.batch(*journal_records[at : at + batch_size]) for at in range(0, len(journal_records), batch_size)
+        records.record_batch(*journal_records[at : at + batch_size])
+        for at in range(0, len(journal_records), batch_size)
     ) + bytes(random.choice((0, 64)))
 
 
@@ -48,15 +49,15 @@ def _record(random: Random) -> bytes:
     subscriber, transaction = f"c:{random.randrange(20)}", random.randrange(5)
     return random.choice(
         (
-            lambda: records.add(name, where, transaction),
-            lambda: records.remove(name, where, subscriber, transaction),
-            lambda: records.commit(transaction),
-            lambda: records.rollback(transaction),
-            lambda: records.drop(where),
-            lambda: records.subscribe(topic, subscriber),
-            lambda: records.unsubscribe(topic, subscriber),
-            records.trace,
-            records.audit,
+            lambda: records.add_record(name, where, transaction),
+            lambda: records.remove_record(name, where, subscriber, transaction),
+            lambda: records.commit_record(transaction),
+            lambda: records.rollback_record(transaction),
+            lambda: records.destination_removal_record(where),
+            lambda: records.subscription_record(topic, subscriber),
+            lambda: records.subscription_removal_record(topic, subscriber),
+            records.trace_record,
+            records.audit_record,
         )
     )()
 
@@ -79,7 +80,7 @@ def _broken(random: Random, data: bytes) -> bytes:
             start = random.randrange(len(broken) + 1)
             broken[at:at] = broken[start : start + random.randrange(2000)]
         else:
-            broken[at:at] = records.batch()[: random.randrange(29)]
+            broken[at:at] = records.record_batch()[: random.randrange(29)]
     return bytes(broken)
 
 

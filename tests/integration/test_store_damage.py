@@ -25,7 +25,7 @@ from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain, stomp_send
-from tests.unit.kahadb_journals import batch, moved_acks
+from tests.unit.kahadb_journals import moved_acks_record, record_batch
 
 HOST = "orders-mq01-a.example.com"
 CHECKSUMS = {"checksumJournalFiles": "true", "checkpointInterval": "500"}
@@ -205,7 +205,7 @@ class MovedAcksStore:
         self.kill()
         store = directory_of_queue_store(lab, HOST)
         last = max(data_file_number(path.name) for path in store.glob("db-*.log"))
-        (store / f"db-{last + 1}.log").write_bytes(batch(moved_acks(last), checksum=True))
+        (store / f"db-{last + 1}.log").write_bytes(record_batch(moved_acks_record(last), checksum=True))
 
     def send(self) -> None:
         bodies = [f"one-{len(self.sent) + number}" for number in range(COUNT)]

@@ -43,7 +43,7 @@ def _transaction(number: int) -> bytes:
     return _field(1, _field(1, "ID:c") + _field(2, number)) if number else b""
 
 
-def add(message: str, destination: str = "work", transaction: int = 0) -> bytes:
+def add_record(message: str, destination: str = "work", transaction: int = 0) -> bytes:
     """Return the record of a message to a queue or to ``topic/NAME``; the body of the message resembles records."""
     transaction_field = _field(1, _transaction(transaction)) if transaction else b""
     body = (
@@ -52,71 +52,80 @@ def add(message: str, destination: str = "work", transaction: int = 0) -> bytes:
     return _record(1, body + _field(5, 4))
 
 
-def remove(message: str, destination: str = "work", subscription: str = "", transaction: int = 0) -> bytes:
+def remove_record(message: str, destination: str = "work", subscription: str = "", transaction: int = 0) -> bytes:
+    """Return the record of the removal or the acknowledgement of a message."""
     transaction_field = _field(1, _transaction(transaction)) if transaction else b""
     body = transaction_field + _field(2, _destination(destination)) + _field(3, message)
     return _record(2, body + (_field(5, subscription) if subscription else b""))
 
 
-def commit(transaction: int) -> bytes:
+def commit_record(transaction: int) -> bytes:
+    """Return the record of the commit of a transaction."""
     return _record(4, _field(1, _transaction(transaction)))
 
 
-def rollback(transaction: int) -> bytes:
+def rollback_record(transaction: int) -> bytes:
+    """Return the record of the rollback of a transaction."""
     return _record(5, _field(1, _transaction(transaction)))
 
 
-def drop(destination: str) -> bytes:
+def destination_removal_record(destination: str) -> bytes:
+    """Return the record of the removal of a destination."""
     return _record(6, _field(1, _destination(destination)))
 
 
-def subscribe(topic: str, key: str) -> bytes:
+def subscription_record(topic: str, key: str) -> bytes:
+    """Return the record of a new durable subscription."""
     return _record(7, _field(1, _destination(f"topic/{topic}")) + _field(2, key) + _field(4, b"info"))
 
 
-def unsubscribe(topic: str, key: str) -> bytes:
+def subscription_removal_record(topic: str, key: str) -> bytes:
+    """Return the record of the removal of a durable subscription."""
     return _record(7, _field(1, _destination(f"topic/{topic}")) + _field(2, key))
 
 
-def trace(text: str = LOADED) -> bytes:
+def trace_record(text: str = LOADED) -> bytes:
+    """Return a trace record, by default about the load of a store."""
     return _record(0, _field(1, text))
 
 
-def audit() -> bytes:
+def audit_record() -> bytes:
+    """Return the record of a producer audit."""
     return _record(8, _field(1, b"\xac\xed\x00\x05"))
 
 
-def update(message: str, destination: str = "work") -> bytes:
+def update_record(message: str, destination: str = "work") -> bytes:
     """Return the record of a message that was delivered again, as 5.9 and later write it."""
     command = _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
     return _record(10, _field(1, command))
 
 
-def moved_acks(number: int) -> bytes:
+def moved_acks_record(number: int) -> bytes:
     """Return the first record of a data file to which a broker moved acknowledgements of data file ``number``."""
     return _record(16, _field(1, number))
 
 
-def batch(*records: bytes, checksum: bool = False) -> bytes:
+def record_batch(*records: bytes, checksum: bool = False) -> bytes:
+    """Return a batch of records as kahaDB writes it."""
     content = b"".join(records)
     adler32 = zlib.adler32(content) if checksum else 0
     return struct.pack(">iB", 28, 2) + b"WRITE BATCH" + struct.pack(">iq", len(content), adler32) + content
 
 
-def write(
+def write_data_file(
     store: Path, *records: bytes, number: int = 1, reserved: int = 4096, each: int = 2, checksum: bool = False
 ) -> Path:
     """Write a data file with ``each`` records per batch, followed by reserved space."""
     store.mkdir(exist_ok=True, parents=True)
     batches: Sequence[bytes] = [
-        batch(*records[at : at + each], checksum=checksum) for at in range(0, len(records), each)
+        record_batch(*records[at : at + each], checksum=checksum) for at in range(0, len(records), each)
     ]
     path = store / f"db-{number}.log"
     path.write_bytes(b"".join(batches) + bytes(reserved))
     return path
 
 
-def index(
+def index_content(
     last_update: int | None = None,
     in_progress: int | None = None,
     audit: int | None = None,
@@ -133,14 +142,14 @@ def index(
 
 
 @contextmanager
-def store_lock(store: Path) -> Iterator[None]:
+def hold_store_lock(store: Path) -> Iterator[None]:
     """Hold the lock of a store as a broker does: the lock belongs to the open file, and also blocks this process."""
     with (store / "lock").open("w") as lock:
         fcntl.fcntl(lock, _F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
         yield
 
 
-def index_of_topics(subscriptions: dict[str, list[str]], last_update: int, version: int = 5) -> bytes:
+def index_with_topics(subscriptions: dict[str, list[str]], last_update: int, version: int = 5) -> bytes:
     """Return an index (``db.data``) of 5.9 with topics and the keys of their durable subscriptions.
 
     Page 1 contains the tree of destinations, page N + 2 the tree of the subscriptions of topic N.

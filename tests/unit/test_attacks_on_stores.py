@@ -23,7 +23,7 @@ from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.situations import some_situations
 from tests.unit.attackers import BROKER, call_as, create_owned_directory, directory_for_all_accounts, requires_root
-from tests.unit.kahadb_journals import add, trace, write
+from tests.unit.kahadb_journals import add_record, trace_record, write_data_file
 from tests.waiting import wait_until
 
 pytestmark = requires_root
@@ -163,7 +163,7 @@ def test_guard_command_of_root_advises_account_of_store(root_directory: Path, op
 def test_store_inspect_as_root_reads_healthy_store_of_account(root_directory: Path) -> None:
     store = root_directory / "plain"
     create_owned_directory(store)
-    call_as(BROKER, lambda: write(store, trace(), add("m1"), add("m2")))
+    call_as(BROKER, lambda: write_data_file(store, trace_record(), add_record("m1"), add_record("m2")))
 
     output = store_command("inspect", store)
 
@@ -200,7 +200,7 @@ def make_unfenced_broker(root_directory: Path) -> Path:
     call_as(
         BROKER,
         (data / "kahadb").mkdir,
-        lambda: write(data / "kahadb", trace(), add("m1")),
+        lambda: write_data_file(data / "kahadb", trace_record(), add_record("m1")),
         lambda: os.makedirs(data / "evil/fence/claims"),
         lambda: (data / "shared").symlink_to(data / "evil"),
     )

@@ -24,7 +24,7 @@ from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.journal import COMMIT, MOVED_ACKS, TRACE
 from tests.support.journal_batches import add_command, journal_batch
 from tests.unit import kahadb_journals as journals
-from tests.unit.kahadb_journals import index
+from tests.unit.kahadb_journals import index_content
 
 MOVED = bytes([MOVED_ACKS, 0])
 COMMITTED = bytes([COMMIT, 0])
@@ -128,11 +128,11 @@ def test_new_generation_omits_index_that_changes_during_copy(source: Path) -> No
 
 def test_new_generation_has_unchanged_index_while_journal_is_written(source: Path) -> None:
     target = source.with_name("2-b")
-    (source / "db.data").write_bytes(index(3))
+    (source / "db.data").write_bytes(index_content(3))
     with repeated_writes_to(source / "db-3.log"):
         copied = copy_store_into_new_generation(str(source), str(target), patience=-1)
     assert copied.has_index
-    assert (target / "db.data").read_bytes() == index(3)
+    assert (target / "db.data").read_bytes() == index_content(3)
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def test_store_without_writer_is_hard_linked_completely(source: Path) -> None:
 def test_new_generation_omits_index_that_requires_missing_file(
     source: Path, make: Callable[[str, str], GenerationCopyResult], number: int, has_index: bool
 ) -> None:
-    (source / "db.data").write_bytes(index(last_update=1, audit=number))
+    (source / "db.data").write_bytes(index_content(last_update=1, audit=number))
     target = source.with_name("2-b")
     assert make(str(source), str(target)).has_index == has_index
     assert [(target / name).exists() for name in ("db.data", "db.redo")] == [has_index, has_index]
@@ -265,9 +265,11 @@ def test_store_that_contains_another_store_is_refused(source: Path) -> None:
 def test_commit_written_again_reports_no_message_from_before_copy(tmp_path: Path) -> None:
     """ActiveMQ 5.14 and later move commits together with acknowledgements."""
     files = {
-        "db-1.log": journals.batch(journals.add("before", transaction=1), journals.commit(1)),
-        "db-2.log": journals.batch(journals.add("half", transaction=2)),
-        "db-3.log": journals.batch(journals.commit(1), journals.commit(2), journals.add("after")),
+        "db-1.log": journals.record_batch(journals.add_record("before", transaction=1), journals.commit_record(1)),
+        "db-2.log": journals.record_batch(journals.add_record("half", transaction=2)),
+        "db-3.log": journals.record_batch(
+            journals.commit_record(1), journals.commit_record(2), journals.add_record("after")
+        ),
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)

@@ -19,10 +19,10 @@ from activemq_fleet.node.kahadb.index import is_store_file
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from tests.situations import further, some_situations
 from tests.unit.guards import GUARD, Node, output_of, wait_for
-from tests.unit.kahadb_journals import add, batch, index_of_topics, write
+from tests.unit.kahadb_journals import add_record, index_with_topics, record_batch, write_data_file
 from tests.waiting import LateError
 
-JOURNAL = batch(add("ID:1"), add("ID:2"))
+JOURNAL = record_batch(add_record("ID:1"), add_record("ID:2"))
 
 
 @pytest.fixture
@@ -228,8 +228,8 @@ def test_guard_with_generations_takes_over_from_guard_with_fence_command(store: 
 def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
     store: Path, nodes: tuple[Node, Node], options: tuple[str, ...]
 ) -> None:
-    write(store, add("m1", "topic/prices"), number=2)
-    (store / "db.data").write_bytes(index_of_topics({"prices": ["reporting:daily"]}, last_update=1))
+    write_data_file(store, add_record("m1", "topic/prices"), number=2)
+    (store / "db.data").write_bytes(index_with_topics({"prices": ["reporting:daily"]}, last_update=1))
     guard = nodes[0].start(*options)
     if options:
         assert guard.stdout

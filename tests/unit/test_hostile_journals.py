@@ -22,7 +22,15 @@ from activemq_fleet.node.process.system_accounts import (
     run_as,
 )
 from tests.unit.attackers import BROKER, create_owned_directory, directory_for_all_accounts, requires_root
-from tests.unit.kahadb_journals import add, audit, batch, remove, subscribe, trace, write
+from tests.unit.kahadb_journals import (
+    add_record,
+    audit_record,
+    record_batch,
+    remove_record,
+    subscription_record,
+    trace_record,
+    write_data_file,
+)
 from tests.work import QUADRATIC, growth_of_time
 
 
@@ -33,10 +41,10 @@ def read_store(store: Path) -> None:
 
 def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Path) -> None:
     def write_store(count: int) -> Path:
-        messages = [add(f"m{number}", "topic/news") for number in range(count)]
-        acknowledgements = [remove(f"m{number}", "topic/news", f"c:{number}") for number in range(count)]
-        subscriptions = [subscribe("news", f"c:{number}") for number in range(count)]
-        write(tmp_path / f"{count}", *messages, *subscriptions, *acknowledgements, each=1000)
+        messages = [add_record(f"m{number}", "topic/news") for number in range(count)]
+        acknowledgements = [remove_record(f"m{number}", "topic/news", f"c:{number}") for number in range(count)]
+        subscriptions = [subscription_record("news", f"c:{number}") for number in range(count)]
+        write_data_file(tmp_path / f"{count}", *messages, *subscriptions, *acknowledgements, each=1000)
         return tmp_path / f"{count}"
 
     assert growth_of_time(read_store, write_store, 1000) < QUADRATIC
@@ -45,7 +53,11 @@ def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Pat
 def test_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal stores one message repeatedly for many subscribers."""
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
-    write(tmp_path, *(subscribe("news", f"c:{number}") for number in range(200)), *[add("m", "topic/news")] * 200)
+    write_data_file(
+        tmp_path,
+        *(subscription_record("news", f"c:{number}") for number in range(200)),
+        *[add_record("m", "topic/news")] * 200,
+    )
     with pytest.raises(NodeError, match="more than 10000 deliveries to durable subscribers"):
         messages.read_store_content_hashes(str(tmp_path))
 
@@ -53,9 +65,9 @@ def test_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("limit", "records"),
     [
-        ("MAX_LIVE", [add(f"m{number}") for number in range(200)]),
-        ("MAX_LIVE", [add("m", f"q{number}") for number in range(200)]),
-        ("MAX_UNDECIDED", [add("m", transaction=1)] * 200),
+        ("MAX_LIVE", [add_record(f"m{number}") for number in range(200)]),
+        ("MAX_LIVE", [add_record("m", f"q{number}") for number in range(200)]),
+        ("MAX_UNDECIDED", [add_record("m", transaction=1)] * 200),
     ],
 )
 def test_journal_with_more_records_than_memory_limit_is_refused(
@@ -63,7 +75,7 @@ def test_journal_with_more_records_than_memory_limit_is_refused(
 ) -> None:
     monkeypatch.setattr(messages, limit, 100)
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
-    write(tmp_path, *records)
+    write_data_file(tmp_path, *records)
     with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
         messages.read_store_content_hashes(str(tmp_path))
     if limit == "MAX_LIVE":
@@ -72,15 +84,15 @@ def test_journal_with_more_records_than_memory_limit_is_refused(
 
 
 def test_texts_of_traces_are_truncated_and_only_last_ones_are_kept(tmp_path: Path) -> None:
-    write(tmp_path, *[trace("x" * 10_000)] * 3000, each=100)
+    write_data_file(tmp_path, *[trace_record("x" * 10_000)] * 3000, each=100)
     loads = messages.read_store_content_hashes(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
 
 def test_sparse_journal_file_is_refused_or_counted_as_damage(tmp_path: Path) -> None:
-    write(tmp_path, trace(), add("m"))
-    os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
+    write_data_file(tmp_path, trace_record(), add_record("m"))
+    os.truncate(write_data_file(tmp_path, add_record("m"), number=2), 8 << 40)
     with pytest.raises(NodeError, match="have a size of 8388608 MiB, but use only 0 MiB of the disk"):
         messages.read_store_content_hashes(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
@@ -90,8 +102,8 @@ def test_sparse_journal_file_is_refused_or_counted_as_damage(tmp_path: Path) -> 
 
 
 def test_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m"), audit())
-    record = audit()
+    path = write_data_file(tmp_path, add_record("m"), audit_record())
+    record = audit_record()
     path.write_bytes(path.read_bytes().replace(record, record[:5] + b"\x63" + record[6:]))
     tail = journal.JournalEnd()
     list(journal.read_journal_commands(str(tmp_path), tail))
@@ -101,14 +113,14 @@ def test_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path: Path) 
 
 
 def test_record_with_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
-    write(tmp_path, trace(), add("m" * (protocol_buffers.MAX_NAME + 1)), add("m"))
+    write_data_file(tmp_path, trace_record(), add_record("m" * (protocol_buffers.MAX_NAME + 1)), add_record("m"))
     store_content = messages.read_store_content_hashes(str(tmp_path))
     assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
 
 def test_record_of_zero_length_ends_its_batch(tmp_path: Path) -> None:
-    path = write(tmp_path, trace())
-    path.write_bytes(batch(trace(), bytes(5) * 100) + batch(add("m")))
+    path = write_data_file(tmp_path, trace_record())
+    path.write_bytes(record_batch(trace_record(), bytes(5) * 100) + record_batch(add_record("m")))
     store_content = messages.read_store_content_hashes(str(tmp_path))
     assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
@@ -136,7 +148,7 @@ def test_file_truncated_during_read_terminates_only_child_process() -> None:
 
     with directory_for_all_accounts() as common:
         store = create_owned_directory(common / "kahadb")
-        path = write(store, *(add(f"m{number}") for number in range(1000)), each=1000)
+        path = write_data_file(store, *(add_record(f"m{number}") for number in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
         with pytest.raises(AccountError, match="signal 7 terminated the process"):
             run_as(SystemAccount(BROKER, BROKER), read_truncated_file)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
-from tests.unit.kahadb_journals import add, index, store_lock, write
+from tests.unit.kahadb_journals import add_record, hold_store_lock, index_content, write_data_file
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Return a store whose index requires the missing file ``db-7.log``."""
-    write(tmp_path, add("m1"))
-    (tmp_path / "db.data").write_bytes(index(last_update=7))
+    write_data_file(tmp_path, add_record("m1"))
+    (tmp_path / "db.data").write_bytes(index_content(last_update=7))
     (tmp_path / "db.redo").write_bytes(b"pages")
     (tmp_path / "lock").touch()
     return tmp_path
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def broker(store: Path) -> Iterator[None]:
     """Hold the lock of the store, as a running broker does."""
-    with store_lock(store):
+    with hold_store_lock(store):
         yield
 
 
@@ -47,7 +47,7 @@ def test_unusable_index_is_renamed_and_journal_remains(store: Path) -> None:
 def test_index_that_earlier_repair_renamed_is_replaced(store: Path) -> None:
     (store / "db.data.unusable").write_bytes(b"earlier")
     repair(store)
-    assert (store / "db.data.unusable").read_bytes() == index(last_update=7)
+    assert (store / "db.data.unusable").read_bytes() == index_content(last_update=7)
 
 
 def test_interrupted_repair_is_completed(store: Path) -> None:
@@ -56,7 +56,7 @@ def test_interrupted_repair_is_completed(store: Path) -> None:
     assert "db.data" not in file_names(store)
 
 
-@pytest.mark.parametrize("content", [index(last_update=1), b"torn", None])
+@pytest.mark.parametrize("content", [index_content(last_update=1), b"torn", None])
 def test_index_that_broker_can_use_or_rebuild_is_not_renamed(store: Path, content: bytes | None) -> None:
     (store / "db.data").unlink()
     if content is not None:

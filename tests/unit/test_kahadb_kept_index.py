@@ -17,20 +17,27 @@ from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records_of_store, record_rebuild_risk
 from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
-from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
+from tests.unit.kahadb_journals import (
+    add_record,
+    index_with_topics,
+    remove_record,
+    subscription_record,
+    subscription_removal_record,
+    write_data_file,
+)
 
 KEY = "reporting:daily"
-USABLE = index_of_topics({"prices": [KEY]}, last_update=3)
-UNUSABLE = index_of_topics({"prices": [KEY]}, last_update=1)
+USABLE = index_with_topics({"prices": [KEY]}, last_update=3)
+UNUSABLE = index_with_topics({"prices": [KEY]}, last_update=1)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Return a store with three data files and a usable index."""
     store = tmp_path / "store"
-    write(store, subscribe("prices", KEY), number=1)
-    write(store, add("m1", "topic/prices"), add("m2", "topic/prices"), number=2)
-    write(store, add("m3", "topic/prices"), number=3)
+    write_data_file(store, subscription_record("prices", KEY), number=1)
+    write_data_file(store, add_record("m1", "topic/prices"), add_record("m2", "topic/prices"), number=2)
+    write_data_file(store, add_record("m3", "topic/prices"), number=3)
     (store / "db.data").write_bytes(USABLE)
     (store / "lock").touch()
     return store
@@ -47,7 +54,7 @@ def keeper(store: Path) -> IndexKeeper:
 
 def begin_and_remove_data_file(store: Path, keeper: IndexKeeper) -> None:
     """Begin a data file, remove the first data file, and leave an index that requires it, as a broker does."""
-    write(store, add("m4", "topic/prices"), number=4)
+    write_data_file(store, add_record("m4", "topic/prices"), number=4)
     keeper.update_index_and_data_file_copies()
     (store / "db-1.log").unlink()
     (store / "db.data").write_bytes(UNUSABLE)
@@ -92,7 +99,7 @@ def test_generation_has_kept_copy_in_place_of_unusable_index(store: Path, keeper
 
 
 def test_generation_inherits_kept_index_and_data_files_as_hard_links(store: Path, keeper: IndexKeeper) -> None:
-    write(store, add("m4", "topic/prices"), number=4)
+    write_data_file(store, add_record("m4", "topic/prices"), number=4)
     keeper.update_index_and_data_file_copies()
     (store / "db-1.log").unlink()
     target = store.with_name("2-b")
@@ -123,14 +130,25 @@ def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
 ) -> None:
     """A broker that reads the record again restarts the subscription, which loses its messages (AMQ-6131)."""
     key = "c:" + "n" * length
-    (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=3))
+    (store / "db.data").write_bytes(index_with_topics({"prices": [key]}, last_update=3))
     assert KeptIndex(str(store)).try_copy_index()
-    write(
-        store, add("m4", "topic/prices"), subscribe("prices", key), add("m5", "topic/prices"), number=4, checksum=True
+    write_data_file(
+        store,
+        add_record("m4", "topic/prices"),
+        subscription_record("prices", key),
+        add_record("m5", "topic/prices"),
+        number=4,
+        checksum=True,
     )
-    write(store, subscribe("prices", "later:one"), unsubscribe("prices", key), subscribe("prices", key), number=5)
+    write_data_file(
+        store,
+        subscription_record("prices", "later:one"),
+        subscription_removal_record("prices", key),
+        subscription_record("prices", key),
+        number=5,
+    )
     before = [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))]
-    (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=77))
+    (store / "db.data").write_bytes(index_with_topics({"prices": [key]}, last_update=77))
     repair(store)
     end = JournalEnd()
     commands = read_journal_commands(str(store), end, verify=True)
@@ -149,14 +167,14 @@ def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
 
 def test_kept_copy_is_not_used_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
     begin_and_remove_data_file(store, keeper)
-    write(store, add("m6", "topic/prices"), number=6)
+    write_data_file(store, add_record("m6", "topic/prices"), number=6)
     with pytest.raises(RebuildRefusedError, match="no saved copy of the index exists"):
         repair(store)
     assert (store / "db.data").read_bytes() == UNUSABLE
 
 
 def test_keeper_copies_again_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
-    write(store, add("m6", "topic/prices"), number=6)
+    write_data_file(store, add_record("m6", "topic/prices"), number=6)
     assert not KeptIndex(str(store)).is_complete()
     keeper._tried_at = float("-inf")
     keeper.update_index_and_data_file_copies()
@@ -225,7 +243,7 @@ def test_index_that_changes_during_copy_is_not_kept(store: Path, monkeypatch: py
 
 def test_loss_is_refused_or_recorded_if_operator_accepts_it(store: Path) -> None:
     (store / "db-1.log").unlink()
-    write(store, remove("m1", "topic/prices", KEY), number=4)
+    write_data_file(store, remove_record("m1", "topic/prices", KEY), number=4)
     (store / "db.data").write_bytes(UNUSABLE)
     before = {path.name: path.read_bytes() for path in store.glob("db*")}
     with pytest.raises(
@@ -244,13 +262,13 @@ def test_loss_is_refused_or_recorded_if_operator_accepts_it(store: Path) -> None
 
 def test_messages_before_moved_subscription_record_are_at_risk(store: Path) -> None:
     (store / "db-1.log").unlink()
-    (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=1, version=6))
-    write(store, subscribe("prices", KEY), add("m4", "topic/prices"), number=4)
+    (store / "db.data").write_bytes(index_with_topics({"prices": [KEY]}, last_update=1, version=6))
+    write_data_file(store, subscription_record("prices", KEY), add_record("m4", "topic/prices"), number=4)
     assert find_rebuild_risk(str(store)).messages == {("prices", KEY): 3}
 
 
 def test_nothing_is_at_risk_while_journal_has_all_its_files(store: Path) -> None:
-    (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=77, version=6))
+    (store / "db.data").write_bytes(index_with_topics({"prices": [KEY]}, last_update=77, version=6))
     assert not find_rebuild_risk(str(store))
     assert "the broker builds a new one" in repair(store)
 
@@ -262,7 +280,7 @@ def test_all_messages_are_at_risk_if_broker_ignores_subscription_records(store: 
 
 def test_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
     keeper._try_seconds = 0
-    content = index_of_topics({"prices": [KEY, "new:one"]}, last_update=3)
+    content = index_with_topics({"prices": [KEY, "new:one"]}, last_update=3)
     (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
     keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).subscriptions_in_copy() == {("1:prices", KEY), ("1:prices", "new:one")}
@@ -286,7 +304,7 @@ def test_truncated_index_is_error(tmp_path: Path, size: int) -> None:
 
 def test_error_about_overlong_integer_names_index(tmp_path: Path) -> None:
     path = tmp_path / "db.data"
-    content = index_of_topics({"prices": [KEY]}, 1)
+    content = index_with_topics({"prices": [KEY]}, 1)
     size = content.index(KEY.encode()) + len(KEY) + 1  # after the byte that marks a leaf
     path.write_bytes(content[:size] + b"\xff" * 12 + content[size + 12 :])
     with pytest.raises(IndexPageError, match=r"^the index .*/db\.data is damaged \(.*: restore the store"):
@@ -296,7 +314,7 @@ def test_error_about_overlong_integer_names_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [5, 6])
 def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int) -> None:
     path = tmp_path / "db.data"
-    path.write_bytes(index_of_topics({"prices": [KEY, "b:c"], "empty": []}, 1, version))
+    path.write_bytes(index_with_topics({"prices": [KEY, "b:c"], "empty": []}, 1, version))
     assert subscriptions_in_index(str(path)) == {("1:prices", KEY), ("1:prices", "b:c")}
 
 

@@ -12,9 +12,9 @@ from activemq_fleet.node.fence.generation import copy_store_into_new_generation,
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace_batch, read_journal_commands
 from activemq_fleet.node.kahadb.moved_acks import begin_data_file_if_acks_moved, begin_data_file_unless_locked
-from tests.unit.kahadb_journals import batch, moved_acks, store_lock
+from tests.unit.kahadb_journals import hold_store_lock, moved_acks_record, record_batch
 
-MOVED = batch(moved_acks(7), checksum=True)
+MOVED = record_batch(moved_acks_record(7), checksum=True)
 
 
 def make_store(directory: Path, *contents: bytes) -> Path:
@@ -60,7 +60,7 @@ def test_new_data_file_begins_if_last_file_has_moved_acknowledgements(
 
 def test_store_that_broker_uses_is_not_changed(tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", MOVED)
-    with store_lock(store):
+    with hold_store_lock(store):
         assert begin_data_file_unless_locked(str(store)) == ""
     assert begin_data_file_unless_locked(str(store)) == "db-8.log"
 

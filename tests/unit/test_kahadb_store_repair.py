@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
-from tests.unit.kahadb_journals import batch, index, moved_acks, store_lock
+from tests.unit.kahadb_journals import hold_store_lock, index_content, moved_acks_record, record_batch
 
 QUEUE_STORE, DEFAULT_STORE = "queue#3a#2f#2fone", "#210"
 
@@ -17,8 +17,8 @@ def make_stores(root: Path, *names: str) -> Path:
     (root / "txStore").mkdir(parents=True)
     for name in names:
         (root / name).mkdir(exist_ok=True)
-        (root / name / "db-8.log").write_bytes(batch(moved_acks(7), checksum=True))
-        (root / name / "db.data").write_bytes(index(7))
+        (root / name / "db-8.log").write_bytes(record_batch(moved_acks_record(7), checksum=True))
+        (root / name / "db.data").write_bytes(index_content(7))
     return root
 
 
@@ -36,7 +36,7 @@ def test_each_store_of_broker_is_repaired_once(tmp_path: Path, names: tuple[str,
 @pytest.mark.parametrize("locked_directory", [".", QUEUE_STORE])
 def test_store_that_broker_uses_is_not_changed(tmp_path: Path, locked_directory: str) -> None:
     root = make_stores(tmp_path / "store", QUEUE_STORE)
-    with store_lock(root / locked_directory):
+    with hold_store_lock(root / locked_directory):
         assert list(repair_killed_broker_stores(str(root), accept_loss=True)) == []
     assert {path.name for path in (root / QUEUE_STORE).glob("db*")} == {"db-8.log", "db.data"}
 

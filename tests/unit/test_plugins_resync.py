@@ -14,7 +14,7 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import messages, store_copy
 from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from tests.support.facts_of_brokers import facts_of_broker
-from tests.unit.kahadb_journals import add, trace, write
+from tests.unit.kahadb_journals import add_record, trace_record, write_data_file
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 
@@ -33,7 +33,7 @@ def broker_evidence(state: str) -> dict[str, Any]:
 
 
 def store_facts(directory: Path, *records: bytes, **overrides: Any) -> dict[str, Any]:
-    write(directory, trace(), *records)
+    write_data_file(directory, trace_record(), *records)
     facts: dict[str, Any] = {
         "runs": [],
         "locked": False,
@@ -68,7 +68,9 @@ def decide_next_step(
 
 @pytest.fixture
 def newer_master(tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    return store_facts(tmp_path / "a", add("m1"), add("m2")), store_facts(tmp_path / "b", add("m1"))
+    return store_facts(tmp_path / "a", add_record("m1"), add_record("m2")), store_facts(
+        tmp_path / "b", add_record("m1")
+    )
 
 
 def test_next_step_follows_from_evidence_of_both_hosts(newer_master: tuple[dict[str, Any], ...]) -> None:
@@ -86,7 +88,7 @@ def test_check_mode_reports_next_step_and_changes_nothing(newer_master: tuple[di
 
 
 def test_requested_restart_is_done_when_both_brokers_started_after_run(tmp_path: Path) -> None:
-    equal = store_facts(tmp_path / "a", add("m1")), store_facts(tmp_path / "b", add("m1"))
+    equal = store_facts(tmp_path / "a", add_record("m1")), store_facts(tmp_path / "b", add_record("m1"))
     assert decide_next_step(("active", "standby"), equal, restart=True)["act"] == "stop"
     assert decide_next_step(("active", "standby"), equal, restart=True, looked_at=200.0)["act"] == "done"
 
@@ -139,8 +141,8 @@ def copy_store(source: Path, target: Path, spool: Path, call_limit: int = 1 << 3
 def copy_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
     monkeypatch.setattr(store_copy, "CHUNK", 100)
     source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
-    write(source, *(add(f"m{number}") for number in range(20)), reserved=500)
-    write(target, add("old"))
+    write_data_file(source, *(add_record(f"m{number}") for number in range(20)), reserved=500)
+    write_data_file(target, add_record("old"))
     (source / "db.data").write_bytes(bytes(range(256)))
     return source, target, tmp_path / "spool"
 

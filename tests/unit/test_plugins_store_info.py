@@ -16,23 +16,23 @@ from activemq_fleet.node.log import pure_log
 from tests.log_reading import logger_of
 from tests.unit.kahadb_journals import (
     LOADED,
-    add,
-    audit,
-    batch,
-    commit,
-    drop,
-    remove,
-    rollback,
-    subscribe,
-    trace,
-    unsubscribe,
-    write,
+    add_record,
+    audit_record,
+    commit_record,
+    destination_removal_record,
+    record_batch,
+    remove_record,
+    rollback_record,
+    subscription_record,
+    subscription_removal_record,
+    trace_record,
+    write_data_file,
 )
 
 
 def store_contents(store: Path, *records: bytes, **options: Any) -> dict[str, Any]:
     """Write the journal of a store, and return the contents of the store."""
-    write(store, *records, **options)
+    write_data_file(store, *records, **options)
     contents: dict[str, Any] = messages.read_store_content_hashes(str(store))
     return contents
 
@@ -45,7 +45,9 @@ def commands_of(store: Path) -> list[tuple[int, str, str]]:
 
 
 def test_commands_of_journal_have_kind_destination_and_message(tmp_path: Path) -> None:
-    write(tmp_path, trace(), add("m1"), audit(), remove("m1"), add("m2", "topic/news"))
+    write_data_file(
+        tmp_path, trace_record(), add_record("m1"), audit_record(), remove_record("m1"), add_record("m2", "topic/news")
+    )
     assert commands_of(tmp_path) == [
         (0, "", LOADED),
         (1, "0:work", "m1"),
@@ -57,65 +59,85 @@ def test_commands_of_journal_have_kind_destination_and_message(tmp_path: Path) -
 
 def test_data_files_are_read_in_numerical_order(tmp_path: Path) -> None:
     for number in (10, 9, 2):
-        write(tmp_path, add(f"m{number}"), number=number)
+        write_data_file(tmp_path, add_record(f"m{number}"), number=number)
     assert [message for _, _, message in commands_of(tmp_path)] == ["m2", "m9", "m10"]
 
 
 def test_removed_message_is_not_counted(tmp_path: Path) -> None:
-    assert store_contents(tmp_path, add("m1"), add("m2"), remove("m1"))["messages"] == 1
+    assert store_contents(tmp_path, add_record("m1"), add_record("m2"), remove_record("m1"))["messages"] == 1
 
 
 def test_message_on_two_queues_is_counted_per_queue(tmp_path: Path) -> None:
-    assert store_contents(tmp_path, add("m1", "a"), add("m1", "b"), remove("m1", "a"))["messages"] == 1
+    assert (
+        store_contents(tmp_path, add_record("m1", "a"), add_record("m1", "b"), remove_record("m1", "a"))["messages"]
+        == 1
+    )
 
 
 def test_topic_message_is_counted_per_subscription(tmp_path: Path) -> None:
-    records = [subscribe("news", "one"), subscribe("news", "two"), add("m1", "topic/news")]
+    records = [subscription_record("news", "one"), subscription_record("news", "two"), add_record("m1", "topic/news")]
     assert store_contents(tmp_path, *records)["messages"] == 4
-    assert store_contents(tmp_path, *records, remove("m1", "topic/news", "one"))["messages"] == 3
+    assert store_contents(tmp_path, *records, remove_record("m1", "topic/news", "one"))["messages"] == 3
 
 
 def test_ended_subscription_gets_no_later_message(tmp_path: Path) -> None:
-    contents = store_contents(tmp_path, subscribe("news", "one"), unsubscribe("news", "one"), add("m1", "topic/news"))
+    contents = store_contents(
+        tmp_path,
+        subscription_record("news", "one"),
+        subscription_removal_record("news", "one"),
+        add_record("m1", "topic/news"),
+    )
     assert contents["messages"] == 0
 
 
 def test_transaction_counts_only_after_commit(tmp_path: Path) -> None:
-    records = [add("m1"), add("m2", transaction=7), remove("m1", transaction=7)]
+    records = [add_record("m1"), add_record("m2", transaction=7), remove_record("m1", transaction=7)]
     open_state = store_contents(tmp_path, *records)["state"]
-    assert store_contents(tmp_path, *records, rollback(7))["state"] == open_state
-    assert store_contents(tmp_path, add("m1"))["state"] == open_state
-    assert store_contents(tmp_path, *records, commit(7))["state"] == store_contents(tmp_path, add("m2"))["state"]
+    assert store_contents(tmp_path, *records, rollback_record(7))["state"] == open_state
+    assert store_contents(tmp_path, add_record("m1"))["state"] == open_state
+    assert (
+        store_contents(tmp_path, *records, commit_record(7))["state"]
+        == store_contents(tmp_path, add_record("m2"))["state"]
+    )
 
 
 def test_removal_of_queue_removes_its_messages(tmp_path: Path) -> None:
-    assert store_contents(tmp_path, add("m1", "a"), add("m1", "b"), drop("a"))["messages"] == 1
+    assert (
+        store_contents(tmp_path, add_record("m1", "a"), add_record("m1", "b"), destination_removal_record("a"))[
+            "messages"
+        ]
+        == 1
+    )
 
 
 def test_stores_with_same_messages_have_same_state_hash(tmp_path: Path) -> None:
-    first = store_contents(tmp_path / "a", trace(), add("m1"), add("m2"), remove("m1"), audit())
-    second = store_contents(tmp_path / "b", add("m2"), trace("LOADED another day"))
+    first = store_contents(
+        tmp_path / "a", trace_record(), add_record("m1"), add_record("m2"), remove_record("m1"), audit_record()
+    )
+    second = store_contents(tmp_path / "b", add_record("m2"), trace_record("LOADED another day"))
     assert first["state"] == second["state"]
     assert first["order"] != second["order"]
 
 
 def test_incomplete_last_record_is_not_damage(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), reserved=0, each=1)
+    path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     contents = messages.read_store_content_hashes(str(tmp_path))
     assert (contents["messages"], contents["damaged"]) == (1, 0)
 
 
 def test_damage_between_batches_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "db-1.log").write_bytes(batch(add("m1")) + b"\x07 rubbish " + batch(add("m2")))
+    (tmp_path / "db-1.log").write_bytes(
+        record_batch(add_record("m1")) + b"\x07 rubbish " + record_batch(add_record("m2"))
+    )
     contents = messages.read_store_content_hashes(str(tmp_path))
     assert (contents["messages"], contents["damaged"]) == (2, 1)
 
 
 def test_truncated_file_before_another_file_is_damage(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), reserved=0, each=1)
+    path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
-    write(tmp_path, add("m3"), number=2)
+    write_data_file(tmp_path, add_record("m3"), number=2)
     assert messages.read_store_content_hashes(str(tmp_path))["damaged"] == 1
 
 
@@ -127,7 +149,9 @@ def test_missing_store_has_no_files_and_messages(tmp_path: Path) -> None:
 def test_store_above_limit_is_reported_as_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "LIMIT", 3)
     contents = store_contents(
-        tmp_path, *(add(f"m{number}") for number in range(8)), *(remove(f"m{number}") for number in range(7))
+        tmp_path,
+        *(add_record(f"m{number}") for number in range(8)),
+        *(remove_record(f"m{number}") for number in range(7)),
     )
     assert contents["whole"] is False
     assert contents["records"] == 15
@@ -138,7 +162,9 @@ def test_journal_reader_accepts_arbitrary_bytes(
     tmp_path_factory: pytest.TempPathFactory, inserted: bytes, cut: int
 ) -> None:
     store = tmp_path_factory.mktemp("store")
-    journal_bytes = batch(add("m1"), remove("m1", subscription="s", transaction=3), subscribe("news", "one"))
+    journal_bytes = record_batch(
+        add_record("m1"), remove_record("m1", subscription="s", transaction=3), subscription_record("news", "one")
+    )
     (store / "db-1.log").write_bytes(journal_bytes[:cut] + inserted + journal_bytes[cut:])
     messages.read_store_content_hashes(str(store))
     list(journal.read_journal_commands(str(store), journal.JournalEnd()))
@@ -202,7 +228,7 @@ def test_run_without_logged_start_has_empty_start_time(tmp_path: Path) -> None:
 def test_module_reports_lock_log_and_store_and_changes_no_file(tmp_path: Path) -> None:
     base = tmp_path / "activemq"
     store = base / "data" / "kahadb"
-    write(store, trace(), add("m1"))
+    write_data_file(store, trace_record(), add_record("m1"))
     write_log(base / "data", ("2026-11-21 13:46:33", STARTED))
     before = sorted(os.listdir(store))
     facts = store_info.gather_store_and_run_facts(str(base), str(store), read_journal=True)

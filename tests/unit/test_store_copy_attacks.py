@@ -25,7 +25,7 @@ from tests.unit.attackers import (
     repeat_as,
     requires_root,
 )
-from tests.unit.kahadb_journals import add, trace, write
+from tests.unit.kahadb_journals import add_record, trace_record, write_data_file
 from tests.waiting import PATIENCE, within
 
 pytestmark = requires_root
@@ -44,11 +44,11 @@ class Host:
         (self.secret / "file").chmod(0o600)
         (self.secret / "db-1.log").write_bytes(SECRET)
         (self.secret / "db-1.log").chmod(0o600)
-        write(self.source, trace(), *(add(f"m{number}") for number in range(20)))
+        write_data_file(self.source, trace_record(), *(add_record(f"m{number}") for number in range(20)))
         (self.source / "below").mkdir()
         (self.source / "below" / "more").write_bytes(bytes(range(256)) * 8)
         create_owned_directory(self.store)
-        call_as(BROKER, lambda: write(self.store, trace(), add("old")))
+        call_as(BROKER, lambda: write_data_file(self.store, trace_record(), add_record("old")))
         self.files = store_copy.store_manifest(str(self.source))
         self.staging = Path(f"{self.store}.resync-{store_copy.store_fingerprint(self.files)}")
         self.before = self.state_of_secret()

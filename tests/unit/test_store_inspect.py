@@ -15,7 +15,16 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_inspection import JournalDamage, StoreInspection, inspect_store_journal
-from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
+from tests.unit.kahadb_journals import (
+    add_record,
+    audit_record,
+    index_content,
+    remove_record,
+    subscription_record,
+    trace_record,
+    update_record,
+    write_data_file,
+)
 
 END_OF_FILE = b"-qMa4"
 
@@ -39,8 +48,16 @@ def inspect_store(store: Path, *options: str) -> tuple[int, str]:
 
 
 def test_inspection_of_undamaged_store_lists_files_and_waiting_messages(tmp_path: Path) -> None:
-    write(tmp_path, trace(), subscribe("events", "client:sub"), add("m1"), add("m2"), remove("m1"), audit())
-    write(tmp_path, update("m2"), add("e1", "topic/events"), number=2)
+    write_data_file(
+        tmp_path,
+        trace_record(),
+        subscription_record("events", "client:sub"),
+        add_record("m1"),
+        add_record("m2"),
+        remove_record("m1"),
+        audit_record(),
+    )
+    write_data_file(tmp_path, update_record("m2"), add_record("e1", "topic/events"), number=2)
     exit_code, text = inspect_store(tmp_path)
     assert exit_code == 0
     assert "  queue://work  1\n  topic://events  1 for client:sub\n" in text
@@ -49,7 +66,15 @@ def test_inspection_of_undamaged_store_lists_files_and_waiting_messages(tmp_path
 
 
 def test_lost_messages_of_batch_with_wrong_checksum_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), add("m3"), add("m4"), remove("m3"), checksum=True)
+    path = write_data_file(
+        tmp_path,
+        add_record("m1"),
+        add_record("m2"),
+        add_record("m3"),
+        add_record("m4"),
+        remove_record("m3"),
+        checksum=True,
+    )
     change_byte(path, b"\x08\x96\x01WRITE", 2)
     inspection = inspect_store_journal(str(tmp_path))
     assert inspection.batches == inspection.checked_batches == 3
@@ -64,7 +89,9 @@ def test_lost_messages_of_batch_with_wrong_checksum_are_named(tmp_path: Path) ->
 
 
 def test_wrong_checksum_of_acknowledgements_reports_possible_redelivery(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), remove("m1"), remove("m2"), checksum=True)
+    path = write_data_file(
+        tmp_path, add_record("m1"), add_record("m2"), remove_record("m1"), remove_record("m2"), checksum=True
+    )
     change_byte(path, b"m2", 1)
     assert inspect_store_journal(str(tmp_path)).damages[0].acknowledgements == 2
     assert (
@@ -74,7 +101,9 @@ def test_wrong_checksum_of_acknowledgements_reports_possible_redelivery(tmp_path
 
 
 def test_damaged_message_with_complete_later_record_is_not_lost(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), update("m1"), update("m2"), checksum=True)
+    path = write_data_file(
+        tmp_path, add_record("m1"), add_record("m2"), update_record("m1"), update_record("m2"), checksum=True
+    )
     change_byte(path, b"\x08\x96\x01WRITE")
     assert inspect_store_journal(str(tmp_path)).damages[0].messages == ()
 
@@ -87,7 +116,7 @@ def test_damaged_message_with_complete_later_record_is_not_lost(tmp_path: Path) 
     ],
 )
 def test_unreadable_bytes_are_reported_with_file_and_offset(tmp_path: Path, broken: bytes, reason: str) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), add("m3"), each=1)
+    path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), add_record("m3"), each=1)
     assert path.read_bytes().count(broken) == 3
     offset = change_byte(path, broken, 1)
     (damage,) = inspect_store_journal(str(tmp_path)).damages
@@ -102,7 +131,7 @@ def test_unreadable_bytes_are_reported_with_file_and_offset(tmp_path: Path, brok
 
 def test_end_of_complete_file_is_no_damage_and_incomplete_write_is_reported(tmp_path: Path) -> None:
     for number in (1, 3):
-        path = write(tmp_path, add(f"m{number}"), number=number, reserved=0)
+        path = write_data_file(tmp_path, add_record(f"m{number}"), number=number, reserved=0)
         path.write_bytes(path.read_bytes() + END_OF_FILE + bytes(40) + END_OF_FILE)
     inspection = inspect_store_journal(str(tmp_path))
     assert (inspection.damages, inspection.unfinished, inspection.missing) == ((), 0, (2,))
@@ -123,18 +152,18 @@ def test_journal_without_records_is_damaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "missing"),
     [
-        (index(), ""),
-        (index(last_update=1), ""),
-        (index(last_update=7), "db-7.log"),
-        (index(last_update=7, in_progress=1), ""),
-        (index(last_update=1, in_progress=5), "db-5.log"),
-        (index(last_update=1, audit=6), "db-6.log"),
-        (index(last_update=9, audit=1, acks=8), "db-8.log, db-9.log"),
+        (index_content(), ""),
+        (index_content(last_update=1), ""),
+        (index_content(last_update=7), "db-7.log"),
+        (index_content(last_update=7, in_progress=1), ""),
+        (index_content(last_update=1, in_progress=5), "db-5.log"),
+        (index_content(last_update=1, audit=6), "db-6.log"),
+        (index_content(last_update=9, audit=1, acks=8), "db-8.log, db-9.log"),
         (b"torn", ""),
     ],
 )
 def test_index_that_requires_missing_data_files_is_reported(tmp_path: Path, content: bytes, missing: str) -> None:
-    write(tmp_path, add("m1"))
+    write_data_file(tmp_path, add_record("m1"))
     (tmp_path / "db.data").write_bytes(content)
     exit_code, text = inspect_store(tmp_path)
     assert exit_code == bool(missing)
@@ -143,7 +172,7 @@ def test_index_that_requires_missing_data_files_is_reported(tmp_path: Path, cont
 
 
 def test_json_report_contains_queues_damage_and_end(tmp_path: Path) -> None:
-    path = write(tmp_path, add("m1"), add("m2"), checksum=True)
+    path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), checksum=True)
     change_byte(path, b"m2")
     exit_code, text = inspect_store(tmp_path, "--format", "json")
     report = json.loads(text)
@@ -159,7 +188,7 @@ def test_inspection_of_fenced_store_reads_generation_in_force(tmp_path: Path) ->
     shared.make_directories()
     for number, message in ((1, "old"), (2, "new")):
         claim = StoreClaim(number, "0a", f"{number}-0000000a")
-        write(Path(shared.unclaimed_copy_path("0a")), add(message, f"of-{message}"))
+        write_data_file(Path(shared.unclaimed_copy_path("0a")), add_record(message, f"of-{message}"))
         assert shared.create_claim(claim, {})
     shared.record_broker_dead(1)
     shared.write_uncopied_message_list(1, [{"message": "m"}])
@@ -177,13 +206,13 @@ def test_inspection_of_fenced_store_reads_generation_in_force(tmp_path: Path) ->
 def test_directory_without_store_is_refused_and_stores_below_it_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r": the directory contains no kahaDB store, because"):
         inspect_store(tmp_path)
-    write(tmp_path / "queue#3a#2f#2forders", add("m1"))
+    write_data_file(tmp_path / "queue#3a#2f#2forders", add_record("m1"))
     with pytest.raises(InputError, match="use one of its subdirectories queue#3a#2f#2forders"):
         inspect_store(tmp_path)
 
 
 def test_inspection_does_not_change_store(tmp_path: Path) -> None:
-    write(tmp_path, add("m1"))
+    write_data_file(tmp_path, add_record("m1"))
     before = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
     inspect_store(tmp_path)
     after = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
@@ -194,7 +223,12 @@ def test_inspection_does_not_change_store(tmp_path: Path) -> None:
 
 def test_name_chosen_by_client_adds_no_line_to_report(tmp_path: Path) -> None:
     name = "orders  1\nstore journal: 3 files, 812,004 records\nno damage was found\n\x1b[2J"
-    write(tmp_path, subscribe(name, f"client{name}:sub"), add("m1", name), add("m2", f"topic/{name}"))
+    write_data_file(
+        tmp_path,
+        subscription_record(name, f"client{name}:sub"),
+        add_record("m1", name),
+        add_record("m2", f"topic/{name}"),
+    )
 
     exit_code, text = inspect_store(tmp_path)
 
@@ -206,8 +240,8 @@ def test_name_chosen_by_client_adds_no_line_to_report(tmp_path: Path) -> None:
 
 def count_inspection_calls(directory: Path, places: int) -> int:
     """Return how many functions an inspection calls for this number of damaged batches of acknowledgements."""
-    records = [remove(f"m{number}") for number in range(10 * places)]
-    path = write(directory, *records, each=10, checksum=True)
+    records = [remove_record(f"m{number}") for number in range(10 * places)]
+    path = write_data_file(directory, *records, each=10, checksum=True)
     path.write_bytes(path.read_bytes().replace(b"work", b"wurk"))
     inspections: list[StoreInspection] = []
     calls = count_calls(lambda: inspections.append(inspect_store_journal(str(directory))))
