@@ -1,8 +1,8 @@
-"""Puts the Ansible collection into the wheel, beside the library that its plugins call.
+"""Add the Ansible collection to the wheel, next to the library that its plugins call.
 
-A hook and not a plain ``force-include``, because an editable install would copy what is forced:
-the copy would shadow the checkout and go stale. In development the collection is found through
-``dev-mode-dirs`` (see pyproject.toml).
+This is a hook instead of a ``force-include`` in pyproject.toml, because an editable install would copy the included
+files. The copy would shadow the checkout and become outdated. In development, ``dev-mode-dirs`` in pyproject.toml
+makes the collection available.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COLLECTION = "ansible_collections/activemq/fleet"
 SCHEMAS = "build/schemas.zip"
-"""The XML schemas of ActiveMQ's releases: `make package` fetches them before it builds the wheel."""
+"""The XML schemas of ActiveMQ's releases, which `make package` downloads before it builds the wheel."""
 PARTS = ("extensions/molecule_kit", "galaxy.yml", "meta", "playbooks", "plugins", "roles")
 
 
 class CollectionHook(BuildHookInterface[Any]):
-    """Maps each part of the collection to its place below ``site-packages``."""
+    """A hook that maps each part of the collection to its path below ``site-packages``."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the collection to a real wheel; ``version`` is "standard" or "editable"."""
+        """Add the collection to a standard wheel; ``version`` is "standard" or "editable"."""
         if version == "editable":
             return
         for part in PARTS:

@@ -81,9 +81,9 @@ def _metrics(work: Path) -> str:
 
 
 PARTS = {
-    "core": ("The core on a CPU core", _core),
+    "core": ("The library on one CPU core", _core),
     "hostile": ("Files designed to slow down a check", _hostile),
-    "render": ("Rendering a whole fleet", _render),
+    "render": ("Rendering a fleet", _render),
     "routes": ("Routes between brokers", _routes),
     "site": ("Rolling out to hosts", _site),
     "agent": ("The agent's durable outbox", _agent),
@@ -91,7 +91,7 @@ PARTS = {
     "masker": ("Masking collected files", _masker),
     "metrics": ("Metrics of brokers", _metrics),
     "plan": ("Planning fleets on Spark", _plan),
-    "audit": ("Reading brokers' logs on Spark", _audit),
+    "audit": ("Reading broker logs on Spark", _audit),
     "journals": ("Auditing the events of an agent", _journals),
     "report": ("The report of a large audit", _report),
 }
@@ -110,8 +110,8 @@ def main() -> int:
     try:
         with sigterm_as_interrupt():
             for part in arguments.parts or PARTS:
-                title, measured = PARTS[part]
-                page.append(f"## {title}\n\n{measured(work)}")
+                title, measure_part = PARTS[part]
+                page.append(f"## {title}\n\n{measure_part(work)}")
     except KeyboardInterrupt:
         print("benchmarks: interrupted; the brokers of all labs are stopped", file=sys.stderr)
         return 130

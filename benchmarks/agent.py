@@ -155,9 +155,9 @@ def _accept(store: Store, events: list[bytes]) -> None:
         future.result(TIMEOUT)
 
 
-def _await(holds: Callable[[], bool]) -> None:
+def _await(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT
-    while not holds():
+    while not condition():
         if time.monotonic() > deadline:
             raise BenchmarkError(f"the agent did not connect, or did not empty its outbox, within {TIMEOUT:g} s")
         time.sleep(0.005)

@@ -43,7 +43,7 @@ class EngineFigures:
 def measure(work: Path, megabytes: int, engines: Sequence[str] = ENGINES) -> list[EngineFigures]:
     """Run each engine once on logs of a size. Raise BenchmarkError if their results differ."""
     logs = generate(work / f"logs-{megabytes}", megabytes)
-    figures = [_measured(engine, logs, work / f"out-{engine}") for engine in engines]
+    figures = [_measure_engine(engine, logs, work / f"out-{engine}") for engine in engines]
     for name in ("rows", "shared"):
         if len({getattr(figure, name) for figure in figures}) > 1:
             raise BenchmarkError(f"{name} differ: {[(figure.engine, getattr(figure, name)) for figure in figures]}")
@@ -52,7 +52,7 @@ def measure(work: Path, megabytes: int, engines: Sequence[str] = ENGINES) -> lis
     return figures
 
 
-def _measured(engine: str, logs: Path, out: Path) -> EngineFigures:
+def _measure_engine(engine: str, logs: Path, out: Path) -> EngineFigures:
     report = out.with_suffix(".json")
     run([sys.executable, "-m", "benchmarks.audit_engines", engine, logs, out, report])
     return EngineFigures(engine, **json.loads(report.read_text()))

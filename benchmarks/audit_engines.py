@@ -56,11 +56,11 @@ def processes(logs: Path, out: Path, watch: ResourceWatch) -> None:
     watch.ready()
     hosts = sorted(path.parent for path in logs.glob("*/host.json"))
     with ProcessPoolExecutor(2) as pool:
-        list(pool.map(_plain, hosts, [out] * len(hosts), chunksize=1))
+        list(pool.map(_convert_host, hosts, [out] * len(hosts), chunksize=1))
     watch.finished()
 
 
-def _plain(host: Path, out: Path) -> None:
+def _convert_host(host: Path, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -152,7 +152,7 @@ def _template(document: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CoreFigures:
-    """Medians of the runs: CPU seconds by stage, and peak MiB of the whole process."""
+    """Medians of the runs: CPU seconds by stage, and peak MiB of the process."""
 
     seconds: dict[str, float]
     peak: float

@@ -7,7 +7,7 @@ from pathlib import Path
 ACCOUNT = {"name": "bench", "password": "only-measured-with", "groups": ["admins"]}
 
 
-def plain(directory: Path, brokers: int, *, pairs: int = 4) -> Path:
+def write_inventory(directory: Path, brokers: int, *, pairs: int = 4) -> Path:
     """Write an inventory of ``brokers`` brokers in groups of ``pairs`` pairs, and return its directory."""
     directory.mkdir(parents=True, exist_ok=True)
     lines = [

@@ -44,10 +44,10 @@ class AuditFigures:
 
 def measure(work: Path, sizes: Sequence[int] = EVENTS) -> list[AuditFigures]:
     """Measure an audit of each size in a separate process. Raise BenchmarkError if events are not delivered."""
-    return [_measured(work, events) for events in sizes]
+    return [_measure_audit(work, events) for events in sizes]
 
 
-def _measured(work: Path, events: int) -> AuditFigures:
+def _measure_audit(work: Path, events: int) -> AuditFigures:
     logs, out, report = work / "journals", work / "audited", work / "journals.json"
     print_progress(f"journals of {events:,} events")
     shutil.rmtree(logs, ignore_errors=True)

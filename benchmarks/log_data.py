@@ -41,12 +41,12 @@ def generate(directory: Path, megabytes: int, *, hosts: int = HOSTS, seed: int =
     if not done.exists():
         size = (megabytes << 20) // hosts
         with ProcessPoolExecutor(2) as pool:
-            list(pool.map(_host, ((directory, number, size, seed) for number in range(hosts))))
+            list(pool.map(_write_host_logs, ((directory, number, size, seed) for number in range(hosts))))
         done.touch()
     return directory
 
 
-def _host(job: tuple[Path, int, int, int]) -> None:
+def _write_host_logs(job: tuple[Path, int, int, int]) -> None:
     directory, number, size, seed = job
     name = f"host{number:03}"
     host_directory = directory / name
@@ -82,7 +82,7 @@ def _records(random: Random) -> Iterator[str]:
             draw = random.random()
             parts = random.choice(multi) if draw < _MULTI else random.choice(rare) if draw < _MULTI + _RARE else chosen
             now += timedelta(milliseconds=random.randrange(2000))
-            yield f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}{_filled(parts, random)}\n"
+            yield f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}{_fill_numbers(parts, random)}\n"
 
 
 def _split(text: str) -> list[str]:
@@ -90,7 +90,7 @@ def _split(text: str) -> list[str]:
     return re.split(r"(\d{3,})", text)
 
 
-def _filled(parts: list[str], random: Random) -> str:
+def _fill_numbers(parts: list[str], random: Random) -> str:
     if len(parts) == 1 or random.random() > _FRESH:
         return "".join(parts)
     filled = list(parts)

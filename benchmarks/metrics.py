@@ -72,7 +72,7 @@ def _measure(directory: Path, release: str) -> Cost:
         starts = [tuple(_start_seconds(lab, host) for host in (_WITH, _WITHOUT)) for _ in range(ROUNDS)]
         for host in (_WITH, _WITHOUT, _WITH, _WITHOUT):  # warm up the JIT compiler of both brokers
             _load(lab, host)
-        pairs = [_pair(lab, reverse=number % 2 == 1) for number in range(ROUNDS)]
+        pairs = [_load_both(lab, reverse=number % 2 == 1) for number in range(ROUNDS)]
         scrape, scrape_cpu, size = _scrape_cost(lab)
         with_metrics, without = (_process(lab, host) for host in (_WITH, _WITHOUT))
         memory = (with_metrics.memory_info().rss - without.memory_info().rss) / (1 << 20)
@@ -89,7 +89,7 @@ def _measure(directory: Path, release: str) -> Cost:
     )
 
 
-def _pair(lab: Lab, *, reverse: bool) -> tuple[tuple[float, float], tuple[float, float]]:
+def _load_both(lab: Lab, *, reverse: bool) -> tuple[tuple[float, float], tuple[float, float]]:
     """Load both brokers in sequence, in reverse order if ``reverse``; return the figures with and without metrics."""
     hosts = (_WITHOUT, _WITH) if reverse else (_WITH, _WITHOUT)
     loads = {host: _load(lab, host) for host in hosts}

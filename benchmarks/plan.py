@@ -22,7 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import BenchmarkError, print_progress, run
-from benchmarks.plan_fleet import KINDS, records, write
+from benchmarks.plan_fleet import KINDS, records, write_fleet
 
 if TYPE_CHECKING:
     from activemq_fleet.planning.compute import ConnectedComponentHost, PlanContext
@@ -78,12 +78,12 @@ def compare(work: Path, brokers: int) -> Comparison:
     for number in range(1, ROUNDS + 1):
         print_progress(f"plan of {brokers:,} brokers and two plain processes, round {number}")
         comparison.plan_speeds.append(_job(work, brokers, content=True, kinds=None).speed)
-        comparison.plain_speeds.append(_two_plain(work, brokers))
+        comparison.plain_speeds.append(_speed_of_two_processes(work, brokers))
     return comparison
 
 
 def _job(work: Path, brokers: int, *, content: bool, kinds: int | None) -> Figure:
-    hosts, report = write(work / "hosts.jsonl", brokers, kinds=kinds), work / "plan.json"
+    hosts, report = write_fleet(work / "hosts.jsonl", brokers, kinds=kinds), work / "plan.json"
     out = work / "planned"
     run([sys.executable, "-m", "benchmarks.plan", "job", hosts, out, str(int(content)), report])
     shutil.rmtree(out)
@@ -91,9 +91,9 @@ def _job(work: Path, brokers: int, *, content: bool, kinds: int | None) -> Figur
     return Figure(figures["brokers"], content, kinds, figures["start"], figures["seconds"], figures["files"])
 
 
-def _two_plain(work: Path, brokers: int) -> float:
+def _speed_of_two_processes(work: Path, brokers: int) -> float:
     """Return the brokers per second of two parallel plain processes, until the last process exits."""
-    halves = _halves(work, brokers)
+    halves = _write_halves(work, brokers)
     began = time.perf_counter()
     running = [
         subprocess.Popen([sys.executable, "-m", "benchmarks.plan", "plain", str(part), str(part.with_suffix(""))])
@@ -107,8 +107,8 @@ def _two_plain(work: Path, brokers: int) -> float:
     return brokers / seconds
 
 
-def _halves(work: Path, brokers: int) -> list[Path]:
-    """Write the fleet to two files of whole groups, and return them. Linked groups are in the same file."""
+def _write_halves(work: Path, brokers: int) -> list[Path]:
+    """Write the fleet to two files, and return them. The hosts of a group and of linked groups are in the same file."""
     lines: list[list[str]] = [[], []]
     part, last = 0, ""
     for number, record in enumerate(records(brokers, kinds=None)):
@@ -200,10 +200,10 @@ def table(figures: list[Figure], comparisons: list[Comparison]) -> str:
         f"| {figure.speed:,.0f} | {figure.seconds:.1f} | {figure.start:.1f} | {figure.files:,} |"
         for figure in figures
     ]
-    return "\n".join([*lines, "", compared(comparisons)])
+    return "\n".join([*lines, "", comparison_table(comparisons)])
 
 
-def compared(comparisons: list[Comparison]) -> str:
+def comparison_table(comparisons: list[Comparison]) -> str:
     """Return the comparisons as a Markdown table: the speed of the job relative to two plain processes."""
     lines = [
         "| brokers | `plan`, brokers/s | two plain processes, brokers/s | `plan`, two processes = 1 |",
@@ -227,6 +227,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "job":
         job(*sys.argv[2:])
     elif sys.argv[1] == "compare":
-        print(compared([compare(Path(sys.argv[2]), int(sys.argv[3]))]))
+        print(comparison_table([compare(Path(sys.argv[2]), int(sys.argv[3]))]))
     else:
         plain(*sys.argv[2:])

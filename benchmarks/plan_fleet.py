@@ -57,7 +57,7 @@ def records(brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Ite
         number += len(names)
 
 
-def write(path: Path, brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Path:
+def write_fleet(path: Path, brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Path:
     """Write the fleet as JSON lines, and return the path."""
     with path.open("w") as file:
         for record in records(brokers, seed, kinds=kinds):
@@ -65,7 +65,7 @@ def write(path: Path, brokers: int, seed: int = SEED, *, kinds: int | None = KIN
     return path
 
 
-def inventory(path: Path, brokers: int, seed: int = SEED) -> Path:
+def write_inventory(path: Path, brokers: int, seed: int = SEED) -> Path:
     """Write the fleet as an Ansible inventory in JSON for ``render``, and return the path."""
     hosts = {record["host"]: record["variables"] for record in records(brokers, seed)}
     path.write_text(json.dumps({"all": {"hosts": hosts}}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from benchmarks.inventories import plain
+from benchmarks.inventories import write_inventory
 from benchmarks.measure import Run, median, print_progress, program, run
 
 SIZES = {1_000: 3, 10_000: 1}
@@ -16,7 +16,7 @@ def measure(work: Path) -> dict[int, tuple[Run, Run]]:
     """Return the figures of ``render`` and of ``ansible-inventory`` by number of brokers."""
     figures = {}
     for brokers, runs in SIZES.items():
-        inventory, output = plain(work / f"inventory-{brokers}", brokers), work / f"rendered-{brokers}"
+        inventory, output = write_inventory(work / f"inventory-{brokers}", brokers), work / f"rendered-{brokers}"
         print_progress(f"render of {brokers:,} brokers, {runs} time(s)")
 
         def render(inventory: Path = inventory, output: Path = output) -> Run:

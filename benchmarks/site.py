@@ -20,7 +20,7 @@ import yaml
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_broker
 from activemq_fleet.topology import Broker
-from benchmarks.inventories import plain
+from benchmarks.inventories import write_inventory
 from benchmarks.measure import REPOSITORY, BenchmarkError, Run, print_progress, program, run
 
 HOSTS = int(os.environ.get("BENCH_HOSTS", "100"))
@@ -41,7 +41,7 @@ class SiteFigures:
 
 def measure(work: Path) -> SiteFigures:
     """Run all plays with separate directories, and compare the files that they wrote."""
-    inventory = plain(work / "inventory-site", HOSTS, pairs=1)
+    inventory = write_inventory(work / "inventory-site", HOSTS, pairs=1)
     site_files, later, template_files, mitogen_files = (
         work / name for name in ("site", "site-later", "template", "mitogen")
     )

@@ -70,8 +70,8 @@ def main() -> int:
     ratios: list[Ratio] = []
     for hosts in _fleets(json.loads((options.directory / "manifest.json").read_text())):
         if any(entry["file"].startswith(options.only) for entry in hosts.values()):
-            ratios += _measured(hosts, options.directory / "files", show_notes=options.notes)
-    _print(ratios)
+            ratios += _ratios_of_fleet(hosts, options.directory / "files", show_notes=options.notes)
+    _print_ratios(ratios)
     return 0
 
 
@@ -98,7 +98,7 @@ def _fleets(manifest: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Mapping
         yield hosts
 
 
-def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes: bool) -> Iterator[Ratio]:
+def _ratios_of_fleet(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes: bool) -> Iterator[Ratio]:
     naming = Naming()
     try:
         readable = {host: entry for host, entry in hosts.items() if _is_readable(files / entry["file"])}
@@ -156,7 +156,7 @@ def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> R
             ):
                 continue
             original, counterpart = (
-                broker.find(_below(path)) or node for broker in (document.broker, _broker_of(rendered_root))
+                broker.find(_element_path(path)) or node for broker in (document.broker, _broker_of(rendered_root))
             )
             if may_rendered_file_omit_attribute(original, last[1:], document.release, counterpart):
                 continue
@@ -179,7 +179,7 @@ def _broker_of(root: ComparedElement) -> ComparedElement:
     return next(child for child in root.children if child.name == "broker")
 
 
-def _below(path: str) -> str:
+def _element_path(path: str) -> str:
     """Return the path of an attribute's element, relative to the broker."""
     return path.removeprefix("beans/broker/").rpartition("/")[0]
 
@@ -190,7 +190,7 @@ def _is_without_effect(node: etree._Element, release: Release) -> bool:
     return log_query or (len(node) == 0 and not node.attrib and node.tag.endswith("s"))
 
 
-def _print(ratios: list[Ratio]) -> None:
+def _print_ratios(ratios: list[Ratio]) -> None:
     for ratio in sorted(ratios, key=lambda ratio: ratio.file):
         print(f"{ratio.file}\t{100 - 100 * ratio.raw / ratio.elements:3.0f} % of {ratio.elements}", end="")
         print(

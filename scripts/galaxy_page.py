@@ -58,7 +58,7 @@ inventory.
 
 - ansible-core 2.19 or later, on Python 3.11 or later.
 - The Python library `activemq-fleet` of version {version}, in the environment of Ansible. Its wheel is one of the files
-  of a release, which `make package` builds in a checkout of the project. No public index holds the name.
+  of a release, which `make package` builds in a checkout of the project. No public index contains it.
 - Managed hosts: Linux with systemd, Python 3.9 or later, and the Java that the release of ActiveMQ requires.
 
 ## Installation

@@ -244,7 +244,7 @@ def _report(repository: Repository, website: Path | None, *, write: bool) -> int
             print(f"{text}: {line}")
         remaining += len(lines)
         if not release.known:
-            remaining += _enter(release, lines, write=write)
+            remaining += _enter_patch_release(release, lines, write=write)
         previous[release.version[0]] = text
     remaining += _compare_support(lines_with_security_fixes(repository))
     if website is not None:
@@ -263,7 +263,7 @@ def _new_elements_and_setters(repository: Repository, text: str, previous: str |
     return lines
 
 
-def _enter(release: Release, lines: Sequence[str], *, write: bool) -> int:
+def _enter_patch_release(release: Release, lines: Sequence[str], *, write: bool) -> int:
     """Enter a new patch release if nothing about it differs; return 1 if it remains to be entered, else 0."""
     if release.line not in known_release_lines():
         return _report_new_line(str(release))

@@ -42,7 +42,7 @@ bridge by bridge.
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    """Write the page, or with --check return 1 if it is out of date."""
     return write_or_check(PAGE, "".join(_page()), "the rules", arguments)
 
 

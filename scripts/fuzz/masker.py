@@ -46,7 +46,7 @@ _MIDDLES = (
 _SECONDS_PER_CHARACTER = 1e-4
 
 
-def _filled(form: str, secret: str) -> str:
+def _fill_form(form: str, secret: str) -> str:
     return form.replace("{{", "\0").replace("}}", "\1").replace("{}", secret).replace("\0", "{").replace("\1", "}")
 
 
@@ -72,7 +72,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
         )
     if kind == 0 and random.random() < 0.3:
         form = random.choice((form.upper(), form.title()))
-    text = form if kind == 3 else _filled(form, secret)
+    text = form if kind == 3 else _fill_form(form, secret)
     before, after = ("\n".join(random.choices(READABLE, k=random.randrange(3))) for _ in range(2))
     if kind < 2:
         text = f"{before}\n{text}\n{after}"

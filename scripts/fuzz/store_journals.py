@@ -28,7 +28,7 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
     """Return a line of JSON with the size of the hole at the end of each file, and the files, each after its length."""
     seeds = [*samples, *(_journal(random) for _ in range(3))]
     files = random.sample(seeds, random.choice((1, 1, 1, 2, 3)))
-    files = [_broken(random, data) if random.random() < 0.8 else data for data in files]
+    files = [_damaged(random, data) if random.random() < 0.8 else data for data in files]
     holes = [random.choice(_SIZES) if random.random() < 0.2 else 0 for _ in files]
     return json.dumps(holes).encode() + b"\n" + b"".join(struct.pack(">I", len(data)) + data for data in files)
 
@@ -62,7 +62,7 @@ def _record(random: Random) -> bytes:
     )()
 
 
-def _broken(random: Random, data: bytes) -> bytes:
+def _damaged(random: Random, data: bytes) -> bytes:
     """Return the journal with some changed lengths, bytes and spans."""
     broken = bytearray(data or b"\0")
     for _ in range(random.choice((1, 2, 5, 30))):
