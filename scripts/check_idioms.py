@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CHECKED = ("src", "plugins", "agent/src", "scripts", "benchmarks")
+CHECKED = ("agent/src", "benchmarks", "examples", "molecule", "plugins", "scripts", "src", "tests")
 """Directories whose Python files are checked."""
 EMPTY_NAMES = frozenset({"found", "mine", "one", "own", "said", "told"})
 """Names that do not describe the content of a variable."""

@@ -1,18 +1,20 @@
-"""Check the English of documentation, rules, help texts, alerts, tasks, error messages and docstrings.
+"""Check the English of documentation, rules, help texts, alerts, tasks, error messages, docstrings and comments.
 
     python -m scripts.check_prose
 
 It reports banned phrases, each with its replacement, and sentences that are too long. Only prose is checked: code
 blocks, code spans and link targets are not. Messages are the strings that a ``raise`` statement contains.
-Docstrings are those of public objects of the library and the agent; further phrases are banned there.
+Docstrings and comments are those of all Python files, also of tests; further phrases are banned there.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -56,7 +58,7 @@ _EXAMPLES_OF_RULE = re.compile(r"^(?:Fires|Silent) on .*", re.MULTILINE | re.DOT
 _LITERAL_BLOCK = re.compile(r"^ {4}.*$", re.MULTILINE)
 """A line of a table of files or commands in a docstring."""
 _ANSIBLE_MARKUP = re.compile(r"\b[A-Z]+\([^()]*\)")
-_LIBRARIES = ("src", "agent/src", "plugins")
+_PYTHON = ("agent/src", "benchmarks", "examples", "molecule", "plugins", "scripts", "src", "tests")
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$|``.*?``|`[^`\n]*`|<[^>\n]+>|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.:;?!])\s+(?=[^a-z])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\s\|\s|\|\n")
 
@@ -112,8 +114,10 @@ def texts() -> Iterator[Text]:
     yield from _message_texts()
     yield from _alert_texts()
     yield from _help_texts()
-    for path in sorted(path for directory in _LIBRARIES for path in (ROOT / directory).rglob("*.py")):
-        yield from docstrings_of(ast.parse(path.read_text(encoding="utf-8")), _relative(path))
+    for path in sorted(path for directory in _PYTHON for path in (ROOT / directory).rglob("*.py")):
+        content = path.read_text(encoding="utf-8")
+        yield from docstrings_of(ast.parse(content), _relative(path))
+        yield from comments_of(content, _relative(path))
 
 
 def _role_texts() -> Iterator[Text]:
@@ -182,32 +186,29 @@ def messages_of(raised: ast.expr, path: str) -> Iterator[Text]:
 
 
 def docstrings_of(tree: ast.Module, path: str) -> Iterator[Text]:
-    """Yield the docstrings of a module and of its public classes, functions, methods and constants."""
-    if not any(part.startswith("_") and not part.startswith("__") for part in Path(path).parts):
-        yield from _docstrings_in(tree, path)
+    """Yield the docstrings of a module and of its classes, functions and constants, private ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in node.body:
+                match statement:
+                    case ast.Expr(value=ast.Constant(value=str() as docstring)):
+                        prose = _LITERAL_BLOCK.sub("", _EXAMPLES_OF_RULE.sub("", inspect.cleandoc(docstring)))
+                        yield Text(path, statement.lineno, prose, PHRASES + DOCSTRING_PHRASES)
 
 
-def _docstrings_in(
-    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, path: str
-) -> Iterator[Text]:
-    """Yield the docstring of an object, of its public members, and the string below each of its public constants."""
-    is_public = True
-    for position, statement in enumerate(node.body):
-        match statement:
-            case ast.Expr(value=ast.Constant(value=str() as docstring)) if position == 0 or is_public:
-                prose = _LITERAL_BLOCK.sub("", _EXAMPLES_OF_RULE.sub("", inspect.cleandoc(docstring)))
-                yield Text(path, statement.lineno, prose, PHRASES + DOCSTRING_PHRASES)
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if not name.startswith("_") or name == "__init__":
-                    yield from _docstrings_in(statement, path)
-        is_public = _defines_public_constant(statement)
-
-
-def _defines_public_constant(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name), *_]) | ast.AnnAssign(target=ast.Name(id=name)):
-            return not name.startswith("_")
-    return False
+def comments_of(content: str, path: str) -> Iterator[Text]:
+    """Yield the comments of a Python file; comments on lines that follow each other are one text."""
+    comments: list[str] = []
+    begin = 0
+    for token in tokenize.generate_tokens(io.StringIO(content).readline):
+        if token.type == tokenize.COMMENT:
+            if comments and token.start[0] != begin + len(comments):
+                yield Text(path, begin, "\n".join(comments), PHRASES + DOCSTRING_PHRASES)
+                comments = []
+            begin = begin if comments else token.start[0]
+            comments.append(token.string)
+    if comments:
+        yield Text(path, begin, "\n".join(comments), PHRASES + DOCSTRING_PHRASES)
 
 
 def _descriptions(entry: dict[str, object]) -> Iterator[str]:

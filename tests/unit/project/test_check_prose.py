@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from scripts.check_prose import MOST_WORDS, Text, docstrings_of, messages_of, problems_of, texts
+from scripts.check_prose import MOST_WORDS, Text, comments_of, docstrings_of, messages_of, problems_of, texts
 
 
 def problems(prose: str) -> list[str]:
@@ -88,7 +88,7 @@ def _hidden() -> None:
 '''
 
 
-def test_docstrings_of_public_objects_are_checked() -> None:
+def test_docstrings_of_public_and_private_objects_are_checked() -> None:
     tree = ast.parse(MODULE)
 
     reported = [problem for text in docstrings_of(tree, "src/a.py") for problem in problems_of(text)]
@@ -96,17 +96,34 @@ def test_docstrings_of_public_objects_are_checked() -> None:
     assert reported == [
         'src/a.py:2: "says": write report, print, show, contain, distinguish',
         'src/a.py:5: "of its own": write separate',
+        'src/a.py:7: "stands": write is, is located, represents, matches',
         'src/a.py:13: "asked": write query, request, call, require',
+        'src/a.py:24: "Tell": write report, print, show, contain, distinguish',
         'src/a.py:16: "beside": write next to, in addition to',
     ]
-    assert list(docstrings_of(tree, "src/_a.py")) == []
+
+
+def test_comments_on_following_lines_are_one_text() -> None:
+    content = "size = 1  # bytes\n# It broke for\n# good.\n\n# It stands.\n"
+
+    assert [problem for text in comments_of(content, "a.py") for problem in problems_of(text)] == [
+        'a.py:5: "stands": write is, is located, represents, matches'
+    ]
+
+
+@pytest.fixture(scope="module")
+def checked_paths() -> set[str]:
+    return {text.path for text in texts()}
 
 
 @pytest.mark.parametrize(
     "start",
     [
         "playbooks/",
+        "plugins/action/collect.py",
+        "plugins/module_utils/node/judge.py",
         "roles/broker/tasks/",
+        "tests/unit/project/",
         "plugins/modules/",
         "agent/src/activemq_agent/cli.py",
         "agent/src/activemq_agent/connection_events.py",
@@ -114,15 +131,8 @@ def test_docstrings_of_public_objects_are_checked() -> None:
         "src/activemq_fleet/operations/__init__.py",
     ],
 )
-def test_texts_include_tasks_plugins_messages_and_docstrings(start: str) -> None:
-    assert any(text.path.startswith(start) for text in texts())
-
-
-def test_docstrings_of_plugins_are_checked() -> None:
-    paths = {text.path for text in texts()}
-
-    assert "plugins/module_utils/node/judge.py" in paths
-    assert "plugins/action/collect.py" in paths
+def test_texts_include_tasks_plugins_messages_docstrings_and_tests(start: str, checked_paths: set[str]) -> None:
+    assert any(path.startswith(start) for path in checked_paths)
 
 
 def test_table_of_files_in_docstring_is_not_reported_as_sentence() -> None:
