@@ -36,7 +36,7 @@ def unread_definition_hint(variable: str, directory: str, findings: Iterable[Fin
 def _files_around(directory: Path) -> Iterator[Path]:
     """Yield the files of variables below a directory, and those of group_vars and host_vars near it.
 
-    Directories with an inventory of their own are left out: their variables are those of that inventory.
+    Directories with a separate inventory are left out: their variables belong to that inventory.
     """
     is_read_or_foreign = directory.parent == Path.cwd() or _has_inventory(directory.parent)
     near = [] if is_read_or_foreign else [directory.parent / name for name in _DIRECTORIES]

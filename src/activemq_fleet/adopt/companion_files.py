@@ -18,7 +18,7 @@ from activemq_fleet.topology import Fleet
 _OURS = "written by activemq.fleet"
 _OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?\+?=")
 _HEAP = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
-# Options that bin/env of the releases sets, or for which there is a variable of its own.
+# Options that bin/env of the releases sets, or for which a separate variable exists.
 _KNOWN_OPTIONS = re.compile(
     r"-Xmx.*|-Djava\.util\.logging\.config\.file=.*|-Djava\.security\.auth\.login\.config=.*"
     r"|-Dorg\.apache\.activemq\.UseDedicatedTaskRunner=.*|-Dhawtio\..*"

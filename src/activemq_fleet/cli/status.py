@@ -41,7 +41,7 @@ _STYLES = {
         ("unhealthy", "hung", "frozen", "stopped", "not installed", "unreachable", "unknown", "down"), "red"
     ),
 }
-# With -k, -K and --ask-… Ansible prompts for a password on the terminal.
+# With -k, -K and `--ask-…` Ansible prompts for a password on the terminal.
 _PROMPTING = re.compile(r"(?:^|\s)(?:-\w*[kK]|--ask-)")
 _REFUSED = "ansible-playbook: error: "
 _SEVERITIES: dict[str, dict[str, Any]] = {

@@ -23,7 +23,7 @@ _PAIR = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), releas
 _RELEASE = re.compile(rb"<!-- [^>]*, release (\d+)\.(\d+)\.(\d+)")
 _TITLE = 4096
 """The first bytes of an activemq.xml, in which its comment must be."""
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- compared with addresses of connectors, never bound
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
 _KAHADB = ("mKahaDB", "kahaDB")
 """Elements whose ``directory`` is a broker's store; the kahaDB elements of an mKahaDB have no directory."""

@@ -47,7 +47,7 @@ _LONGEST_LIST = 256 << 20
 """Maximum bytes of a list of the messages that arrived during one takeover, with about 200 bytes per message."""
 _LONGEST_TOKEN = 128
 _RECENT_CLAIMS = 200
-# Linux: a lock of the open file. A process loses a lock of its own when it closes any descriptor of the file.
+# Linux: a lock of the open file. A lock of a process (fcntl) is lost when it closes any descriptor of the file.
 _F_OFD_SETLK = 37
 _FLOCK = struct.Struct("hhqqi4x")
 BARRIER = "lock"

@@ -225,7 +225,7 @@ class _Reader:
     def _value_in_prose(self, name: str, start: int, end: int) -> tuple[int, int]:
         """Return VALUE of ``password for bob: VALUE``, ``password is VALUE``, ``password (VALUE)``.
 
-        After ``bad password`` and ``password incorrect:`` only a word that looks generated is a value.
+        After ``bad password`` and ``password incorrect:`` only a word with the form of a generated password is a value.
         """
         text, limit = self._text, self._limit(end)
         is_plural = name.lower().endswith(("words", "secrets", "tokens", "keys", "phrases", "codes"))
