@@ -137,7 +137,7 @@ def run(data: bytes) -> str:
     try:
         if data[:1] == b"\1":
             attack.send(b"\x20\x02\0\0")
-        canary = next(iter(attack.subscriber.link._canaries), CANARY)
+        canary = next(iter(attack.subscriber.link._canary_number_by_payload), CANARY)
         attack.send(data[1:].replace(CANARY, canary))
         client, link = attack.client, attack.subscriber.link
         attack.turn()

@@ -82,12 +82,12 @@ class AgentConnection:
     """The MQTT connection of an agent to the brokers of its list.
 
     It moves to another broker when one fails, and is tested by canaries (messages of the agent to itself). ``session``
-    is the current connection, None between two. ``names``: the brokers as ``host:port``, in order. Raises ConfigError
+    is the current connection, None without one. ``names``: the brokers as ``host:port``, in order. Raises ConfigError
     for TLS files that cannot be used.
 
-    A canary counts as back when its message is received. Where the canary topic is refused, or two connections
-    in a row have acknowledged canaries and given none back (a right to read or write is missing), the PUBACK counts
-    instead: it shows a broker that answers, if not one that delivers.
+    A canary counts as returned when its message is received. If the broker rejects the canary topic, or two consecutive
+    connections acknowledged canaries and returned none (a permission to read or write is missing), the PUBACK counts
+    instead: it proves that the broker answers, but not that it delivers messages.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class AgentConnection:
         self.session: Session | None = None
         self.conn = 0
         self.broker: str | None = None
-        """The broker that is connected, as ``host:port``; None while there is none."""
+        """The broker that is connected, as ``host:port``; None without a connection."""
         self.connections = 0
         """Number of successful connections since the start."""
         self.losses: dict[str, int] = {}
@@ -119,23 +119,25 @@ class AgentConnection:
         """Messages from brokers that were discarded, by reason."""
         draw, numbers = dependencies.get("draw", random.random), dependencies.get("numbers") or itertools.count(1)
         self._machine = BrokerSelectionStateMachine(len(config.urls), config.policy, draw, numbers)
-        self._open_session = dependencies.get("open_session") or _sessions(config, role)
+        self._open_session = dependencies.get("open_session") or _session_opener(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
         self._login = config.login_user_description
-        # Of a durable session, QoS 1 would make it a durable subscription, which outlives the agent.
+        # In a durable session, QoS 1 would create a durable subscription, which outlives the agent.
         self._canary_qos = 0 if role == "subscriber" else 1
         self._store = store
         self._log = log
         self._clock = clock
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._tell: list[ReportConnectionUpAction | ReportConnectionDownAction] = []  # what the caller has to know
-        self._dialled = 0  # the broker's index in names
-        self._sent: dict[int, int] = {}  # canaries of this connection: number by packet number
-        self._sent_at: dict[int, float] = {}
-        self._canaries: dict[bytes, int] = {}  # numbers of this connection's canaries, by what was sent
+        self._unreported_changes: list[
+            ReportConnectionUpAction | ReportConnectionDownAction
+        ] = []  # state changes to report to the caller
+        self._broker_index = 0  # index in names of the broker of this connection
+        self._canary_number_by_mid: dict[int, int] = {}  # canaries of this connection: number by packet number
+        self._canary_sent_at: dict[int, float] = {}
+        self._canary_number_by_payload: dict[bytes, int] = {}  # numbers of this connection's canaries, by payload
         self._canary_mid: int | None = None
-        self._refused = self._came_back = self._acknowledged = False
-        self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
+        self._canary_topic_refused = self._canary_returned = self._canary_acknowledged = False
+        self._connections_without_canary = 0  # consecutive connections that returned no canary
 
     def queue_for_connection_loop(self, item: Any) -> None:
         """Queue an object, such as a callback, for the next iteration of the agent's connection loop.
@@ -147,25 +149,25 @@ class AgentConnection:
 
     def start(self) -> None:
         """Start the agent's connection by connecting to the first broker of the list."""
-        self._step(AgentStartedEvent())
+        self._process_machine_event(AgentStartedEvent())
 
     def stop(self) -> None:
         """Stop the agent's connection: close it permanently."""
-        self._step(AgentStoppingEvent())
+        self._process_machine_event(AgentStoppingEvent())
 
     def switch_to_next_broker(self, reason: str) -> None:
         """Switch to the next broker of the list, because the present broker does not answer.
 
         The connection is ended.
         """
-        self._step(ConnectionEnded(self.conn, reason, silent=True))
+        self._process_machine_event(ConnectionEnded(self.conn, reason, silent=True))
 
     def reconnect_to_first_broker(self, reason: str) -> None:
         """End a working connection to a broker, and connect again, to the first broker of the list.
 
         That broker then delivers unacknowledged messages again.
         """
-        self._step(ConnectionEnded(self.conn, reason))
+        self._process_machine_event(ConnectionEnded(self.conn, reason))
 
     def acknowledge(self, message: MessageReceived) -> None:
         """Acknowledge a message of the agent's current connection.
@@ -183,24 +185,24 @@ class AgentConnection:
         canaries and timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS``
         events.
         """
-        if self._tell:
+        if self._unreported_changes:
             wait = 0.0
-        yield from self._state_changes()
+        yield from self._yield_state_changes()
         due = self._machine.next_tick_time
         if due is not None:
             wait = min(wait, due - self._clock())
         try:
             item = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
             for _ in range(MOST_EVENTS):
-                yield from self._take(item)
+                yield from self._process_item(item)
                 item = self._queue.get_nowait()
-            yield from self._take(item)
+            yield from self._process_item(item)
         except queue.Empty:
             pass
         due = self._machine.next_tick_time
         if due is not None and due <= self._clock():
-            self._step(TimePassedEvent())
-            yield from self._state_changes()
+            self._process_machine_event(TimePassedEvent())
+            yield from self._yield_state_changes()
 
     def handle_or_drop_event(self, event: Any, handler: Callable[[Any], bool | None]) -> bool:
         """Handle a connection event by a function, or drop the event if the function fails.
@@ -219,7 +221,7 @@ class AgentConnection:
 
     # -- events of sessions -----------------------------------------------------------------------
 
-    def _take(self, item: Any) -> Iterator[Any]:
+    def _process_item(self, item: Any) -> Iterator[Any]:
         match item:
             case PubackReceived() | MessageReceived() | SubackReceived() if (
                 item.conn == self.conn and self.session is not None
@@ -227,23 +229,23 @@ class AgentConnection:
                 if not self.handle_or_drop_event(item, self._process_canary_event):
                     yield item
             case PubackReceived() | MessageReceived() | SubackReceived():
-                pass  # of a connection that is over
+                pass  # an event of an earlier connection
             case OversizedMessageReceived():
                 self.dropped.count_dropped_message("larger than packet.bytes", broker=self.broker)
             case TransportUp() | ConnackReceived() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
-                    self._note_failure(item)
-                self._step(item)
-                yield from self._state_changes()
+                    self._record_failure(item)
+                self._process_machine_event(item)
+                yield from self._yield_state_changes()
             case _:
                 yield item
 
-    def _note_failure(self, item: ConnackReceived | ConnectionEnded) -> None:
+    def _record_failure(self, item: ConnackReceived | ConnectionEnded) -> None:
         """Keep the reason why a connection attempt failed, and log it once per broker and reason."""
         reason = item.refused if isinstance(item, ConnackReceived) else item.reason
         if reason is None or self.broker is not None or item.conn != self.conn:
             return
-        name = self.names[self._dialled]
+        name = self.names[self._broker_index]
         if self.failure_reasons.get(name) != reason:
             self.failure_reasons[name] = reason
             self._log.warning(
@@ -259,18 +261,18 @@ class AgentConnection:
             if item.topic != self._canary_topic:
                 return False
             self.acknowledge(item)
-            number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
+            number = self._canary_number_by_payload.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
                 self.dropped.count_dropped_message("test message (canary) of another sender", topic=item.topic)
                 return True
-            self._came_back, self._fruitless = True, 0
-            self._canary_came_back(number)
+            self._canary_returned, self._connections_without_canary = True, 0
+            self._process_returned_canary(number)
             return True
         if isinstance(item, SubackReceived):
             if item.mid != self._canary_mid:
                 return False
             if item.refused:
-                self._refused = True
+                self._canary_topic_refused = True
                 self._log.warning(
                     f"the broker {self.broker} rejects the subscription to the agent's test topic: let {self._login} "
                     f"read and write {self._canary_topic} in the broker's ACL",
@@ -278,42 +280,42 @@ class AgentConnection:
                     broker=self.broker,
                 )
             return True
-        number_sent = self._sent.pop(item.mid, None)
+        number_sent = self._canary_number_by_mid.pop(item.mid, None)
         if number_sent is None:
             return False
-        self._acknowledged = True
-        if self._refused or self._fruitless >= FRUITLESS:
-            self._canary_came_back(number_sent)
+        self._canary_acknowledged = True
+        if self._canary_topic_refused or self._connections_without_canary >= FRUITLESS:
+            self._process_returned_canary(number_sent)
         return True
 
-    def _canary_came_back(self, number: int) -> None:
-        sent_at = self._sent_at.pop(number, None)
+    def _process_returned_canary(self, number: int) -> None:
+        sent_at = self._canary_sent_at.pop(number, None)
         if sent_at is not None:
             self.round_trip = self._clock() - sent_at
-        self._step(CanaryReceived(self.conn, number))
+        self._process_machine_event(CanaryReceived(self.conn, number))
 
-    # -- the machine ------------------------------------------------------------------------------
+    # -- state machine ----------------------------------------------------------------------------
 
-    def _step(self, event: Event) -> None:
+    def _process_machine_event(self, event: Event) -> None:
         for action in self._machine.process_event(event, self._clock()):
-            self._do(action)
+            self._execute_action(action)
 
-    def _state_changes(self) -> Iterator[ReportConnectionUpAction | ReportConnectionDownAction]:
-        changes, self._tell = self._tell, []
+    def _yield_state_changes(self) -> Iterator[ReportConnectionUpAction | ReportConnectionDownAction]:
+        changes, self._unreported_changes = self._unreported_changes, []
         yield from changes
 
-    def _do(self, action: Action) -> None:
+    def _execute_action(self, action: Action) -> None:
         match action:
             case OpenConnection():
-                self._dial(action)
+                self._start_connection(action)
             case CloseConnection():
                 if self.session is not None:
                     self.session.close(orderly=action.reason == "stopped")
                 self.session = None
             case ReportConnectionUpAction():
-                self._up(action)
+                self._record_connection_up(action)
             case ReportConnectionDownAction():
-                self._down(action)
+                self._record_connection_down(action)
             case SendCanary():
                 self._send_canary(action)
             case ReportConnectionAlarmAction():
@@ -324,54 +326,54 @@ class AgentConnection:
                     reason=action.reason,
                 )
 
-    def _dial(self, action: OpenConnection) -> None:
-        self.conn, self._dialled = action.conn, action.broker
+    def _start_connection(self, action: OpenConnection) -> None:
+        self.conn, self._broker_index = action.conn, action.broker
         try:
             self.session = self._open_session(action.broker, action.conn, self._queue.put)
-        except Exception as error:  # noqa: BLE001 -- whatever a broker's entry is like, the walk goes on
+        except Exception as error:  # noqa: BLE001 -- an invalid entry of one broker must not stop the walk
             self._queue.put(ConnectionEnded(action.conn, str(error)))
 
-    def _up(self, action: ReportConnectionUpAction) -> None:
+    def _record_connection_up(self, action: ReportConnectionUpAction) -> None:
         self.broker, self.alarm = self.names[action.broker], None
         self.failure_reasons.clear()
         self.connections += 1
-        self._refused = self._came_back = self._acknowledged = False
-        self._sent.clear()
-        self._sent_at.clear()
-        self._canaries.clear()
+        self._canary_topic_refused = self._canary_returned = self._canary_acknowledged = False
+        self._canary_number_by_mid.clear()
+        self._canary_sent_at.clear()
+        self._canary_number_by_payload.clear()
         self._log.info("connected", broker=self.broker, conn=action.conn)
         self._store.queue_journal_record("connected", broker=self.broker, conn=action.conn)
         if self.session is not None:
             self._canary_mid = self.session.subscribe(self._canary_topic, self._canary_qos)
-        self._tell.append(action)
+        self._unreported_changes.append(action)
 
-    def _down(self, action: ReportConnectionDownAction) -> None:
-        if self._acknowledged and not self._came_back and not self._refused:
-            self._fruitless += 1
+    def _record_connection_down(self, action: ReportConnectionDownAction) -> None:
+        if self._canary_acknowledged and not self._canary_returned and not self._canary_topic_refused:
+            self._connections_without_canary += 1
         self.losses[action.reason] = self.losses.get(action.reason, 0) + 1
         self._log.warning("connection lost", broker=self.broker, conn=action.conn, reason=action.reason)
         self._store.queue_journal_record("connection_lost", broker=self.broker, conn=action.conn, reason=action.reason)
         self.broker = None
-        self._tell.append(action)
+        self._unreported_changes.append(action)
 
     def _send_canary(self, action: SendCanary) -> None:
         if self.session is None:
             return
         now = self._clock()
-        payload = secrets.token_hex(16).encode()  # random, so that only a client that has received it can send it
-        while len(self._canaries) >= MOST_CANARIES:
-            del self._canaries[next(iter(self._canaries))]
-        self._canaries[payload] = action.number
+        payload = secrets.token_hex(16).encode()  # random: only a client that received it can send it
+        while len(self._canary_number_by_payload) >= MOST_CANARIES:
+            del self._canary_number_by_payload[next(iter(self._canary_number_by_payload))]
+        self._canary_number_by_payload[payload] = action.number
         mid = self.session.publish(self._canary_topic, payload)
-        self._sent_at = {action.number: now}
+        self._canary_sent_at = {action.number: now}
         if mid is not None:
-            self._sent[mid] = action.number
+            self._canary_number_by_mid[mid] = action.number
 
 
-def _sessions(config: Config, role: Literal["publisher", "subscriber"]) -> Open:
+def _session_opener(config: Config, role: Literal["publisher", "subscriber"]) -> Open:
     """Return a function that starts MQTT sessions with the configuration's brokers; they share one limit of memory.
 
-    The subscriber's are durable. The publisher receives only canaries, in packets that are bounded accordingly.
+    The subscriber's sessions are durable. The publisher receives only canaries, so its packets have a smaller limit.
     """
     intake = ReceiveMemoryLimit()
     tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None

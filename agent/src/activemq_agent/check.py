@@ -67,13 +67,13 @@ def check_dedupe_period(config: Config) -> None:
     The period ``dedupe.days`` must be longer than the time in which a duplicate of an event can still arrive. That time
     is ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
     """
-    needed = config.publisher_timeout + config.offline_limit
-    if config.dedupe_days * DAY < needed:
+    required = config.publisher_timeout + config.offline_limit
+    if config.dedupe_days * DAY < required:
         raise ConfigError(
             f"the value {config.dedupe_days:g} of the key dedupe.days of agent.conf is too small. The agent may "
-            f"handle an event twice, because a duplicate can arrive up to {needed:g} s after the event "
+            f"handle an event twice, because a duplicate can arrive up to {required:g} s after the event "
             "(mb.publisher.timeout plus subscription.offline.limit). "
-            f"Set dedupe.days to at least {needed / DAY:.4g}"
+            f"Set dedupe.days to at least {required / DAY:.4g}"
         )
 
 
@@ -94,53 +94,53 @@ def try_brokers(config: Config) -> Iterator[ConnectionTestOutcome]:
     """
     tls = tls_context(config.tls) if any(broker.tls for broker in config.urls) else None
     for number, broker in enumerate(config.urls, 1):
-        yield _Attempt(config, broker, number).run(tls)
+        yield _ConnectionTest(config, broker, number).run(tls)
 
 
-class _Attempt:
+class _ConnectionTest:
     """A test connection to one broker."""
 
     def __init__(self, config: Config, broker: Endpoint, number: int) -> None:
         self._config, self._broker, self._number = config, broker, number
         self._events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
-        self._name = f"{config.client_id}-check-{uuid.uuid4().hex[:8]}"
+        self._client_id = f"{config.client_id}-check-{uuid.uuid4().hex[:8]}"
         self._topic = canary_topic("", f"{config.agent}-check")
         self._steps: list[tuple[str, float]] = []
 
     def run(self, tls: ssl.SSLContext | None) -> ConnectionTestOutcome:
         session = Session(
-            self._broker, self._config, client_id=self._name, clean=True,
+            self._broker, self._config, client_id=self._client_id, clean=True,
             on_event=self._events.put, conn=self._number, tls=tls,
         )  # fmt: skip
         session.start()
         try:
             self._connect()
-            self._round_trip(session)
+            self._test_round_trip(session)
         except AgentError as error:
-            return ConnectionTestOutcome(self._broker, tuple(self._steps), self._explained(str(error)))
+            return ConnectionTestOutcome(self._broker, tuple(self._steps), self._add_tls_advice(str(error)))
         finally:
             session.close(orderly=True)
         return ConnectionTestOutcome(self._broker, tuple(self._steps))
 
     def _connect(self) -> None:
-        began, limit = time.monotonic(), self._config.policy.connack_timeout
-        silent = (
+        started_at, limit = time.monotonic(), self._config.policy.connack_timeout
+        timeout_message = (
             f"the broker {self._broker.host_port_text} does not accept the TCP connection of activemq-agent check in "
             f"{limit:g} s: check the broker's process and the network"
         )
         if self._broker.tls:
-            silent = (
+            timeout_message = (
                 f"the broker {self._broker.host_port_text} does not answer the TLS handshake in {limit:g} s: check "
                 "the broker's process, and check that this port uses TLS"
             )
-        wait_for_event(self._events, TransportUp, began + limit, silent)
-        self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
-        began = time.monotonic()
-        silent = (
+        wait_for_event(self._events, TransportUp, started_at + limit, timeout_message)
+        self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - started_at))
+        started_at = time.monotonic()
+        timeout_message = (
             f"the broker {self._broker.host_port_text} accepts TCP connections, but sends no CONNACK in {limit:g} s: "
             "check the broker's process, and check that this port uses MQTT"
         )
-        answer = wait_for_event(self._events, ConnackReceived, began + limit, silent)
+        answer = wait_for_event(self._events, ConnackReceived, started_at + limit, timeout_message)
         if answer.refused is not None:
             keys = (
                 "mb.username and mb.password in agent.conf"
@@ -148,36 +148,36 @@ class _Attempt:
                 else "the broker's log activemq.log"
             )
             raise AgentError(f"{answer.refused}: check {keys}")
-        self._steps.append(("CONNACK", time.monotonic() - began))
+        self._steps.append(("CONNACK", time.monotonic() - started_at))
 
-    def _round_trip(self, session: Session) -> None:
-        began, limit = time.monotonic(), self._config.policy.canary_timeout
+    def _test_round_trip(self, session: Session) -> None:
+        started_at, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
-        slow = (
+        suback_timeout = (
             f"the broker {self._broker.host_port_text} accepts the login, but does not answer the MQTT packet "
             f"SUBSCRIBE in {limit:g} s: check the broker's log activemq.log"
         )
-        if wait_for_event(self._events, SubackReceived, began + limit, slow).refused:
+        if wait_for_event(self._events, SubackReceived, started_at + limit, suback_timeout).refused:
             raise AgentError(
                 f"the broker {self._broker.host_port_text} rejects the subscription to the topic {self._topic}: let "
                 f"{self._config.login_user_description} read and write this topic in the broker's ACL"
             )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
-        lost = (
+        delivery_timeout = (
             f"the broker {self._broker.host_port_text} accepts the test message on the topic {self._topic}, but does "
             f"not deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login_user_description} "
             "read this topic, and that the store is not full"
         )
-        while wait_for_event(self._events, MessageReceived, began + limit, lost).payload != body:
+        while wait_for_event(self._events, MessageReceived, started_at + limit, delivery_timeout).payload != body:
             pass
-        self._steps.append(("round trip", time.monotonic() - began))
+        self._steps.append(("round trip", time.monotonic() - started_at))
 
-    def _explained(self, problem: str) -> str:
+    def _add_tls_advice(self, problem: str) -> str:
         """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
-        kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
+        was_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "rejected the login" not in problem
-        if kept_silent and is_plain and speaks_tls(self._broker.socket_address, 2.0):
+        if was_silent and is_plain and speaks_tls(self._broker.socket_address, 2.0):
             return (
                 f"the port of the broker {self._broker.host_port_text} uses TLS, but the key mb.urls of agent.conf has "
                 f"no ssl:// for this broker: write ssl://{self._broker} in mb.urls"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PROGRAM = "activemq-agent"
 DEFAULT_CONFIG = Path("/etc/activemq-agent/agent.conf")
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
-_EXTRA = ("paho", "prometheus_client", "structlog")
+_DEPENDENCIES = ("paho", "prometheus_client", "structlog")
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 
@@ -56,7 +56,7 @@ def agent_command_group(context: click.Context, config_path: Path) -> None:
 @click.pass_obj
 def run_agent(path: Path, drop_expired: bool) -> int:
     """Run the agent until SIGTERM."""
-    config = _config(path)
+    config = _read_config(path)
     if drop_expired:
         config = dataclasses.replace(config, drop_expired=True)
     from activemq_agent.service import Service
@@ -68,7 +68,7 @@ def run_agent(path: Path, drop_expired: bool) -> int:
 @click.pass_obj
 def show_config_and_test_brokers(path: Path) -> int:
     """Show the effective configuration, and test each broker; exit with 0 if at least one test passes, else 1."""
-    config = _config(path)
+    config = _read_config(path)
     from activemq_agent.check import check_dedupe_period, effective_config_lines, raise_for_unsafe_handlers, try_brokers
 
     for line in effective_config_lines(config):
@@ -103,7 +103,7 @@ def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout:
     Without PAYLOAD, or with -, the payload is read from standard input. The agent must be running.
     """
     content = sys.stdin.buffer.read() if payload == "-" else os.fsencode(payload)
-    with _client(path) as client:
+    with _connect_client(path) as client:
         click.echo(client.publish(topic, content, event_id=event_id, timeout=timeout))
 
 
@@ -112,12 +112,12 @@ def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout:
 @click.pass_obj
 def print_status(path: Path, form: str) -> None:
     """Print the status of the running agent: its connections, its store and its handlers."""
-    with _client(path) as client:
+    with _connect_client(path) as client:
         state = client.status()
     if form == "json":
         click.echo(json.dumps(state, indent=2))
         return
-    rows = list(_rows(state))
+    rows = list(_status_rows(state))
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         click.echo(f"{name:{width}}  {text}".rstrip())
@@ -133,32 +133,32 @@ def requeue_expired(path: Path, ids: tuple[str, ...], everything: bool) -> None:
         raise click.UsageError(
             "activemq-agent requeue: name event ids as arguments, or use the option --all, but not both"
         )
-    with _client(path) as client:
+    with _connect_client(path) as client:
         count = client.requeue(None if everything else ids)
     click.echo(f"the agent will send {count_with_noun(count, 'event')} again")
 
 
-def _config(path: Path) -> Config:
+def _read_config(path: Path) -> Config:
     from activemq_agent.config_parser import read_config
 
     return read_config(path)
 
 
-def _client(path: Path) -> Client:
+def _connect_client(path: Path) -> Client:
     from activemq_agent.client import Client
 
-    return Client(_config(path).socket)
+    return Client(_read_config(path).socket)
 
 
-def _rows(state: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _status_rows(state: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in state.items():
         if isinstance(value, dict):
-            yield from _rows(value, f"{prefix}{name}.")
+            yield from _status_rows(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", _cell(value)
+            yield f"{prefix}{name}", _format_status_value(value)
 
 
-def _cell(value: Any) -> str:
+def _format_status_value(value: Any) -> str:
     """Return a value of the agent's status as text; ``-`` for a missing value."""
     match value:
         case bool():
@@ -175,23 +175,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ``arguments`` default to ``sys.argv[1:]``.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    command_words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with agent_command_group.make_context(PROGRAM, words) as context:
+        with agent_command_group.make_context(PROGRAM, command_words) as context:
             result = agent_command_group.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered would raise once more
+        # Otherwise a flush of the buffer would raise the error again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the edge: each becomes lines
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- every error is printed as lines
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exception(error)
         code, lines = _error_lines(error)
         for line in lines:
-            click.echo(f"{PROGRAM}: error: {_safe(line)}", err=True)
+            click.echo(f"{PROGRAM}: error: {_printable_line(line)}", err=True)
         return code
 
 
@@ -212,7 +213,7 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
             return error.exit_code, [error.format_message()]
         case KeyboardInterrupt() | click.Abort():
             return _INTERRUPTED, []
-        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRA:
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _DEPENDENCIES:
             return 2, [
                 f"the Python package {error.name} is missing. Install the agent again, from the wheel of a release "
                 "(`make package` builds it in a checkout): pip install dist/activemq_agent-*.whl"
@@ -226,7 +227,7 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
     ]
 
 
-def _safe(text: str) -> str:
+def _printable_line(text: str) -> str:
     """Return the text as one line, with every unprintable character (terminal control codes) escaped."""
-    flat = " ".join(text.split())
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)
+    line = " ".join(text.split())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)

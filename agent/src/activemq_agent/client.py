@@ -24,7 +24,7 @@ BYTES_AT_ONCE = 1 << 18
 answers must fit into the buffer of the socket. The agent writes one answer per read of a few KiB, and the buffer holds
 about 280 writes."""
 
-_ERRORS: dict[str, type[AgentError]] = {
+_ERROR_BY_CODE: dict[str, type[AgentError]] = {
     OutboxFullError.code: OutboxFullError,
     RequestRefusedError.code: RequestRefusedError,
     "bad": RequestRefusedError,
@@ -45,7 +45,7 @@ class Client:
             self._socket.connect(str(path))
         except OSError as error:
             self._socket.close()
-            raise _not_there(path, error) from error
+            raise _connection_error(path, error) from error
         self._answers = self._socket.makefile("rb")
 
     def publish(
@@ -58,7 +58,7 @@ class Client:
         id is safe. ``timeout``: seconds until the event expires unsent. Raises OutboxFullError when the outbox is full,
         RequestRefusedError when the event can never be accepted, else AgentError.
         """
-        return str(_result(self.call(_publish(topic, payload, event_id, timeout)))["id"])
+        return str(_checked_answer(self.call(_publish_request(topic, payload, event_id, timeout)))["id"])
 
     def publish_all(self, events: Sequence[tuple[str, bytes | str]]) -> list[str]:
         """Publish events by handing them to the running agent, and return their event ids.
@@ -68,31 +68,33 @@ class Client:
         accepted.
         """
         answers: list[dict[str, Any]] = []
-        for batch in _batches(_line(_publish(topic, payload, None, None)) for topic, payload in events):
+        for batch in _split_into_batches(
+            _encode_request(_publish_request(topic, payload, None, None)) for topic, payload in events
+        ):
             answers += self._exchange(batch)
-        return [str(_result(answer)["id"]) for answer in answers]
+        return [str(_checked_answer(answer)["id"]) for answer in answers]
 
     def status(self) -> dict[str, Any]:
         """Return the status of the running agent as a dictionary.
 
         It has the content that ``activemq-agent status --format json`` prints.
         """
-        return _result(self.call({"op": "status"}))
+        return _checked_answer(self.call({"op": "status"}))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         """Queue expired events of the running agent again, so that it sends them; return their number.
 
         These are the events with the given ``ids``, or all for None.
         """
-        wanted = {"all": True} if ids is None else {"ids": list(ids)}
-        return int(_result(self.call({"op": "requeue", **wanted}))["requeued"])
+        selection = {"all": True} if ids is None else {"ids": list(ids)}
+        return int(_checked_answer(self.call({"op": "requeue", **selection}))["requeued"])
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request to the running agent, and return its answer.
 
         The answer to a refused request has the keys ``error`` and ``code``.
         """
-        return self._exchange([_line(request)])[0]
+        return self._exchange([_encode_request(request)])[0]
 
     def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
         """Send request lines to the running agent, and return its answers.
@@ -101,7 +103,7 @@ class Client:
         """
         answers: list[dict[str, Any]] = []
         try:
-            # An agent with too many callers answers at once, and reads no request.
+            # An agent with too many callers answers immediately, and does not read the request.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self._socket.sendall(b"".join(requests))
             for _ in requests:
@@ -143,7 +145,7 @@ def publish(topic: str, payload: bytes | str, *, event_id: str | None = None, so
         return client.publish(topic, payload, event_id=event_id)
 
 
-def _publish(topic: str, payload: bytes | str, event_id: str | None, timeout: float | None) -> dict[str, Any]:
+def _publish_request(topic: str, payload: bytes | str, event_id: str | None, timeout: float | None) -> dict[str, Any]:
     request: dict[str, Any] = {"op": "publish", "topic": topic}
     try:
         request["payload"] = payload if isinstance(payload, str) else payload.decode()
@@ -156,11 +158,11 @@ def _publish(topic: str, payload: bytes | str, event_id: str | None, timeout: fl
     return request
 
 
-def _line(request: dict[str, Any]) -> bytes:
+def _encode_request(request: dict[str, Any]) -> bytes:
     return json.dumps(request).encode() + b"\n"
 
 
-def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _split_into_batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield the request lines in batches of at most ``AT_ONCE`` lines and ``BYTES_AT_ONCE`` bytes, in their order."""
     batch: list[bytes] = []
     size = 0
@@ -174,13 +176,13 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _result(answer: dict[str, Any]) -> dict[str, Any]:
+def _checked_answer(answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
-        raise _ERRORS.get(str(answer.get("code")), AgentError)(str(answer["error"]))
+        raise _ERROR_BY_CODE.get(str(answer.get("code")), AgentError)(str(answer["error"]))
     return answer
 
 
-def _not_there(path: Path, error: OSError) -> AgentError:
+def _connection_error(path: Path, error: OSError) -> AgentError:
     if isinstance(error, PermissionError):
         return AgentError(
             f"the current user may not connect to the agent's socket {path}: run the command as the user of the "

@@ -4,7 +4,7 @@ agent.conf is an INI file with the section ``[agent]``, keys in lower case with 
 directory of the file; a key without a value has its default.
 """
 
-# ruff: noqa: RUF009 -- _key returns a field, as dataclasses.field does
+# ruff: noqa: RUF009 -- _key_field returns a field, as dataclasses.field does
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from activemq_agent.store import StoreLimits
 DAY = 86_400.0
 YEAR = 31_536_000
 
-_LIMITS = StoreLimits()
-_SECONDS = values.number_parser(YEAR, above=0)
-_ROWS = values.integer_parser(1, 1 << 40)
+_DEFAULT_LIMITS = StoreLimits()
+_parse_seconds = values.number_parser(YEAR, above=0)
+_parse_limit = values.integer_parser(1, 1 << 40)
 
 
-def _key(name: str, parse: Callable[[str], Any], default: Any = None, **options: Any) -> Any:
+def _key_field(name: str, parse: Callable[[str], Any], default: Any = None, **options: Any) -> Any:
     """Return a data class's field with the key of agent.conf that sets it.
 
     ``parse`` turns the key's text into the value, or raises ValueError with the reason.
@@ -43,13 +43,13 @@ class AgentTlsSettings:
     """The TLS settings of an agent.
 
     These are PEM files of authorities, certificate and key; ``names`` are the expected certificate names. Host names
-    are always checked, and nothing below TLS 1.2 is spoken.
+    are always checked, and TLS versions before 1.2 are rejected.
     """
 
-    ca: Path | None = _key("tls.ca", Path)
-    certificate: Path | None = _key("tls.certificate", Path)
-    key: Path | None = _key("tls.key", Path)
-    names: tuple[HostAndExpectedCertificateName, ...] = _key(
+    ca: Path | None = _key_field("tls.ca", Path)
+    certificate: Path | None = _key_field("tls.certificate", Path)
+    key: Path | None = _key_field("tls.key", Path)
+    names: tuple[HostAndExpectedCertificateName, ...] = _key_field(
         "tls.certificate.names", values.parse_host_certificate_names, ()
     )
 
@@ -61,41 +61,41 @@ class Config:
     Times are in seconds, sizes in bytes of topics and payloads.
     """
 
-    urls: tuple[Endpoint, ...] = _key("mb.urls", values.parse_brokers, ())
-    username: str | None = _key("mb.username", str)
-    password: Password | None = _key("mb.password", Password)
-    password_file: Path | None = _key("mb.password.file", Path)
-    publisher_timeout: float = _key("mb.publisher.timeout", _SECONDS, 900.0)
-    publisher_window: int = _key("mb.publisher.window", values.integer_parser(1, 10_000), 100)
-    publisher_envelope: bool = _key("publisher.envelope", values.parse_boolean, False)
-    drop_expired: bool = _key("publisher.drop.expired", values.parse_boolean, False)
-    barrier: bool = _key("publisher.barrier", values.parse_boolean, False)
-    topics: tuple[str, ...] = _key("topics", values.parse_topic_filters, ())
-    client_id: str = _key("client.id", values.parse_client_or_agent_name, default_factory=socket.gethostname)
-    agent: str = _key("agent.name", values.parse_client_or_agent_name, "")
+    urls: tuple[Endpoint, ...] = _key_field("mb.urls", values.parse_brokers, ())
+    username: str | None = _key_field("mb.username", str)
+    password: Password | None = _key_field("mb.password", Password)
+    password_file: Path | None = _key_field("mb.password.file", Path)
+    publisher_timeout: float = _key_field("mb.publisher.timeout", _parse_seconds, 900.0)
+    publisher_window: int = _key_field("mb.publisher.window", values.integer_parser(1, 10_000), 100)
+    publisher_envelope: bool = _key_field("publisher.envelope", values.parse_boolean, False)
+    drop_expired: bool = _key_field("publisher.drop.expired", values.parse_boolean, False)
+    barrier: bool = _key_field("publisher.barrier", values.parse_boolean, False)
+    topics: tuple[str, ...] = _key_field("topics", values.parse_topic_filters, ())
+    client_id: str = _key_field("client.id", values.parse_client_or_agent_name, default_factory=socket.gethostname)
+    agent: str = _key_field("agent.name", values.parse_client_or_agent_name, "")
     """The agent's name in event ids and in the journal; ``client_id`` if empty."""
-    state_directory: Path = _key("state.directory", Path, Path("/var/lib/activemq-agent"))
-    socket: Path = _key("socket", Path, Path())
+    state_directory: Path = _key_field("state.directory", Path, Path("/var/lib/activemq-agent"))
+    socket: Path = _key_field("socket", Path, Path())
     """The agent's UNIX socket; ``agent.sock`` in ``state_directory`` if not set."""
-    outbox_rows: int = _key("outbox.rows", _ROWS, _LIMITS.outbox_rows)
-    outbox_bytes: int = _key("outbox.bytes", _ROWS, _LIMITS.outbox_bytes)
-    inbox_rows: int = _key("inbox.rows", _ROWS, _LIMITS.inbox_rows)
-    inbox_bytes: int = _key("inbox.bytes", _ROWS, _LIMITS.inbox_bytes)
-    topic_rows: int = _key("topic.rows", _ROWS, _LIMITS.topic_rows)
-    packet_bytes: int = _key("packet.bytes", values.integer_parser(4096, 268_435_455), 1 << 20)
-    handlers: Path | None = _key("handlers", Path)
-    handler_timeout: float = _key("handler.timeout", _SECONDS, 60.0)
-    handler_attempts: int = _key("handler.attempts", values.integer_parser(1, 1000), 6)
-    handler_pause: float = _key("handler.pause", _SECONDS, 1.0)
-    dedupe_days: float = _key("dedupe.days", values.number_parser(3650, above=0), 7.0)
-    offline_limit: float = _key("subscription.offline.limit", _SECONDS, 6 * DAY)
-    drain_seconds: float = _key("drain.seconds", values.number_parser(3600), 20.0)
-    ready: Literal["outbox", "subscription"] = _key(
+    outbox_rows: int = _key_field("outbox.rows", _parse_limit, _DEFAULT_LIMITS.outbox_rows)
+    outbox_bytes: int = _key_field("outbox.bytes", _parse_limit, _DEFAULT_LIMITS.outbox_bytes)
+    inbox_rows: int = _key_field("inbox.rows", _parse_limit, _DEFAULT_LIMITS.inbox_rows)
+    inbox_bytes: int = _key_field("inbox.bytes", _parse_limit, _DEFAULT_LIMITS.inbox_bytes)
+    topic_rows: int = _key_field("topic.rows", _parse_limit, _DEFAULT_LIMITS.topic_rows)
+    packet_bytes: int = _key_field("packet.bytes", values.integer_parser(4096, 268_435_455), 1 << 20)
+    handlers: Path | None = _key_field("handlers", Path)
+    handler_timeout: float = _key_field("handler.timeout", _parse_seconds, 60.0)
+    handler_attempts: int = _key_field("handler.attempts", values.integer_parser(1, 1000), 6)
+    handler_pause: float = _key_field("handler.pause", _parse_seconds, 1.0)
+    dedupe_days: float = _key_field("dedupe.days", values.number_parser(3650, above=0), 7.0)
+    offline_limit: float = _key_field("subscription.offline.limit", _parse_seconds, 6 * DAY)
+    drain_seconds: float = _key_field("drain.seconds", values.number_parser(3600), 20.0)
+    ready: Literal["outbox", "subscription"] = _key_field(
         "ready.when", values.choice_parser("outbox", "subscription"), "outbox"
     )
-    metrics_address: Endpoint | None = _key("metrics.address", values.parse_listening_endpoint)
-    log_level: str = _key("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
-    log_format: str = _key("log.format", values.choice_parser("json", "text"), "json")
+    metrics_address: Endpoint | None = _key_field("metrics.address", values.parse_listening_endpoint)
+    log_level: str = _key_field("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
+    log_format: str = _key_field("log.format", values.choice_parser("json", "text"), "json")
     tls: AgentTlsSettings = AgentTlsSettings()
     policy: ConnectionPolicy = field(default_factory=ConnectionPolicy)
 
@@ -129,8 +129,8 @@ class ConfigKey:
     """One key of the agent's configuration file agent.conf.
 
     ``parse`` turns its text into the value, or raises ValueError with the reason. ``part`` is the attribute of
-    ``Config`` that has the ``field``: ``tls`` or ``policy``, empty for its own fields. ``default`` is None if there is
-    no default, and a text if the default follows from something else.
+    ``Config`` that has the ``field``: ``tls`` or ``policy``, empty for fields of ``Config`` itself. ``default`` is None
+    if there is no default, and a text if the default follows from something else.
     """
 
     name: str

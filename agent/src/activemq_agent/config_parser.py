@@ -19,15 +19,15 @@ from activemq_agent.similar_names import most_similar_name
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """Variable of systemd's LoadCredential=; the credential is named ``mb.password``."""
 
-_BY_NAME = {key.name: key for key in KEYS}
-_LISTS = {"mb.urls", "topics", "tls.certificate.names"}
-_NEEDED = {
+_KEY_BY_NAME = {key.name: key for key in KEYS}
+_LIST_KEYS = {"mb.urls", "topics", "tls.certificate.names"}
+_REQUIRED_KEYS = {
     "mb.password": "mb.username",
     "mb.password.file": "mb.username",
     "tls.certificate": "tls.key",
     "tls.key": "tls.certificate",
 }
-"""Key -> key without which it means nothing."""
+"""Key -> key without which it has no effect."""
 _LARGEST_PASSWORD = 65535  # bytes, MQTT 3.1.1, section 3.1.3.5
 
 
@@ -50,11 +50,11 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
         values["mb.password"] = _find_password(path, values, environment)
     except ValueError as error:
         problems.add_problems([("mb.password" if "mb.password" in values else "mb.password.file", str(error))])
-    policy = ConnectionPolicy(**_fields(values, "policy"))
+    policy = ConnectionPolicy(**_field_values(values, "policy"))
     if not any(key.startswith("connecting.") for key in problems.keys):
         problems.add_problems(_policy_problems(policy))
     problems.raise_if_any_problem()
-    return Config(**_fields(values), tls=AgentTlsSettings(**_fields(values, "tls")), policy=policy)
+    return Config(**_field_values(values), tls=AgentTlsSettings(**_field_values(values, "tls")), policy=policy)
 
 
 class _Problems:
@@ -63,7 +63,7 @@ class _Problems:
     def __init__(self, path: Path, ini: IniContent) -> None:
         self._path = path
         self._ini = ini
-        self._all: set[tuple[int, str]] = set(ini.problems)
+        self._numbered_problems: set[tuple[int, str]] = set(ini.problems)
         self.keys: set[str] = set()
 
     def add_problems(self, reasons: Iterable[tuple[str, str]]) -> None:
@@ -74,29 +74,30 @@ class _Problems:
         for key, reason in reasons:
             if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
                 self.keys.add(key)
-                self._all.add((self._ini.lines.get(key, 0), _reason_with_key(reason, key)))
+                self._numbered_problems.add((self._ini.lines.get(key, 0), _reason_with_key(reason, key)))
 
     def raise_if_any_problem(self) -> None:
         """Raise ConfigError with all problems of agent.conf, if there are any."""
-        if self._all:
+        if self._numbered_problems:
             lines = [
-                f"{self._path}:{line}: {text}" if line else f"{self._path}: {text}" for line, text in sorted(self._all)
+                f"{self._path}:{line}: {text}" if line else f"{self._path}: {text}"
+                for line, text in sorted(self._numbered_problems)
             ]
             raise ConfigError(*lines)
 
 
 def _reason_with_key(reason: str, key: str) -> str:
     """Return the reason of a problem in agent.conf with the name of its key in front, unless the reason contains it."""
-    names_key = re.search(rf"the key '?{re.escape(key)}(?!\.?\w)", reason)
-    return reason if names_key else f"{key}: {reason}"
+    has_key_name = re.search(rf"the key '?{re.escape(key)}(?!\.?\w)", reason)
+    return reason if has_key_name else f"{key}: {reason}"
 
 
 def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for unknown keys of agent.conf, and for values on several lines that are no lists."""
     for key, text in texts.items():
-        if key not in _BY_NAME:
-            yield key, f"the agent does not support the key {key!r} of agent.conf: {_suggestion(key)}"
-        elif "\n" in text and key not in _LISTS:
+        if key not in _KEY_BY_NAME:
+            yield key, f"the agent does not support the key {key!r} of agent.conf: {_unknown_key_remedy(key)}"
+        elif "\n" in text and key not in _LIST_KEYS:
             yield (
                 key,
                 f"the value of the key {key} of agent.conf has several lines, but this key accepts only one "
@@ -106,9 +107,9 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys of agent.conf that have no effect without another key."""
-    for key, needed in _NEEDED.items():
-        if key in texts and needed not in texts:
-            yield key, f"the key {key} of agent.conf has no effect without {needed}: set {needed}, or remove {key}"
+    for key, required in _REQUIRED_KEYS.items():
+        if key in texts and required not in texts:
+            yield key, f"the key {key} of agent.conf has no effect without {required}: set {required}, or remove {key}"
     if "mb.password" in texts and "mb.password.file" in texts:
         yield (
             "mb.password.file",
@@ -126,11 +127,11 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 return
 
 
-def _suggestion(key: str) -> str:
-    near = most_similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
+def _unknown_key_remedy(key: str) -> str:
+    similar_key = most_similar_name(key.replace("_", ".").replace("-", "."), _KEY_BY_NAME)
     return (
-        f"if you mean the key {near}, correct the spelling; otherwise remove this line of agent.conf"
-        if near
+        f"if you mean the key {similar_key}, correct the spelling; otherwise remove this line of agent.conf"
+        if similar_key
         else "remove this line of agent.conf, or use a key that `activemq-fleet help agent` lists"
     )
 
@@ -144,7 +145,7 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
     problems: list[tuple[str, str]] = []
     for key, text in texts.items():
         try:
-            setting = _BY_NAME[key].parse(text)
+            setting = _KEY_BY_NAME[key].parse(text)
         except ValueError as error:
             problems.append((key, str(error).replace(KEY, f"the key {key} of agent.conf", 1)))
         else:
@@ -160,9 +161,9 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
     return values, problems
 
 
-def _fields(values: Mapping[str, Any], part: str = "") -> dict[str, Any]:
+def _field_values(values: Mapping[str, Any], part: str = "") -> dict[str, Any]:
     """Return field name -> value for ``Config`` itself (no ``part``) or for its part ``policy`` or ``tls``."""
-    return {_BY_NAME[name].field: value for name, value in values.items() if _BY_NAME[name].part == part}
+    return {_KEY_BY_NAME[name].field: value for name, value in values.items() if _KEY_BY_NAME[name].part == part}
 
 
 def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[str, str]) -> Password | None:
@@ -171,7 +172,7 @@ def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[s
     Raises ValueError with the reason if it cannot be used.
     """
     if "mb.password" in values:
-        _refuse_open(path)
+        _raise_if_public(path)
         password: Password = values["mb.password"]
         return password
     if "mb.password.file" in values:
@@ -191,7 +192,7 @@ def _read_password(path: Path) -> Password:
     """
     try:
         with path.open("rb") as file:
-            _refuse_open(path, file.fileno())
+            _raise_if_public(path, file.fileno())
             content = file.read(_LARGEST_PASSWORD + 2)
         text = content.decode().removesuffix("\n").removesuffix("\r")
     except OSError as error:
@@ -209,7 +210,7 @@ def _read_password(path: Path) -> Password:
     return Password(text)
 
 
-def _refuse_open(path: Path, descriptor: int | None = None) -> None:
+def _raise_if_public(path: Path, descriptor: int | None = None) -> None:
     mode = os.stat(path if descriptor is None else descriptor).st_mode
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise ValueError(

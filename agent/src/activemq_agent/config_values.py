@@ -61,14 +61,14 @@ class Password:
     text: str = field(repr=False)
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_list(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _refuse_twice(values: tuple[Any, ...]) -> None:
-    again = next((value for number, value in enumerate(values) if value in values[:number]), None)
-    if again is not None:
-        raise ValueError(f"the list in {KEY} contains the entry {again} twice: remove one of these entries")
+def _raise_for_duplicate(values: tuple[Any, ...]) -> None:
+    duplicate = next((value for number, value in enumerate(values) if value in values[:number]), None)
+    if duplicate is not None:
+        raise ValueError(f"the list in {KEY} contains the entry {duplicate} twice: remove one of these entries")
 
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
@@ -76,13 +76,13 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
 
     The list has at least one ``host:port`` or ``ssl://host:port``.
     """
-    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_address_and_tls, _words(text)))
+    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_address_and_tls, _split_list(text)))
     if not brokers:
         raise ValueError(
             "the list of brokers in the key mb.urls of agent.conf is empty: name at least one broker, such "
             "as mb.urls = host1:1883,host2:1883"
         )
-    _refuse_twice(brokers)
+    _raise_for_duplicate(brokers)
     return brokers
 
 
@@ -99,7 +99,7 @@ def parse_host_certificate_names(text: str) -> tuple[HostAndExpectedCertificateN
 
     Raises ValueError for any other text.
     """
-    pairs = [entry.partition("=") for entry in _words(text)]
+    pairs = [entry.partition("=") for entry in _split_list(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
             f"the value {text!r} of the key tls.certificate.names of agent.conf is not a list of certificate "
@@ -109,8 +109,8 @@ def parse_host_certificate_names(text: str) -> tuple[HostAndExpectedCertificateN
     return tuple(HostAndExpectedCertificateName(host, name) for host, _, name in pairs)
 
 
-def _check_filter(text: str) -> None:
-    """Raise ValueError with the reason if a text is no MQTT topic filter (MQTT 3.1.1, section 4.7)."""
+def _check_topic_filter(text: str) -> None:
+    """Raise ValueError with the reason if a text is not an MQTT topic filter (MQTT 3.1.1, section 4.7)."""
     levels = text.split("/")
     if not text or len(text.encode()) > 65535 or not text.isprintable():
         raise ValueError(
@@ -137,10 +137,10 @@ def parse_topic_filters(text: str) -> tuple[str, ...]:
 
     Raises ValueError for an invalid or repeated topic filter.
     """
-    filters = _words(text)
+    filters = _split_list(text)
     for topic_filter in filters:
-        _check_filter(topic_filter)
-    _refuse_twice(filters)
+        _check_topic_filter(topic_filter)
+    _raise_for_duplicate(filters)
     return filters
 
 
@@ -186,7 +186,7 @@ def choice_parser(*words: str) -> Callable[[str], str]:
     return parse
 
 
-def _finite(text: str) -> float:
+def _parse_finite_number(text: str) -> float:
     try:
         number = float(text) if text.isascii() else math.nan
     except ValueError:
@@ -196,7 +196,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text):
         raise ValueError(
             f"the value {text!r} of {KEY} is not a whole number: write a number without a fraction, such as 30"
@@ -215,10 +215,10 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
     """
 
     def parse(text: str) -> float:
-        number = _finite(text)
+        number = _parse_finite_number(text)
         if above is not None and number <= above:
             raise ValueError(f"the value {text!r} of {KEY} is too small: write a number above {above}")
-        return _in_range(number, 0, most)
+        return _check_range(number, 0, most)
 
     return parse
 
@@ -228,10 +228,10 @@ def integer_parser(least: int, most: int) -> Callable[[str], int]:
 
     The parser raises ValueError with the reason.
     """
-    return lambda text: _in_range(_integer(text), least, most)
+    return lambda text: _check_range(_parse_integer(text), least, most)
 
 
-def _in_range(number: Number, least: int, most: int) -> Number:
+def _check_range(number: Number, least: int, most: int) -> Number:
     if number < least:
         raise ValueError(f"the value {number} of {KEY} is too small: write at least {least}")
     if number > most:
@@ -249,7 +249,7 @@ def duration_parser(default: Any) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         if isinstance(default, tuple):
             try:
-                shortest, longest = map(_finite, _words(text))
+                shortest, longest = map(_parse_finite_number, _split_list(text))
             except ValueError:
                 raise ValueError(
                     f"the value {text!r} of the key connecting.fast.pause of agent.conf is not a pair of "
@@ -259,7 +259,7 @@ def duration_parser(default: Any) -> Callable[[str], Any]:
                 ) from None
             duration: Any = shortest, longest
         else:
-            duration = _integer(text) if isinstance(default, int) else _finite(text)
+            duration = _parse_integer(text) if isinstance(default, int) else _parse_finite_number(text)
         if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
             raise ValueError(
                 f"the value {text!r} of {KEY} is not permitted: write a number of seconds above 0 and at most 86400"

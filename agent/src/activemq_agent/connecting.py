@@ -6,13 +6,13 @@ clock, and carries out the returned actions in their order. ``next_tick_time`` i
 
 Behavior
 - A *walk* tries the brokers in the order of the list. The first broker that accepts (CONNACK, code 0) within
-  ``connack_timeout`` is used. The first walk, and the first walk after the loss of a working connection, starts at
-  once, without pauses between brokers.
+  ``connack_timeout`` is used. The first walk, and the first walk after the loss of a working connection, starts
+  immediately, without pauses between brokers.
 - A connection has *worked* once a canary (a message of the agent to itself) was received and the connection has been
   up for ``stable``. A connection that was lost earlier also counts, unless the previous one was lost as early. For
   ``fast_phase`` after the loss of a working connection, walks are ``fast_pause`` apart. A broker that opens the
   connection but sends nothing extends this phase, to at most ``hung_phase`` after the loss: a frozen master keeps its
-  lock, and no standby can take over before it is gone.
+  lock, and no standby can take over before this lock is released.
 - After that there is a pause before every attempt, so that the rate of an agent does not grow with the length of its
   list. The pauses have full jitter below a ceiling that doubles from ``base`` to ``cap``. Right after a fast phase,
   when all agents of a fleet are at the same point, the first ceiling is ``cap``. Full jitter at the cap would let
@@ -22,7 +22,7 @@ Behavior
 - The loss of a working connection resets the ceiling. Until a connection has worked, the ceiling keeps growing, so
   that two agents that evict each other, or a broker that closes every connection, cause no fast retries.
 - Refused credentials raise an alarm and a pause of ``refused_pause``; then the walk continues.
-- A canary is sent at once and then every ``canary_interval``. A canary that is not received within
+- A canary is sent immediately and then every ``canary_interval``. A canary that is not received within
   ``canary_timeout`` is a miss; a received canary resets the count. ``canary_misses`` consecutive misses end the
   connection.
 
@@ -76,7 +76,7 @@ class ConnectionPolicy:
     puback_timeout: float = 30.0
 
 
-# -- what happens ---------------------------------------------------------------------------------
+# -- events ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ Event = (
 """An event for ``BrokerSelectionStateMachine.process_event``; ``connection_events`` defines those of a connection."""
 
 
-# -- what is to be done ---------------------------------------------------------------------------
+# -- actions --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ Action = (
 )
 
 
-# -- between --------------------------------------------------------------------------------------
+# -- state machine --------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -213,17 +213,17 @@ class _Connection:
 
     broker: int
     conn: int
-    deadline: float  # for CONNACK while it is opened; then when the next canary goes out
+    deadline: float  # of CONNACK while the connection is opened; then the time of the next canary
     opened: bool = False
     up_at: float | None = None
-    answers: bool = False  # a canary came back
-    number: int = 0  # of the last canary
+    canary_received: bool = False  # whether a canary was received on this connection
+    number: int = 0  # number of the last canary
     misses: int = 0
-    answer_by: float | None = None  # for the canary that is out
+    canary_deadline: float | None = None  # of the unanswered canary
 
     @property
-    def due(self) -> float:
-        return self.deadline if self.answer_by is None else min(self.deadline, self.answer_by)
+    def next_deadline(self) -> float:
+        return self.deadline if self.canary_deadline is None else min(self.deadline, self.canary_deadline)
 
 
 @dataclass(slots=True)
@@ -241,13 +241,13 @@ class BrokerSelectionStateMachine:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), compare=False)
     _phase: Literal["new", "running", "stopped"] = "new"
     _connection: _Connection | None = None
-    _walk: tuple[int, ...] = ()  # brokers that this walk has not tried yet
+    _untried_brokers: tuple[int, ...] = ()  # brokers that this walk has not tried yet
     _resume_at: float = 0.0  # when the next attempt begins, while there is no connection
     _lost_at: float = _NEVER  # when the last fast phase began
     _fast_until: float = _NEVER
-    _quick: bool = True  # this walk tries one broker right after the other
-    _was_short: bool = False  # the last fast phase was for a connection that was not stable
-    _level: int = 0  # slow pauses since a connection that worked
+    _is_quick_walk: bool = True  # this walk has no pauses between brokers
+    _was_unstable: bool = False  # the last fast phase followed an unstable connection
+    _backoff_level: int = 0  # number of slow pauses since a connection worked
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -261,7 +261,7 @@ class BrokerSelectionStateMachine:
         """
         if self._phase != "running":
             return None
-        return self._connection.due if self._connection else self._resume_at
+        return self._connection.next_deadline if self._connection else self._resume_at
 
     def process_event(self, event: Event, now: float) -> tuple[Action, ...]:
         """Process one event of an agent's connection, and return the actions to carry out, in order.
@@ -274,17 +274,17 @@ class BrokerSelectionStateMachine:
                 return self._start_walk(0, now)
             case AgentStoppingEvent() if self._phase != "stopped":
                 self._phase = "stopped"
-                return self._close("stopped")
+                return self._close_connection("stopped")
             case TimePassedEvent() if self._phase == "running":
-                return self._tick(now)
+                return self._process_tick(now)
             case AgentStartedEvent() | AgentStoppingEvent() | TimePassedEvent():
                 return ()
         connection = self._connection
         if connection is None or connection.conn != event.conn:
             return ()
-        return self._connection_event(event, connection, now)
+        return self._process_connection_event(event, connection, now)
 
-    def _connection_event(
+    def _process_connection_event(
         self,
         event: TransportUp | ConnackReceived | ConnectionEnded | CanaryReceived,
         connection: _Connection,
@@ -295,24 +295,24 @@ class BrokerSelectionStateMachine:
             case TransportUp():
                 connection.opened = True
             case ConnackReceived(refused=None) if not is_up:
-                return self._accepted(connection, now)
+                return self._process_accepted_login(connection, now)
             case ConnackReceived(refused=str(reason), bad_credentials=True) if not is_up:
                 self._resume_at = now + self.policy.refused_pause
-                return (*self._close(reason), ReportConnectionAlarmAction(reason))
+                return (*self._close_connection(reason), ReportConnectionAlarmAction(reason))
             case ConnackReceived(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
-                return (*self._close(reason), *self._next_attempt(now))
+                return (*self._close_connection(reason), *self._next_attempt(now))
             case ConnectionEnded(reason=reason):
-                return self._lost(connection, reason, event.silent or event.hostile, now)
+                return self._process_loss(connection, reason, event.silent or event.hostile, now)
             case CanaryReceived() if is_up and 0 < event.number <= connection.number:
-                connection.answers, connection.misses, connection.answer_by = True, 0, None
+                connection.canary_received, connection.misses, connection.canary_deadline = True, 0, None
         return ()
 
-    def _tick(self, now: float) -> tuple[Action, ...]:
+    def _process_tick(self, now: float) -> tuple[Action, ...]:
         connection = self._connection
-        if now < (self._resume_at if connection is None else connection.due):
+        if now < (self._resume_at if connection is None else connection.next_deadline):
             return ()
         if connection is None:
-            return self._dial(now) if self._walk else self._start_walk(0, now)
+            return self._open_next_connection(now) if self._untried_brokers else self._start_walk(0, now)
         if connection.up_at is None:
             if connection.opened and connection.deadline - self.policy.connack_timeout < self._fast_until:
                 hung_until = min(now + self.policy.fast_phase, self._lost_at + self.policy.hung_phase)
@@ -321,21 +321,21 @@ class BrokerSelectionStateMachine:
                 f"the broker sent no CONNACK in {self.policy.connack_timeout:g} s after the agent's login: check the "
                 "broker's process, and check that mb.urls in agent.conf names its MQTT port"
             )
-            return (*self._close(reason), *self._next_attempt(now))
-        return self._watch(connection, now)
+            return (*self._close_connection(reason), *self._next_attempt(now))
+        return self._check_canary(connection, now)
 
     # -- attempts ---------------------------------------------------------------------------------
 
     def _start_walk(self, first: int, now: float) -> tuple[Action, ...]:
-        self._walk = self._order(first)
-        return self._dial(now)
+        self._untried_brokers = self._brokers_from(first)
+        return self._open_next_connection(now)
 
-    def _order(self, first: int) -> tuple[int, ...]:
+    def _brokers_from(self, first: int) -> tuple[int, ...]:
         """Return the indices of all brokers in the order of the list, beginning at ``first`` and wrapping round."""
         return tuple((first + step) % self.brokers for step in range(self.brokers))
 
-    def _dial(self, now: float) -> tuple[Action, ...]:
-        broker, self._walk = self._walk[0], self._walk[1:]
+    def _open_next_connection(self, now: float) -> tuple[Action, ...]:
+        broker, self._untried_brokers = self._untried_brokers[0], self._untried_brokers[1:]
         self._connection = _Connection(broker, next(self.numbers), now + self.policy.connack_timeout)
         return (OpenConnection(broker, self._connection.conn),)
 
@@ -344,69 +344,69 @@ class BrokerSelectionStateMachine:
 
         At the end of a quick walk, and in a slow one, set a pause and return no action.
         """
-        if self._quick and self._walk:
-            return self._dial(now)
-        self._resume_at = now + self._pause(now)
+        if self._is_quick_walk and self._untried_brokers:
+            return self._open_next_connection(now)
+        self._resume_at = now + self._choose_pause(now)
         return ()
 
-    def _pause(self, now: float) -> float:
+    def _choose_pause(self, now: float) -> float:
         policy = self.policy
         low, high = policy.fast_pause
         pause = low + (high - low) * self.random()
-        self._quick = now + pause <= self._fast_until
-        if self._quick:
+        self._is_quick_walk = now + pause <= self._fast_until
+        if self._is_quick_walk:
             return pause
-        top = math.ceil(math.log2(policy.cap / policy.base))
+        highest_level = math.ceil(math.log2(policy.cap / policy.base))
         if self._fast_until > _NEVER:
-            self._level = max(self._level, top)
-        if self._level > top:
+            self._backoff_level = max(self._backoff_level, highest_level)
+        if self._backoff_level > highest_level:
             return policy.cap * (policy.steady + (1 - policy.steady) * self.random())
-        ceiling = min(policy.cap, policy.base * 2.0**self._level)
-        self._level += 1
+        ceiling = min(policy.cap, policy.base * 2.0**self._backoff_level)
+        self._backoff_level += 1
         return ceiling * (1 - self.random())
 
     # -- a connection that is up ------------------------------------------------------------------
 
-    def _accepted(self, connection: _Connection, now: float) -> tuple[Action, ...]:
+    def _process_accepted_login(self, connection: _Connection, now: float) -> tuple[Action, ...]:
         connection.up_at = now
-        return (ReportConnectionUpAction(connection.broker, connection.conn), self._canary(connection, now))
+        return (ReportConnectionUpAction(connection.broker, connection.conn), self._next_canary(connection, now))
 
-    def _canary(self, connection: _Connection, now: float) -> SendCanary:
+    def _next_canary(self, connection: _Connection, now: float) -> SendCanary:
         connection.number += 1
-        connection.answer_by = now + self.policy.canary_timeout
+        connection.canary_deadline = now + self.policy.canary_timeout
         connection.deadline = now + self.policy.canary_interval
         return SendCanary(connection.conn, connection.number)
 
-    def _watch(self, connection: _Connection, now: float) -> tuple[Action, ...]:
-        if connection.answer_by is not None and now >= connection.answer_by:
-            connection.answer_by = None
+    def _check_canary(self, connection: _Connection, now: float) -> tuple[Action, ...]:
+        if connection.canary_deadline is not None and now >= connection.canary_deadline:
+            connection.canary_deadline = None
             connection.misses += 1
             if connection.misses >= self.policy.canary_misses:
                 reason = (
                     f"the broker did not return {connection.misses} test messages (canaries) in a row within "
                     f"{self.policy.canary_timeout:g} s each: check whether the broker hangs"
                 )
-                return self._lost(connection, reason, True, now)
-        return (self._canary(connection, now),) if now >= connection.deadline else ()
+                return self._process_loss(connection, reason, True, now)
+        return (self._next_canary(connection, now),) if now >= connection.deadline else ()
 
-    def _lost(self, connection: _Connection, reason: str, unanswered: bool, now: float) -> tuple[Action, ...]:
+    def _process_loss(self, connection: _Connection, reason: str, unanswered: bool, now: float) -> tuple[Action, ...]:
         """Return the actions after the loss of a connection that was up.
 
         If the connection had worked, the agent tries the brokers of its list immediately, without a pause.
         """
-        first = 0 if connection.answers and not unanswered else (connection.broker + 1) % self.brokers
-        up_at, closed = connection.up_at, self._close(reason)
-        is_short = up_at is None or now - up_at < self.policy.stable
-        if connection.answers and not (is_short and self._was_short):
-            self._was_short = is_short
+        first = 0 if connection.canary_received and not unanswered else (connection.broker + 1) % self.brokers
+        up_at, closed = connection.up_at, self._close_connection(reason)
+        is_unstable = up_at is None or now - up_at < self.policy.stable
+        if connection.canary_received and not (is_unstable and self._was_unstable):
+            self._was_unstable = is_unstable
             self._lost_at, self._fast_until = now, now + self.policy.fast_phase
-            self._level, self._quick = 0, True
+            self._backoff_level, self._is_quick_walk = 0, True
             return (*closed, *self._start_walk(first, now))
-        self._walk = self._order(first)
-        self._resume_at = now + self._pause(now)
+        self._untried_brokers = self._brokers_from(first)
+        self._resume_at = now + self._choose_pause(now)
         return closed
 
-    def _close(self, reason: str) -> tuple[Action, ...]:
+    def _close_connection(self, reason: str) -> tuple[Action, ...]:
         connection, self._connection = self._connection, None
         if connection is None:
             return ()

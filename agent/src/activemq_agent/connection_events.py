@@ -1,4 +1,4 @@
-"""What happens on an MQTT connection, as small events; each has the number of its connection, ``conn``."""
+"""Events of an MQTT connection; each has the number of its connection, ``conn``."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class OversizedMessageReceived(NamedTuple):
 class ConnectionEnded(NamedTuple):
     """Event of an agent's MQTT connection to a broker: it ended, or could not be opened.
 
-    ``conn`` is the connection. ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no
-    broker sends.
+    ``conn`` is the connection. ``silent``: the broker did not answer for two keep-alives. ``hostile``: it
+    violated the MQTT protocol.
     """
 
     conn: int

@@ -6,7 +6,7 @@ A request is one line of JSON, and so is its answer. A caller may send many requ
     {"op": "status"}                                                                        ->  {...}
     {"op": "requeue", "ids": ["..."]} or {"op": "requeue", "all": true}                     ->  {"requeued": 2}
 
-``payload_base64`` is for bytes that are no text. The answer to a failed request is {"error": ..., "code": ...}. The
+``payload_base64`` is for bytes that are not text. The answer to a failed request is {"error": ..., "code": ...}. The
 codes are ``full`` (no room: retry later), ``refused`` and ``bad`` (a retry does not help), ``stopping`` (the agent
 accepts no more events), ``busy`` (too many callers) and ``failed`` (an error of the disk, or a bug). Each caller has a
 separate thread, so that a caller that dies, stalls or sends invalid data does not delay the others.
@@ -40,7 +40,7 @@ LONGEST = 16 << 20
 SLOW = 30.0
 """Seconds within which a caller must read an answer."""
 
-_LONGEST_PATH = 107  # sun_path of unix(7), without its end
+_LONGEST_PATH = 107  # sun_path of unix(7), without the final NUL
 
 
 class _InvalidRequestError(RequestRefusedError):
@@ -81,7 +81,7 @@ class LocalRequestServer:
         self._lock = threading.Lock()
         self._closed = False
         self._listener = _listen(path)
-        self.thread = threading.Thread(target=self._serve, name="control", daemon=True)
+        self.thread = threading.Thread(target=self._accept_connections, name="control", daemon=True)
 
     def start(self) -> None:
         """Start the server of the agent's control socket.
@@ -106,7 +106,7 @@ class LocalRequestServer:
             self.thread.join(5.0)
         self._listener.close()
 
-    def _serve(self) -> None:
+    def _accept_connections(self) -> None:
         while not self._closed:
             try:
                 caller, _ = self._listener.accept()
@@ -120,30 +120,30 @@ class LocalRequestServer:
                     path=str(self._path),
                     reason=str(error),
                 )
-                threading.Event().wait(0.1)  # out of descriptors: others have to end first
+                threading.Event().wait(0.1)  # no file descriptor is free: other connections must close first
                 continue
             caller.settimeout(SLOW)
             with self._lock:
-                is_one_too_many = len(self._callers) >= CALLERS
-                if not is_one_too_many:
+                is_limit_reached = len(self._callers) >= CALLERS
+                if not is_limit_reached:
                     self._callers.add(caller)
-            if is_one_too_many:
+            if is_limit_reached:
                 with contextlib.suppress(OSError), caller:
                     reason = (
                         f"the agent rejected the connection, because all {CALLERS} connections to its socket are in "
                         "use: send the request again later"
                     )
-                    caller.sendall(_line({"error": reason, "code": "busy"}))
+                    caller.sendall(_encode_answer({"error": reason, "code": "busy"}))
                 continue
-            threading.Thread(target=self._answer_all, args=(caller,), name="control-caller", daemon=True).start()
+            threading.Thread(target=self._serve_caller, args=(caller,), name="control-caller", daemon=True).start()
 
-    def _answer_all(self, caller: socket.socket) -> None:
+    def _serve_caller(self, caller: socket.socket) -> None:
         try:
             with caller:
-                self._converse(caller)
+                self._answer_requests(caller)
         except OSError:
-            pass  # gone: events that were confirmed to it are accepted, and events that were not may be, too
-        except Exception as error:  # noqa: BLE001 -- one caller's trouble is not the agent's
+            pass  # the caller disconnected: confirmed events are accepted, and other events may be accepted
+        except Exception as error:  # noqa: BLE001 -- an error of one caller must not stop the agent
             self._log.error(
                 "the agent closed a connection to its control socket after an internal error. This is a bug of the "
                 "agent: report it with the field `reason`",
@@ -153,52 +153,52 @@ class LocalRequestServer:
             with self._lock:
                 self._callers.discard(caller)
 
-    def _converse(self, caller: socket.socket) -> None:
+    def _answer_requests(self, caller: socket.socket) -> None:
         """Answer a caller's requests until it disconnects; requests that arrive together share a transaction."""
-        rest = bytearray()
+        received = bytearray()
         while not self._closed:
             caller.settimeout(None)
             data = caller.recv(1 << 16)
             if not data:
                 return
             caller.settimeout(SLOW)
-            searched = len(rest)
-            rest += data
-            end = rest.rfind(b"\n", searched) + 1
+            searched = len(received)
+            received += data
+            end = received.rfind(b"\n", searched) + 1
             if end:
-                lines, rest = bytes(rest[:end]).split(b"\n")[:-1], rest[end:]
-                caller.sendall(b"".join(map(_line, self._answers(lines))))
-            if len(rest) > LONGEST:
+                lines, received = bytes(received[:end]).split(b"\n")[:-1], received[end:]
+                caller.sendall(b"".join(map(_encode_answer, self._process_lines(lines))))
+            if len(received) > LONGEST:
                 error = (
                     f"the agent rejected the request, because the request has more than {LONGEST} bytes: send a "
                     "smaller payload"
                 )
-                caller.sendall(_line({"error": error, "code": "bad"}))
+                caller.sendall(_encode_answer({"error": error, "code": "bad"}))
                 return
 
-    def _answers(self, lines: list[bytes]) -> list[dict[str, Any]]:
-        begun = [self._begin(line) for line in lines if line.strip()]
-        answers = [self._outcome(operation) for operation in begun]
+    def _process_lines(self, lines: list[bytes]) -> list[dict[str, Any]]:
+        begun_requests = [self._begin_request(line) for line in lines if line.strip()]
+        answers = [self._wait_for_answer(begun_request) for begun_request in begun_requests]
         if any("id" in answer for answer in answers):
             self._on_accepted()
         return answers
 
-    def _begin(self, line: bytes) -> Future[str] | dict[str, Any]:
+    def _begin_request(self, line: bytes) -> Future[str] | dict[str, Any]:
         """Begin to process a request; return its answer, or for an event the future of its id."""
         try:
-            request = _request(line)
+            request = _parse_request(line)
             match request.get("op"):
                 case "publish":
                     return self._publish(request)
                 case "status":
                     return self._status()
                 case "requeue":
-                    return {"requeued": self._store.requeue_expired_events(_ids(request))}
+                    return {"requeued": self._store.requeue_expired_events(_requested_ids(request))}
             raise _InvalidRequestError(
                 "the request to the agent has no valid key op: set it to publish, status or requeue"
             )
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
-            return self._failure(error)
+            return self._failure_answer(error)
 
     def _publish(self, request: dict[str, Any]) -> Future[str]:
         if self.stopping:
@@ -214,17 +214,17 @@ class LocalRequestServer:
             isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
         ):
             raise _InvalidRequestError("the request to the agent has no valid timeout: set a number of seconds above 0")
-        return self._store.accept_event_later(topic, _payload(request), event_id=event_id, timeout=timeout)
+        return self._store.accept_event_later(topic, _decode_payload(request), event_id=event_id, timeout=timeout)
 
-    def _outcome(self, begun: Future[str] | dict[str, Any]) -> dict[str, Any]:
-        if isinstance(begun, dict):
-            return begun
+    def _wait_for_answer(self, begun_request: Future[str] | dict[str, Any]) -> dict[str, Any]:
+        if isinstance(begun_request, dict):
+            return begun_request
         try:
-            return {"id": begun.result()}
-        except Exception as error:  # noqa: BLE001 -- the same
-            return self._failure(error)
+            return {"id": begun_request.result()}
+        except Exception as error:  # noqa: BLE001 -- every request gets an answer
+            return self._failure_answer(error)
 
-    def _failure(self, error: Exception) -> dict[str, Any]:
+    def _failure_answer(self, error: Exception) -> dict[str, Any]:
         """Return the answer to a request that failed."""
         if not isinstance(error, AgentError):
             self._log.error(
@@ -260,7 +260,7 @@ def _listen(path: Path) -> socket.socket:
     return listener
 
 
-def _request(line: bytes) -> dict[str, Any]:
+def _parse_request(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
@@ -272,7 +272,7 @@ def _request(line: bytes) -> dict[str, Any]:
     return request
 
 
-def _payload(request: dict[str, Any]) -> bytes:
+def _decode_payload(request: dict[str, Any]) -> bytes:
     text, encoded = request.get("payload"), request.get("payload_base64")
     if (text is None) == (encoded is None) or not isinstance(text if encoded is None else encoded, str):
         raise _InvalidRequestError(
@@ -287,7 +287,7 @@ def _payload(request: dict[str, Any]) -> bytes:
         ) from None
 
 
-def _ids(request: dict[str, Any]) -> list[str] | None:
+def _requested_ids(request: dict[str, Any]) -> list[str] | None:
     ids = request.get("ids")
     if request.get("all") is True and ids is None:
         return None
@@ -299,5 +299,5 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     return ids
 
 
-def _line(answer: dict[str, Any]) -> bytes:
+def _encode_answer(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, default=str).encode() + b"\n"

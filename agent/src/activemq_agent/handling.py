@@ -78,10 +78,10 @@ class MessageHandlerRunner:
         """Number of events that had no handler."""
         self.failures = 0
         """Number of failed handler runs."""
-        left = [lane for lane in store.row_and_byte_counts().lanes if lane not in config.topics]
+        unconfigured_lanes = [lane for lane in store.row_and_byte_counts().lanes if lane not in config.topics]
         self.workers = [HandlerWorker(self, (topic,)) for topic in config.topics]
-        if left:
-            self.workers.append(HandlerWorker(self, tuple(left)))  # of topics that the configuration has no more
+        if unconfigured_lanes:
+            self.workers.append(HandlerWorker(self, tuple(unconfigured_lanes)))  # lanes that are no longer configured
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property
@@ -141,14 +141,14 @@ class HandlerWorker:
     """
 
     def __init__(self, handlers: MessageHandlerRunner, lanes: tuple[str, ...]) -> None:
-        self._all = handlers
+        self._runner = handlers
         self.lanes = lanes
         self.programs = ProgramRunner()
         self.woken = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"handler {lanes[0]}", daemon=True)
-        self._turned = handlers.clock()
+        self._last_loop_start = handlers.clock()
         self._busy_until: float | None = None
-        self._page: deque[IncomingMessage] = deque()
+        self._pending: deque[IncomingMessage] = deque()
 
     @property
     def last_loop_start(self) -> float:
@@ -157,175 +157,177 @@ class HandlerWorker:
         The time is that of the clock of ``MessageHandlerRunner``. The current time while its handler may still run.
         """
         busy_until = self._busy_until
-        if busy_until is not None and (now := self._all.clock()) <= busy_until:
+        if busy_until is not None and (now := self._runner.clock()) <= busy_until:
             return now
-        return self._turned
+        return self._last_loop_start
 
     def is_overdue(self, now: float) -> bool:
         """Return whether a worker's message handler is overdue: it has been running for longer than its timeout."""
         return self._busy_until is not None and now > self._busy_until
 
     def _run(self) -> None:
-        looked = self._all.clock()
+        last_read_at = self._runner.clock()
         self.woken.set()
-        while not self._all.stop.is_set():
-            now = self._turned = self._all.clock()
-            if self.woken.is_set() or now - looked >= LOOK_AGAIN:
+        while not self._runner.stop.is_set():
+            now = self._last_loop_start = self._runner.clock()
+            if self.woken.is_set() or now - last_read_at >= LOOK_AGAIN:
                 self.woken.clear()
-                looked = now
+                last_read_at = now
                 try:
-                    self._work()
-                except AgentError as error:  # the disk: the message is still there
-                    self._all.log.error(
+                    self._handle_pending_messages()
+                except AgentError as error:  # an error of the disk: the message is still stored
+                    self._runner.log.error(
                         "the agent cannot read the received messages in its inbox, for the reason in the field "
                         "`reason`, and tries again. Check the disk of the directory state.directory",
                         topic=self.lanes[0],
                         reason=str(error),
                     )
-                    self._page.clear()
-                    self._all.stop.wait(IDLE)
+                    self._pending.clear()
+                    self._runner.stop.wait(IDLE)
                     self.woken.set()
             else:
                 self.woken.wait(IDLE)
 
-    def _work(self) -> None:
+    def _handle_pending_messages(self) -> None:
         """Handle the messages of the worker's filters until none is left or the agent stops."""
-        while not self._all.stop.is_set() and (message := self._next()) is not None:
-            with suppress(RequestRefusedError):  # not there any more
+        while not self._runner.stop.is_set() and (message := self._next_message()) is not None:
+            with suppress(RequestRefusedError):  # the inbox no longer contains the message
                 self._handle_until_done(message)
 
-    def _next(self) -> IncomingMessage | None:
+    def _next_message(self) -> IncomingMessage | None:
         """Return the oldest message of the worker's filters, or None.
 
         Pages are read ahead: no other thread takes messages of these filters.
         """
         for lane in self.lanes:
-            if not self._page:
-                self._page.extend(self._all.store.pending_messages(lane, PAGE, most_bytes=PAGE_BYTES))
-        return self._page.popleft() if self._page else None
+            if not self._pending:
+                self._pending.extend(self._runner.store.pending_messages(lane, PAGE, most_bytes=PAGE_BYTES))
+        return self._pending.popleft() if self._pending else None
 
     def _handle_until_done(self, message: IncomingMessage) -> None:
         """Run a message's handlers until it is handled or quarantined, or the agent stops."""
-        config, store, log = self._all.config, self._all.store, self._all.log
+        config, store, log = self._runner.config, self._runner.store, self._runner.log
         attempt = message.attempts
         reason = (
             f"the agent stopped or crashed {attempt} times while it ran the handlers of a message on the topic "
             f"{message.topic!r}: check whether one of these handlers crashes the agent"
         )
-        while not self._all.stop.is_set():
-            self._turned = self._all.clock()
+        while not self._runner.stop.is_set():
+            self._last_loop_start = self._runner.clock()
             if attempt >= config.handler_attempts:
                 store.quarantine(message.rx, reason)
-                log.error("event quarantined", topic=message.topic, event_id=_id(message), reason=reason)
+                log.error("event quarantined", topic=message.topic, event_id=_message_id(message), reason=reason)
                 return
             handlers = self._handlers_of(message)
             if not handlers:
-                self._pass(message)
+                self._record_messages_without_handler(message)
                 return
             attempt = store.begin_handling_attempt(message.rx)
             event = HandlerEvent(message.event_id, message.rx_id, message.topic, message.payload, attempt)
             try:
-                self._run_all(handlers, event)
-                self._record(message, event)
-            except _Failure as failure:
+                self._run_handlers(handlers, event)
+                self._record_handled(message, event)
+            except _HandlerFailure as failure:
                 reason = str(failure)
             else:
-                self._all.handled += 1
+                self._runner.handled += 1
                 return
-            if self._all.stop.is_set():
-                return  # a run that ended with the agent is not the handler's failure
-            self._all.failures += 1
-            log.warning("handler failed", topic=message.topic, event_id=_id(message), attempt=attempt, reason=reason)
+            if self._runner.stop.is_set():
+                return  # a run that the agent's stop interrupted does not count as a failure
+            self._runner.failures += 1
+            log.warning(
+                "handler failed", topic=message.topic, event_id=_message_id(message), attempt=attempt, reason=reason
+            )
             if attempt < config.handler_attempts:
                 pause = min(LONGEST_PAUSE, config.handler_pause * 2.0 ** (attempt - 1))
-                with self._busy(pause):
-                    self._all.stop.wait(pause)
+                with self._count_as_alive(pause):
+                    self._runner.stop.wait(pause)
 
     def _handlers_of(self, message: IncomingMessage) -> list[Handler]:
         """Return the handlers of a message in the order in which they run.
 
         If the executable handler must not run, the first element is a function that raises AgentError instead.
         """
-        name, config = event_name(message.topic), self._all.config
-        handlers = list(self._all.installed.get(name, ()))
+        name, config = event_name(message.topic), self._runner.config
+        handlers = list(self._runner.installed.get(name, ()))
         try:
             program = find_event_program(config.handlers, name)
         except AgentError as error:
-            return [partial(_refuse, str(error)), *handlers]
+            return [partial(_raise_agent_error, str(error)), *handlers]
         if program is not None:
             handlers.append(partial(self.programs.run_handler_program, program, config.handler_timeout))
         return handlers
 
-    def _pass(self, first: IncomingMessage) -> None:
+    def _record_messages_without_handler(self, first: IncomingMessage) -> None:
         """Record a message without a handler as handled, with the following messages of this kind, in one commit."""
-        passed = [first]
-        while self._page and not self._page[0].attempts and not self._handlers_of(self._page[0]):
-            passed.append(self._page.popleft())
-        for recorded in [self._all.store.queue_handled_record(message.rx) for message in passed]:
-            with suppress(RequestRefusedError):  # not there any more
-                recorded.result()
-                self._all.without_handler += 1
-        self._turned = self._all.clock()
+        messages = [first]
+        while self._pending and not self._pending[0].attempts and not self._handlers_of(self._pending[0]):
+            messages.append(self._pending.popleft())
+        for future in [self._runner.store.queue_handled_record(message.rx) for message in messages]:
+            with suppress(RequestRefusedError):  # the inbox no longer contains the message
+                future.result()
+                self._runner.without_handler += 1
+        self._last_loop_start = self._runner.clock()
 
     @contextmanager
-    def _busy(self, seconds: float) -> Iterator[None]:
+    def _count_as_alive(self, seconds: float) -> Iterator[None]:
         """Count the worker as alive while a ``with`` block runs, for at most ``seconds`` and some slack."""
-        self._busy_until = self._all.clock() + seconds + SLACK
+        self._busy_until = self._runner.clock() + seconds + SLACK
         try:
             yield
         finally:
-            self._turned, self._busy_until = self._all.clock(), None
+            self._last_loop_start, self._busy_until = self._runner.clock(), None
 
-    def _run_all(self, handlers: Sequence[Handler], event: HandlerEvent) -> None:
-        """Run all handlers of an event. Raises _Failure for the first handler that fails."""
-        began = self._all.clock()
+    def _run_handlers(self, handlers: Sequence[Handler], event: HandlerEvent) -> None:
+        """Run all handlers of an event. Raises _HandlerFailure for the first handler that fails."""
+        started_at = self._runner.clock()
         try:
-            with self._busy(len(handlers) * self._all.config.handler_timeout):
+            with self._count_as_alive(len(handlers) * self._runner.config.handler_timeout):
                 for handler in handlers:
                     handler(event)
         except AgentError as error:
-            raise _Failure(str(error)) from error
+            raise _HandlerFailure(str(error)) from error
         except Exception as error:  # the code of a handler is unknown
-            raise _Failure(f"{type(error).__name__}: {error}") from error
+            raise _HandlerFailure(f"{type(error).__name__}: {error}") from error
         finally:
-            self._all.observe(event_name(event.topic), self._turned - began)
+            self._runner.observe(event_name(event.topic), self._last_loop_start - started_at)
 
-    def _record(self, message: IncomingMessage, event: HandlerEvent) -> None:
+    def _record_handled(self, message: IncomingMessage, event: HandlerEvent) -> None:
         """Record an event as handled in the agent's store, and try again until the store has accepted the record.
 
-        Raises _Failure if the statements that its handlers added fail.
+        Raises _HandlerFailure if the statements that its handlers added fail.
         """
         while True:
             try:
-                self._all.store.queue_handled_record(message.rx, event.statements).result()
+                self._runner.store.queue_handled_record(message.rx, event.statements).result()
                 return
             except RequestRefusedError:
                 raise
             except AgentError as error:
                 if event.statements:
-                    raise _Failure(
-                        f"the SQL statements of the handlers for the event {_id(message)} failed ({error}), so the "
-                        "agent rolled them back: correct the SQL in the handlers"
+                    raise _HandlerFailure(
+                        f"the SQL statements of the handlers for the event {_message_id(message)} failed ({error}), so "
+                        "the agent rolled them back: correct the SQL in the handlers"
                     ) from error
-                self._all.log.error(
+                self._runner.log.error(
                     "the agent cannot record in its store that a message was handled, for the reason in the "
                     "field `reason`, and tries again. Check the disk of the directory state.directory",
-                    event_id=_id(message),
+                    event_id=_message_id(message),
                     reason=str(error),
                 )
-                if self._all.stop.wait(IDLE):
+                if self._runner.stop.wait(IDLE):
                     raise
 
 
-def _refuse(reason: str, _event: HandlerEvent) -> None:
+def _raise_agent_error(reason: str, _event: HandlerEvent) -> None:
     raise AgentError(reason)
 
 
-class _Failure(Exception):
+class _HandlerFailure(Exception):
     """A failed run of an event's handlers; its text is the reason."""
 
 
-def _id(message: IncomingMessage) -> str:
+def _message_id(message: IncomingMessage) -> str:
     return message.event_id or message.rx_id
 
 

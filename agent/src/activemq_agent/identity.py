@@ -1,6 +1,6 @@
 """Event ids, ``AGENT:EPOCH:SEQ``, and how a payload carries one.
 
-EPOCH is a UUID made with the outbox, SEQ counts from 1 without gaps. A payload that is a JSON object
+EPOCH is a UUID that is created with the outbox, and SEQ counts from 1 without gaps. A payload that is a JSON object
 carries the id as its member ``eventId``; an ``eventId`` that the caller has set is kept.
 """
 
@@ -15,9 +15,9 @@ from activemq_agent.agent_errors import RequestRefusedError
 
 MEMBER = "eventId"
 LONGEST = 512
-"""Characters an event id may have: it is remembered for days."""
+"""Largest number of characters of an event id, because the agent remembers ids for days."""
 
-_OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
+_OBJECT_START = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 
 
 def validated_event_id(text: str) -> str:
@@ -36,7 +36,7 @@ def event_id_in(payload: bytes) -> str | None:
     It is the member ``eventId`` of a JSON object.
     """
     if b"eventId" not in payload and b"\\u" not in payload:
-        return None  # most payloads: spares parsing them
+        return None  # true of most payloads, which need not be parsed then
     content = _json_object(payload)
     value = content.get(MEMBER) if content is not None else None
     if isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable():
@@ -55,8 +55,8 @@ def add_event_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
     if content is not None:
         if MEMBER in content:
             return payload
-        opening = _OPENING.match(payload)
-        assert opening is not None  # noqa: S101 -- a JSON object starts so
+        opening = _OBJECT_START.match(payload)
+        assert opening is not None  # noqa: S101 -- every JSON object matches
         member = f'"{MEMBER}":{json.dumps(event_id)}'.encode()
         return payload[: opening.end()] + member + (b"," if content else b"") + payload[opening.end() :]
     if not envelope:
@@ -76,11 +76,11 @@ def _json_object(payload: bytes) -> dict[str, Any] | None:
     if not payload.lstrip(b" \t\r\n").startswith(b"{"):
         return None
     try:
-        content = json.loads(payload.decode(), parse_int=len, parse_float=len, parse_constant=_no_constant)
+        content = json.loads(payload.decode(), parse_int=len, parse_float=len, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(name)

@@ -1,6 +1,4 @@
-"""Reads the agent's INI file into texts by key, each with its line number: by configparser, and a second pass for the
-numbers.
-"""
+"""Reads the agent's INI file into texts by key with configparser, and finds their line numbers in a second pass."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from activemq_agent.agent_errors import ConfigError
 
 SECTION = "agent"
 LARGEST = 1 << 20
-"""Bytes that a configuration may have."""
+"""Largest number of bytes of a configuration."""
 _NO_SECTION = f"the section [{SECTION}] of agent.conf is missing: write [{SECTION}] as the first line of the file"
 
 
@@ -78,10 +76,14 @@ def _parse_ini(text: str) -> IniContent:
         ]
     lines: dict[str, int] = {}
     sections = {SECTION}
-    for number, section, key in _headings(text):
+    for number, section, key in _section_and_key_lines(text):
         if section not in sections:
-            is_case = section.lower() == SECTION
-            hint = f"write [{SECTION}] in lower case" if is_case else f"move its keys to the section [{SECTION}]"
+            differs_only_in_case = section.lower() == SECTION
+            hint = (
+                f"write [{SECTION}] in lower case"
+                if differs_only_in_case
+                else f"move its keys to the section [{SECTION}]"
+            )
             problems.append(
                 (
                     number,
@@ -104,20 +106,20 @@ def _parse_ini(text: str) -> IniContent:
     return IniContent({key: parser[SECTION].get(key, "") for key in lines}, lines, tuple(sorted(problems)))
 
 
-def _headings(text: str) -> Iterator[tuple[int, str, str]]:
+def _section_and_key_lines(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (line, section, key) for each line that begins a section, with an empty key, or the value of a key.
 
     configparser does not keep the numbers of lines.
     """
     section = key = ""
-    indent = 0
+    key_indent = 0
     for number, line in enumerate(io.StringIO(text), 1):
         content = line.strip()
-        depth = len(line) - len(line.lstrip())
+        line_indent = len(line) - len(line.lstrip())
         if not content or content[0] in "#;":
             key = ""
-        elif not key or depth <= indent:
-            indent = depth
+        elif not key or line_indent <= key_indent:
+            key_indent = line_indent
             if header := re.match(r"\[(.+)\]", content):
                 section, key = header[1], ""
                 yield number, section, key

@@ -1,7 +1,7 @@
-"""Exports the journal of a store into files: JSON lines in ``agent/*.jsonl``, rolled by size and kept for seven days.
+"""Exports the journal of a store into files: JSON lines in ``agent/*.jsonl``, rotated by size and kept for seven days.
 
-The store deletes a record only when the record is on the disk here, so each is written at least once; after a
-crash some come twice. Readers take (agent, epoch, jseq) once.
+The store deletes a record only after the record is on the disk in such a file, so each record is written at least once.
+After a crash, some records are written twice. Readers count each (agent, epoch, jseq) once.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class ExportedJournalFiles:
         self._size = size
         self._keep = keep
         self._clock = clock or MachineClocks()
-        self._mended = False
+        self._is_last_file_repaired = False
 
     def export_new_journal_records(self) -> int:
         """Export new records of the agent's event journal from the store to its journal files; return their number.
 
-        Raises AgentError if the disk refuses them.
+        Raises AgentError if the files cannot be written.
         """
         written = 0
         try:
             while records := self._store.oldest_journal_records(AT_ONCE):
-                self._append("\n".join([*(record.line for record in records), ""]).encode())
+                self._append_lines("\n".join([*(record.line for record in records), ""]).encode())
                 self._store.delete_exported_journal_records(records[-1].position)
                 written += len(records)
             self._remove_old()
@@ -64,30 +64,30 @@ class ExportedJournalFiles:
         """Return the files of the agent's event journal, in order."""
         return sorted(path for path in self._directory.glob("journal-*.jsonl") if _NAME.fullmatch(path.name))
 
-    def _append(self, lines: bytes) -> None:
-        path, is_new = self._current()
+    def _append_lines(self, lines: bytes) -> None:
+        path, is_new = self._current_file()
         with open(path, "ab", buffering=0, opener=_open_for_group) as file:
-            before = file.tell()
+            previous_size = file.tell()
             try:
-                view = memoryview(lines)
-                while view:
-                    view = view[file.write(view) :]
+                unwritten = memoryview(lines)
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
                 os.fsync(file.fileno())
             except OSError:
-                file.truncate(before)  # half a line would hide the next one
+                file.truncate(previous_size)  # an incomplete line would make the next one unreadable
                 raise
         if is_new:
             sync_paths_to_disk(self._directory)
 
-    def _current(self) -> tuple[Path, bool]:
+    def _current_file(self) -> tuple[Path, bool]:
         """Return the file to append to, and whether that file has yet to be created."""
         self._directory.mkdir(mode=0o750, exist_ok=True)
         files = self.files()
         if not files:
             return self._directory / "journal-000000001.jsonl", True
-        if not self._mended:
-            _drop_half_line(files[-1])
-            self._mended = True
+        if not self._is_last_file_repaired:
+            _remove_incomplete_line(files[-1])
+            self._is_last_file_repaired = True
         if files[-1].stat().st_size < self._size:
             return files[-1], False
         number = int(files[-1].name[len("journal-") : -len(".jsonl")]) + 1
@@ -106,7 +106,7 @@ def _open_for_group(path: str, flags: int) -> int:
     return os.open(path, flags, 0o640)
 
 
-def _drop_half_line(path: Path) -> None:
+def _remove_incomplete_line(path: Path) -> None:
     """Cut off an incomplete last line that a crash left; its record is still in the store."""
     content = path.read_bytes()
     if not content.endswith(b"\n"):

@@ -1,6 +1,4 @@
-"""The agent's log: one line per event on standard error, as JSON or as text; and a log of what was received and thrown
-away, which a sender cannot fill.
-"""
+"""The agent's log: one line per event on standard error, as JSON or as text, and counters of dropped messages."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ class LogInterface(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
-class _Lines:
+class _LogStream:
     """The output stream of an agent's log, which ignores errors, such as a closed pipe."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -49,9 +47,9 @@ def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.F
 
     These are ``log.level`` and ``log.format``. The log is for any thread.
     """
-    render = structlog.processors.JSONRenderer(default=str) if config.log_format == "json" else _as_text
+    render = structlog.processors.JSONRenderer(default=str) if config.log_format == "json" else _render_text
     log: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        _Lines(sys.stderr if stream is None else stream),
+        _LogStream(sys.stderr if stream is None else stream),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
@@ -64,13 +62,13 @@ def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.F
     return log
 
 
-def _as_text(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+def _render_text(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
     fields = dict(event)
-    head = f"{fields.pop('ts')} {fields.pop('level'):7} {fields.pop('event')}"
-    return " ".join([head, *(f"{key}={_word(value)}" for key, value in fields.items())])
+    prefix = f"{fields.pop('ts')} {fields.pop('level'):7} {fields.pop('event')}"
+    return " ".join([prefix, *(f"{key}={_quote_value(value)}" for key, value in fields.items())])
 
 
-def _word(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     """Return a value as one word, quoted with ``repr`` where it has spaces, quotes, ``=`` or unprintable characters."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(" =\"'") else repr(text)
@@ -96,5 +94,5 @@ class DroppedMqttMessageCounters:
         now = self._clock()
         if now - self._logged_at.get(reason, -LOG_EVERY) >= LOG_EVERY:
             self._logged_at[reason] = now
-            short = {name: str(value)[:LONGEST_VALUE] for name, value in fields.items()}
-            self._log.warning("received data dropped", reason=reason, so_far=self.counts[reason], **short)
+            shortened = {name: str(value)[:LONGEST_VALUE] for name, value in fields.items()}
+            self._log.warning("received data dropped", reason=reason, so_far=self.counts[reason], **shortened)

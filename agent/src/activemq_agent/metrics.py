@@ -95,7 +95,7 @@ COUNTERS = (
     ("handler_failures", "handlers", "failures", "handler runs that failed"),
     ("refused", "publisher", "refused", "events that the agent refused because its outbox was full"),
 )
-"""The same for each counter; its series ends in ``_total``. A part that the status does not have has none."""
+"""The same fields for each counter, whose series ends in ``_total``. A missing part has no counters."""
 
 
 class Metrics(Collector):
@@ -107,8 +107,8 @@ class Metrics(Collector):
     def __init__(self, status: Callable[[], dict[str, Any]]) -> None:
         self.registry = CollectorRegistry()
         self._status = status
-        self._names: set[str] = set()
-        self._seconds = Histogram(
+        self._event_names: set[str] = set()
+        self._handler_seconds = Histogram(
             f"{PREFIX}_handler_seconds", "duration of the handlers' runs in seconds", ["event"], registry=self.registry,
             buckets=(0.005, 0.02, 0.1, 0.5, 1, 5, 15, 60, 300),
         )  # fmt: skip
@@ -120,9 +120,9 @@ class Metrics(Collector):
 
         The histogram of handler times has a label with the name of the event.
         """
-        if event not in self._names and len(self._names) < MOST_EVENTS:
-            self._names.add(event)
-        self._seconds.labels(event if event in self._names else OTHER).observe(seconds)
+        if event not in self._event_names and len(self._event_names) < MOST_EVENTS:
+            self._event_names.add(event)
+        self._handler_seconds.labels(event if event in self._event_names else OTHER).observe(seconds)
 
     def serve(self, endpoint: Endpoint) -> None:
         """Serve the agent's metrics over HTTP on an endpoint.
@@ -154,8 +154,8 @@ class Metrics(Collector):
         The histogram of handler times is collected separately.
         """
         status = self._status()
-        for name, part, member, what in GAUGES:
-            yield GaugeMetricFamily(f"{PREFIX}_{name}", what, value=status[part][member] or 0)
+        for name, part, member, description in GAUGES:
+            yield GaugeMetricFamily(f"{PREFIX}_{name}", description, value=status[part][member] or 0)
         lanes = GaugeMetricFamily(
             f"{PREFIX}_topic_events",
             "number of received messages that wait for their handlers, by topic filter",
@@ -164,13 +164,13 @@ class Metrics(Collector):
         for lane, rows in status["store"]["lanes"].items():
             lanes.add_metric([lane], rows)
         yield lanes
-        for name, part, member, what in COUNTERS:
+        for name, part, member, description in COUNTERS:
             if part in status:
-                yield CounterMetricFamily(f"{PREFIX}_{name}", what, value=status[part][member])
-        yield from _of_connections({role: status[role] for role in ("publisher", "subscriber") if role in status})
+                yield CounterMetricFamily(f"{PREFIX}_{name}", description, value=status[part][member])
+        yield from _connection_metrics({role: status[role] for role in ("publisher", "subscriber") if role in status})
 
 
-def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
+def _connection_metrics(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
     """Yield the metrics of each connection of the agent, by its part of the status."""
     active = GaugeMetricFamily(
         f"{PREFIX}_active_broker", "1 for the broker to which the agent is connected", labels=["connection", "broker"]
@@ -180,12 +180,12 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
         "1 while the agent cannot connect to any broker until an operator corrects the cause, such as a wrong password",
         labels=["connection"],
     )
-    trip = GaugeMetricFamily(
+    round_trip = GaugeMetricFamily(
         f"{PREFIX}_canary_seconds",
         "duration of the last round trip of a test message over the broker, in seconds",
         labels=["connection"],
     )
-    opened = CounterMetricFamily(
+    established = CounterMetricFamily(
         f"{PREFIX}_connections", "connections that the agent established to brokers", labels=["connection"]
     )
     lost = CounterMetricFamily(
@@ -203,10 +203,10 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
             active.add_metric([role, broker], broker == connection["broker"])
         alarm.add_metric([role], connection["alarm"] is not None)
         if connection["round_trip"] is not None:
-            trip.add_metric([role], connection["round_trip"])
-        opened.add_metric([role], connection["connections"])
+            round_trip.add_metric([role], connection["round_trip"])
+        established.add_metric([role], connection["connections"])
         for reason, number in connection["losses"].items():
             lost.add_metric([role, reason], number)
         for reason, number in connection["dropped"].items():
             dropped.add_metric([role, reason], number)
-    yield from (active, alarm, trip, opened, lost, dropped)
+    yield from (active, alarm, round_trip, established, lost, dropped)

@@ -69,7 +69,7 @@ class MetricsServer(ThreadingHTTPServer):
 
         This runs in the connection's thread. The connection is closed after ``SECONDS`` at the latest.
         """
-        closer = threading.Timer(SECONDS, _end_connection, (request,))
+        closer = threading.Timer(SECONDS, _shut_down_connection, (request,))
         closer.daemon = True
         try:
             closer.start()
@@ -85,6 +85,6 @@ class MetricsServer(ThreadingHTTPServer):
         """
 
 
-def _end_connection(connection: socket.socket) -> None:
+def _shut_down_connection(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

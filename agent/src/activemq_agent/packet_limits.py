@@ -17,13 +17,13 @@ from paho.mqtt.client import Client, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 CONNACK, PUBLISH, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x30, 0x40, 0x90, 0xB0, 0xD0
-_LENGTHS = {CONNACK: (2, 2), PUBACK: (2, 2), SUBACK: (3, 3), UNSUBACK: (2, 2), PINGRESP: (0, 0)}
-"""Shortest and longest packet of each type but PUBLISH; we subscribe to one filter at a time."""
+_PACKET_LENGTHS = {CONNACK: (2, 2), PUBACK: (2, 2), SUBACK: (3, 3), UNSUBACK: (2, 2), PINGRESP: (0, 0)}
+"""Shortest and longest packet of each type except PUBLISH; the agent subscribes to one filter at a time."""
 _SHORTEST_PUBLISH = 3  # a topic of one character, QoS 0
 _LONGEST_HEADER = 5
 _CHUNK = 1 << 16
-_CHUNKS = 64
-"""Reads of a message that is passed over, before the connection's other work is done."""
+_MOST_CHUNKS = 64
+"""Largest number of reads of a skipped message before the connection does its other work."""
 _PAUSE = 0.02
 _CHECK_PORT = "check that mb.urls in agent.conf names the MQTT connector of an ActiveMQ broker"
 MOST_ANSWERS = 2000
@@ -55,8 +55,8 @@ class ReceiveMemoryLimit:
     def __init__(self, limit: int = MOST_RECEIVED) -> None:
         self._limit = limit
         self._used = 0
-        self._lock = threading.Lock()  # of connections' threads: an old one may still read while a new one begins
-        self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
+        self._lock = threading.Lock()  # for the threads of connections: an old one may still read when a new one starts
+        self._released: deque[int] = deque()  # any thread appends at any time, which needs no lock
 
     def reserve_message_memory(self, size: int) -> MessageMemoryReservation:
         """Reserve ``size`` bytes of the memory for received messages for one message, and return the reservation.
@@ -97,16 +97,16 @@ class ReceivedMqttPacketFilter:
     """A filter of received MQTT packets, which skips oversized messages and refuses packets that no broker may send.
 
     It is between a socket and the MQTT client. ``on_oversized_message`` is called for each message above ``limit``
-    bytes, which is read and thrown away.
+    bytes, which is read and discarded.
     """
 
     def __init__(self, limit: int, on_oversized_message: Callable[[], None]) -> None:
         self._limit, self._on_oversized_message = limit, on_oversized_message
-        self._header = bytearray()  # of the packet that is being read, not yet whole
-        self._ready = bytearray()  # a whole header, to be handed on
-        self._body = 0  # bytes of the packet that follow
-        self._skip = 0  # bytes of a message that is skipped
-        self._connected = False
+        self._header = bytearray()  # incomplete header of the packet that is being read
+        self._complete_header = bytearray()  # complete header to return to the client
+        self._body_bytes_left = 0  # of the packet whose header is complete
+        self._skip_bytes_left = 0  # of a message that is skipped
+        self._is_connack_received = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
         """Read and return at most ``size`` bytes of the MQTT packets from a broker, without oversized messages.
@@ -115,18 +115,18 @@ class ReceivedMqttPacketFilter:
         packet. Raises BlockingIOError when nothing can be read now, ProtocolViolationError for a packet that no broker
         sends.
         """
-        for _ in range(_CHUNKS):
-            if self._ready:
-                received = bytes(self._ready[:size])
-                del self._ready[:size]
+        for _ in range(_MOST_CHUNKS):
+            if self._complete_header:
+                received = bytes(self._complete_header[:size])
+                del self._complete_header[:size]
                 return received
-            if self._body:
-                data = receive(min(size, self._body, _CHUNK))
-                self._body -= len(data)
+            if self._body_bytes_left:
+                data = receive(min(size, self._body_bytes_left, _CHUNK))
+                self._body_bytes_left -= len(data)
                 return data
-            if self._skip:
-                data = receive(min(self._skip, _CHUNK))
-                self._skip -= len(data)
+            if self._skip_bytes_left:
+                data = receive(min(self._skip_bytes_left, _CHUNK))
+                self._skip_bytes_left -= len(data)
             elif not self._header and not may_read():
                 time.sleep(_PAUSE)
                 break
@@ -135,10 +135,10 @@ class ReceivedMqttPacketFilter:
                 self._header += data
             if not data:
                 return b""
-            self._look()
+            self._check_header()
         raise BlockingIOError
 
-    def _look(self) -> None:
+    def _check_header(self) -> None:
         """Check an MQTT packet when its header is complete: pass it on, skip it, or raise ProtocolViolationError."""
         if not self._header:
             return
@@ -154,20 +154,20 @@ class ReceivedMqttPacketFilter:
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
         if kind == PUBLISH and length > self._limit:
             self._on_oversized_message()
-            self._skip = length
+            self._skip_bytes_left = length
         else:
-            shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
+            shortest, longest = _PACKET_LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
                 raise ProtocolViolationError(
                     "the agent ended the connection, because the broker's answer is not valid MQTT (a packet of type "
                     f"{kind >> 4} has {length} bytes): {_CHECK_PORT}"
                 )
-            self._ready, self._body = self._header, length
-        self._connected = True
+            self._complete_header, self._body_bytes_left = self._header, length
+        self._is_connack_received = True
         self._header = bytearray()
 
     def _check_kind(self, kind: int) -> None:
-        if kind != PUBLISH and kind not in _LENGTHS:
+        if kind != PUBLISH and kind not in _PACKET_LENGTHS:
             raise ProtocolViolationError(
                 "the agent ended the connection, because the broker's answer is not valid MQTT (brokers send no "
                 f"packet of type {kind >> 4}): {_CHECK_PORT}"
@@ -177,10 +177,10 @@ class ReceivedMqttPacketFilter:
                 "the agent ended the connection, because the broker sent a message of QoS 2, although the agent "
                 f"subscribes with QoS 1 at most: {_CHECK_PORT}"
             )
-        if (kind == CONNACK) == self._connected:
-            what = "a second packet CONNACK" if self._connected else "a packet before CONNACK"
+        if (kind == CONNACK) == self._is_connack_received:
+            violation = "a second packet CONNACK" if self._is_connack_received else "a packet before CONNACK"
             raise ProtocolViolationError(
-                f"the agent ended the connection, because the broker violates MQTT (it sent {what}): {_CHECK_PORT}"
+                f"the agent ended the connection, because the broker violates MQTT (it sent {violation}): {_CHECK_PORT}"
             )
 
 

@@ -1,6 +1,6 @@
 """Defines the event that a handler gets; finds and runs the executables ``handlers.d/EVENT`` that handle events.
 
-Refuses those that other users could write.
+Executables that other users could write are rejected.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ STDERR = 2
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a handler that takes too long."""
 
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MAINPID|INVOCATION_ID")
+_PROGRAM_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_AGENT_VARIABLES = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MAINPID|INVOCATION_ID")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def find_event_program(directory: Path | None, event_name: str) -> Path | None:
     The executable has the name of the event. The result is also None if this is no plain file name. Raises AgentError
     for a file that exists and must not be run: the event must not count as handled.
     """
-    if directory is None or not _SAFE.fullmatch(event_name):
+    if directory is None or not _PROGRAM_NAME.fullmatch(event_name):
         return None
     path = directory / event_name
     if not os.path.lexists(path):
@@ -91,39 +91,41 @@ def raise_if_replaceable_by_other_users(path: Path) -> Path:
     user and be writable by its owner alone; a sticky directory such as ``/tmp`` is refused. The error contains the
     remedy.
     """
-    here, left, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    current_path, remaining_parts, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     try:
-        _refuse_writers(here, here.lstat())
-        while left:
-            name = left.pop()
-            here = here.parent if name == ".." else here / name
-            status = here.lstat()
+        _raise_if_writable_by_others(current_path, current_path.lstat())
+        while remaining_parts:
+            name = remaining_parts.pop()
+            current_path = current_path.parent if name == ".." else current_path / name
+            status = current_path.lstat()
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if status.st_uid not in (0, os.geteuid()):
                     raise AgentError(
-                        f"the symbolic link {here} in the path of a handler belongs to neither root nor the agent's "
-                        "user, so another user could replace the handler: replace it with a link that belongs to root"
+                        f"the symbolic link {current_path} in the path of a handler belongs to neither root nor the "
+                        "agent's user, so another user could replace the handler: replace it with a link "
+                        "that belongs to root"
                     )
                 if links > MOST_LINKS:
                     raise AgentError(
                         f"the path {path} of a handler leads through more than {MOST_LINKS} symbolic links: remove "
-                        f"the loop of links at {here}"
+                        f"the loop of links at {current_path}"
                     )
-                target = here.readlink()
-                left += reversed(target.parts[target.is_absolute() :])
-                here = Path("/") if target.is_absolute() else here.parent
+                target = current_path.readlink()
+                remaining_parts += reversed(target.parts[target.is_absolute() :])
+                current_path = Path("/") if target.is_absolute() else current_path.parent
             else:
-                _refuse_writers(here, status)
+                _raise_if_writable_by_others(current_path, status)
     except OSError as error:
         raise AgentError(
-            f"the agent cannot check {here}, which is part of the path of a handler ({error.strerror}): set the "
-            "permission x for the agent's user on the directories above it, or correct the key handlers of agent.conf"
+            f"the agent cannot check {current_path}, which is part of the path of a handler ({error.strerror}): set "
+            "the permission x for the agent's user on the directories above it, or correct the key handlers "
+            "of agent.conf"
         ) from error
-    return here
+    return current_path
 
 
-def _refuse_writers(path: Path, status: os.stat_result) -> None:
+def _raise_if_writable_by_others(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in (0, os.geteuid()):
         raise AgentError(
             f"{path} is part of the path of a handler, but belongs to neither root nor the agent's user, so another "
@@ -152,7 +154,7 @@ def handler_problems(directory: Path | None) -> list[str]:
         return [f"{directory}: {error.strerror}"]
     problems = []
     for name in names:
-        if _SAFE.fullmatch(name) and not (directory / name).is_dir():
+        if _PROGRAM_NAME.fullmatch(name) and not (directory / name).is_dir():
             try:
                 find_event_program(directory, name)
             except AgentError as error:
@@ -187,7 +189,7 @@ class ProgramRunner:
                     )
                 self._process = process = subprocess.Popen(
                     [path], stdin=subprocess.PIPE, stdout=STDERR, cwd="/",
-                    env=_environment(event), start_new_session=True,
+                    env=_handler_environment(event), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
             raise AgentError(
@@ -197,7 +199,7 @@ class ProgramRunner:
         try:
             process.communicate(_event_to_json(event), timeout=timeout)
         except subprocess.TimeoutExpired:
-            _end_group(process)
+            _terminate_group(process)
             raise AgentError(
                 f"the handler {path.name} did not end in {timeout:g} s and was killed: check its output in the agent's "
                 "log, or increase handler.timeout in agent.conf"
@@ -206,8 +208,8 @@ class ProgramRunner:
             with self._lock:
                 self._process = None
         if process.returncode:
-            how = f"signal {-process.returncode}" if process.returncode < 0 else f"code {process.returncode}"
-            raise AgentError(f"the handler {path.name} ended with {how}: check its output in the agent's log")
+            cause = f"signal {-process.returncode}" if process.returncode < 0 else f"code {process.returncode}"
+            raise AgentError(f"the handler {path.name} ended with {cause}: check its output in the agent's log")
 
     def kill(self) -> None:
         """Kill the running executable that handles a message.
@@ -235,23 +237,23 @@ def _event_to_json(event: HandlerEvent) -> bytes:
     return json.dumps(content).encode() + b"\n"
 
 
-def _environment(event: HandlerEvent) -> dict[str, str]:
+def _handler_environment(event: HandlerEvent) -> dict[str, str]:
     """Return the environment of a handler: the agent's, without systemd's variables, plus the event's ids and topic."""
-    kept = {name: value for name, value in os.environ.items() if not _OWN.fullmatch(name)}
-    of_event = {
+    inherited = {name: value for name, value in os.environ.items() if not _AGENT_VARIABLES.fullmatch(name)}
+    event_variables = {
         "ATTEMPT": str(event.attempt),
         "EVENT_ID": event.event_id or "",
         "RX_ID": event.rx_id,
         "TOPIC": event.topic,
     }
-    return kept | {name: value for name, value in of_event.items() if "\0" not in value}
+    return inherited | {name: value for name, value in event_variables.items() if "\0" not in value}
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _terminate_group(process: subprocess.Popen[bytes]) -> None:
     _signal_group(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
-    _signal_group(process, signal.SIGKILL)  # and whatever it has started
+    _signal_group(process, signal.SIGKILL)  # and all processes that it has started
     process.wait()
     if process.stdin is not None:
         with suppress(OSError):

@@ -50,30 +50,30 @@ DELETE_BATCH = 500
 _WAKE = object()
 
 
-_Fate = Literal["sent", "proved", "unproved"]
-"""What became of an event: it was sent, or acknowledged on a topic prefix that is proved or is not."""
+_EventOutcome = Literal["sent", "proved", "unproved"]
+"""The outcome of an event: it was sent, or acknowledged on a topic prefix whose delivery is proved or unproved."""
 
 
 @dataclass(slots=True)
-class _Prefix:
+class _PrefixState:
     """The state of a topic prefix on the publisher's current connection: whether delivery on it is proved.
 
     ``held``: acknowledged events that wait for the canary, a test message that proves delivery. ``canary`` is the
-    payload that has to come back: random, so that only a receiver of it can send it.
+    payload that must return: it is random, so that only a client that received it can send it.
     """
 
-    state: Literal["asked", "proved", "unproved"]
-    asked_at: float
+    state: Literal["pending", "proved", "unproved"]
+    canary_sent_at: float
     canary: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
     held: list[SentEvent] = field(default_factory=list)
 
 
-class _Flying(NamedTuple):
-    """An event that was sent at time ``at``, and whose acknowledgement (PUBACK) has not arrived."""
+class _UnacknowledgedEvent(NamedTuple):
+    """An event that was sent at time ``sent_at``, and whose acknowledgement (PUBACK) has not arrived."""
 
     sent: SentEvent
-    prefix: _Prefix
-    at: float
+    prefix: _PrefixState
+    sent_at: float
 
 
 class Publisher:
@@ -98,31 +98,32 @@ class Publisher:
         self.sent = 0
         """Number of events sent since the start, including repeated ones."""
         self.last_loop_start = clock()
-        """Time of the loop's last turn, by ``clock``."""
+        """Time of the loop's last iteration, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self.link = AgentConnection(config, "publisher", store=store, log=log, clock=clock, **dependencies)
-        self._used: dict[str, None] = {}  # prefixes since the start, for barriers
+        self._used_prefixes: dict[str, None] = {}  # prefixes used since the start, for barriers
         self._woken = False
-        self._up = False
-        self._reset()
-        self._unrecorded: dict[_Fate, list[SentEvent]] = {"sent": [], "proved": [], "unproved": []}
-        self._since = 0.0  # when the first of these came
-        self._recording: deque[tuple[Future[None], _Fate, list[SentEvent]]] = deque()  # what the store must record
-        self._disk_since: float | None = None  # when the disk refused last, until it has taken something
+        self._is_connected = False
+        self._reset_connection_state()
+        self._unrecorded: dict[_EventOutcome, list[SentEvent]] = {"sent": [], "proved": [], "unproved": []}
+        self._unrecorded_since = 0.0  # when the first of these events was added
+        # The requests to the store that are not done.
+        self._recording: deque[tuple[Future[None], _EventOutcome, list[SentEvent]]] = deque()
+        self._disk_failed_at: float | None = None  # time of the last failed write; None after a successful one
         self._barrier_at = clock() + BARRIER_EVERY
-        self._asked_at = clock()
+        self._prefixes_checked_at = clock()
 
-    def _reset(self) -> None:
+    def _reset_connection_state(self) -> None:
         """Reset the state of one connection, so that the outbox is read from its beginning again."""
-        self._flying: dict[int, _Flying] = {}
-        self._prefixes: dict[str, _Prefix] = {}
+        self._unacknowledged: dict[int, _UnacknowledgedEvent] = {}
+        self._prefixes: dict[str, _PrefixState] = {}
         self._prefix_of_canary: dict[str, str] = {}  # prefix by canary topic
         self._subscribing: dict[int, str] = {}  # prefix by packet number
-        self._held = 0
+        self._held_count = 0
         self._buffer: deque[OutgoingEvent] = deque()
-        self._after = 0
+        self._last_read_seq = 0
         self._read_at = 0.0
-        self._look_at = 0.0  # when to read the outbox again without a wake-up
+        self._next_read_at = 0.0  # when to read the outbox again without a wake-up
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
@@ -147,7 +148,7 @@ class Publisher:
         There is one for each topic prefix. Returns their event ids. Raises OutboxFullError when the outbox is full.
         """
         event_ids = []
-        for prefix in list(self._used):
+        for prefix in list(self._used_prefixes):
             topic = barrier_topic(prefix, self._config.agent)
             event_id = self._store.accept_event(topic, b"{}")
             self._store.write_journal_record("barrier", event_id=event_id, topic=topic)
@@ -165,7 +166,7 @@ class Publisher:
         while not stop.is_set():
             self.run_once()
         self.link.stop()
-        self._wait_recorded()
+        self._wait_until_recorded()
 
     def run_once(self) -> None:
         """Run one iteration of the loop that publishes an agent's events.
@@ -173,51 +174,53 @@ class Publisher:
         It processes connection events, sends events of the outbox, and records what was sent.
         """
         for event in self.link.run_once_and_yield_events(FLUSH if any(self._unrecorded.values()) else POLL):
-            self.link.handle_or_drop_event(event, self._handle)
+            self.link.handle_or_drop_event(event, self._process_event)
         now = self.last_loop_start = self._clock()
-        if self._up and self._is_answered(now):
-            self._ask_again(now)
-            self._send(now)
-        self._record(force=False)
+        if self._is_connected and self._are_pubacks_in_time(now):
+            self._check_canaries(now)
+            self._send_events(now)
+        self._record_events(force=False)
         if self._config.barrier and now >= self._barrier_at:
             self._barrier_at = now + BARRIER_EVERY
-            with contextlib.suppress(AgentError):  # a full outbox: its events are what matters
+            with contextlib.suppress(AgentError):  # a full outbox: its events take precedence over barriers
                 self.add_barriers_to_outbox()
 
-    # -- what happened ----------------------------------------------------------------------------
+    # -- events of the connection -----------------------------------------------------------------
 
-    def _handle(self, event: object) -> None:
+    def _process_event(self, event: object) -> None:
         match event:
             case PubackReceived():
-                self._acknowledged(event.mid)
+                self._process_puback(event.mid)
             case MessageReceived():
                 self._process_received_message(event)
             case SubackReceived():
                 prefix = self._subscribing.pop(event.mid, None)
                 if prefix is not None and event.refused:
                     topic = canary_topic(prefix, self._config.agent)
-                    self._give_up_on(prefix, f"the broker rejects the subscription to the agent's test topic {topic}")
+                    self._mark_unproved(
+                        prefix, f"the broker rejects the subscription to the agent's test topic {topic}"
+                    )
             case ReportConnectionUpAction():
-                self._wait_recorded()  # what is acknowledged must be gone before the outbox is read again
-                self._reset()
-                self._up = True
+                self._wait_until_recorded()  # acknowledged events must be removed before the outbox is read again
+                self._reset_connection_state()
+                self._is_connected = True
             case ReportConnectionDownAction():
-                self._up = False
-                self._reset()
+                self._is_connected = False
+                self._reset_connection_state()
             case _ if event is _WAKE:
-                self._woken, self._look_at = False, 0.0
+                self._woken, self._next_read_at = False, 0.0
 
-    def _acknowledged(self, mid: int) -> None:
-        flying = self._flying.pop(mid, None)
-        if flying is None:
+    def _process_puback(self, mid: int) -> None:
+        unacknowledged = self._unacknowledged.pop(mid, None)
+        if unacknowledged is None:
             return
         self.acknowledged += 1
-        prefix = flying.prefix
-        if prefix.state == "asked":
-            prefix.held.append(flying.sent)
-            self._held += 1
+        prefix = unacknowledged.prefix
+        if prefix.state == "pending":
+            prefix.held.append(unacknowledged.sent)
+            self._held_count += 1
         else:
-            self._note(prefix.state, [flying.sent])
+            self._queue_for_recording(prefix.state, [unacknowledged.sent])
 
     def _process_received_message(self, message: MessageReceived) -> None:
         """Process a message that the publisher received: its canary proves a topic prefix; drop other messages."""
@@ -231,13 +234,13 @@ class Publisher:
             self.link.dropped.count_dropped_message("test message (canary) of another sender", topic=message.topic)
             return
         if prefix.state == "unproved":
-            self._record(force=True)
+            self._record_events(force=True)
             self._store.confirm_events_below_topic_prefix(name, self.link.conn)
-        self._decide(prefix, "proved")
+        self._set_prefix_state(prefix, "proved")
 
-    def _give_up_on(self, name: str, reason: str, remedy: str = "") -> None:
+    def _mark_unproved(self, name: str, reason: str, remedy: str = "") -> None:
         prefix = self._prefixes.get(name)
-        if prefix is None or prefix.state != "asked":
+        if prefix is None or prefix.state != "pending":
             return
         permission = (
             f"let {self._config.login_user_description} write the topics of these events, and read and write "
@@ -249,34 +252,34 @@ class Publisher:
             broker=self.link.broker,
             reason=reason,
         )
-        self._decide(prefix, "unproved")
+        self._set_prefix_state(prefix, "unproved")
 
-    def _decide(self, prefix: _Prefix, state: Literal["proved", "unproved"]) -> None:
+    def _set_prefix_state(self, prefix: _PrefixState, state: Literal["proved", "unproved"]) -> None:
         """Set the state of a topic prefix, and record the acknowledged events that waited for its canary."""
         prefix.state = state
-        self._held -= len(prefix.held)
-        self._note(state, prefix.held)
+        self._held_count -= len(prefix.held)
+        self._queue_for_recording(state, prefix.held)
         prefix.held = []
 
-    def _is_answered(self, now: float) -> bool:
+    def _are_pubacks_in_time(self, now: float) -> bool:
         """Return whether the broker sends PUBACKs within ``puback_timeout``; give up the connection if not."""
-        oldest = next(iter(self._flying.values()), None)
-        if oldest is None or now - oldest.at < self._config.policy.puback_timeout:
+        oldest = next(iter(self._unacknowledged.values()), None)
+        if oldest is None or now - oldest.sent_at < self._config.policy.puback_timeout:
             return True
-        self._up = False
+        self._is_connected = False
         self.link.switch_to_next_broker(f"the broker sent no PUBACK in {self._config.policy.puback_timeout:g} s")
         return False
 
     # -- prefixes ---------------------------------------------------------------------------------
 
-    def _send_first_canary(self, name: str, now: float) -> _Prefix:
+    def _send_first_canary(self, name: str, now: float) -> _PrefixState:
         """Send a canary on a topic prefix before the first event on it, and return the prefix's new state."""
         while len(self._prefixes) >= MOST_PREFIXES:
-            self._forget(next(iter(self._prefixes)))
-        prefix = self._prefixes[name] = _Prefix("asked", now)
-        self._used[name] = None
-        while len(self._used) > MOST_PREFIXES:
-            del self._used[next(iter(self._used))]
+            self._drop_prefix(next(iter(self._prefixes)))
+        prefix = self._prefixes[name] = _PrefixState("pending", now)
+        self._used_prefixes[name] = None
+        while len(self._used_prefixes) > MOST_PREFIXES:
+            del self._used_prefixes[next(iter(self._used_prefixes))]
         self._prefix_of_canary[canary_topic(name, self._config.agent)] = name
         self._send_canary(name)
         return prefix
@@ -289,9 +292,9 @@ class Publisher:
                 self._subscribing[mid] = name
             session.publish(topic, self._prefixes[name].canary)
 
-    def _forget(self, name: str) -> None:
+    def _drop_prefix(self, name: str) -> None:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
-        self._give_up_on(
+        self._mark_unproved(
             name,
             f"the agent publishes events with more than {MOST_PREFIXES} topic prefixes, but can test the delivery for "
             f"only {MOST_PREFIXES} prefixes at a time",
@@ -303,118 +306,118 @@ class Publisher:
         if self.link.session is not None:
             self.link.session.unsubscribe(topic)
 
-    def _ask_again(self, now: float) -> None:
-        if now - self._asked_at < 1.0:
+    def _check_canaries(self, now: float) -> None:
+        if now - self._prefixes_checked_at < 1.0:
             return
-        self._asked_at = now
+        self._prefixes_checked_at = now
         for name, prefix in list(self._prefixes.items()):
-            if prefix.state == "asked" and now - prefix.asked_at >= ANSWER:
+            if prefix.state == "pending" and now - prefix.canary_sent_at >= ANSWER:
                 topic = canary_topic(name, self._config.agent)
-                self._give_up_on(
+                self._mark_unproved(
                     name, f"the broker did not return the agent's test message on the topic {topic} within {ANSWER:g} s"
                 )
-            elif prefix.state == "unproved" and now - prefix.asked_at >= ASK_AGAIN:
-                prefix.asked_at = now
+            elif prefix.state == "unproved" and now - prefix.canary_sent_at >= ASK_AGAIN:
+                prefix.canary_sent_at = now
                 self._send_canary(name)
 
-    # -- what is to be sent -----------------------------------------------------------------------
+    # -- sending ----------------------------------------------------------------------------------
 
-    def _send(self, now: float) -> None:
+    def _send_events(self, now: float) -> None:
         session, broker = self.link.session, self.link.broker
         if session is None or broker is None:
             return
-        recording = sum(len(events) for _, fate, events in self._recording if fate != "sent")
+        recording = sum(len(events) for _, outcome, events in self._recording if outcome != "sent")
         if recording + self._unrecorded_acknowledgements() > DELETE_BATCH:
-            self._record(force=False)
+            self._record_events(force=False)
             if self._recording:
                 self._recording[0][0].add_done_callback(lambda _: self.wake())
             return
-        while len(self._flying) + self._held < self._config.publisher_window and self._has_rows(now):
+        while len(self._unacknowledged) + self._held_count < self._config.publisher_window and self._has_events(now):
             row = self._buffer[0]
             name = topic_without_last_level(row.topic)
             prefix = self._prefixes.get(name) or self._send_first_canary(name, now)
             mid = session.publish(row.topic, add_event_id(row.payload, row.event_id, self._config.publisher_envelope))
             if mid is None:
-                return  # the connection is going: its end is in the queue
+                return  # the connection ends: the event is in the queue
             self._buffer.popleft()
             sent = SentEvent(row.seq, self.link.conn, mid, broker)
-            self._flying[mid] = _Flying(sent, prefix, now)
+            self._unacknowledged[mid] = _UnacknowledgedEvent(sent, prefix, now)
             self.sent += 1
-            self._note("sent", [sent])
+            self._queue_for_recording("sent", [sent])
 
-    def _has_rows(self, now: float) -> bool:
+    def _has_events(self, now: float) -> bool:
         """Return whether events of the outbox are buffered for sending; read the outbox if necessary.
 
         Events that were read more than ``FRESH`` seconds ago are read again.
         """
         if self._buffer and now - self._read_at > FRESH:
-            self._after = self._buffer[0].seq - 1
+            self._last_read_seq = self._buffer[0].seq - 1
             self._buffer.clear()
-            self._look_at = 0.0
-        if not self._buffer and now >= self._look_at:
+            self._next_read_at = 0.0
+        if not self._buffer and now >= self._next_read_at:
             limit = self._config.publisher_window
-            self._buffer.extend(self._store.outgoing_events(limit, self._after))
+            self._buffer.extend(self._store.outgoing_events(limit, self._last_read_seq))
             self._read_at = now
             if self._buffer:
-                self._after = self._buffer[-1].seq
+                self._last_read_seq = self._buffer[-1].seq
             if len(self._buffer) < limit:
-                self._look_at = now + POLL
+                self._next_read_at = now + POLL
         return bool(self._buffer)
 
-    # -- what is to be recorded -------------------------------------------------------------------
+    # -- recording --------------------------------------------------------------------------------
 
-    def _note(self, fate: _Fate, events: list[SentEvent]) -> None:
+    def _queue_for_recording(self, outcome: _EventOutcome, events: list[SentEvent]) -> None:
         """Remember that events were sent or acknowledged until the next batch is recorded in the store."""
         if not any(self._unrecorded.values()):
-            self._since = self._clock()
-        self._unrecorded[fate] += events
+            self._unrecorded_since = self._clock()
+        self._unrecorded[outcome] += events
 
     def _unrecorded_acknowledgements(self) -> int:
         return len(self._unrecorded["proved"]) + len(self._unrecorded["unproved"])
 
-    def _record(self, *, force: bool) -> None:
+    def _record_events(self, *, force: bool) -> None:
         """Record sent and acknowledged events in the agent's store, in batches unless ``force``.
 
-        Nothing is handed over for a second after the disk has refused, unless ``force``.
+        After an error of the disk, nothing is handed over for one second, unless ``force``.
         """
         while self._recording and self._recording[0][0].done():
-            self._recorded(*self._recording.popleft())
-        now, many = self._clock(), self._unrecorded_acknowledgements() >= DELETE_BATCH // 2
-        refused_lately = self._disk_since is not None and now - self._disk_since < 1.0
-        if not force and (refused_lately or not (many or now - self._since >= FLUSH)):
+            self._process_recording_result(*self._recording.popleft())
+        now, is_batch_full = self._clock(), self._unrecorded_acknowledgements() >= DELETE_BATCH // 2
+        failed_recently = self._disk_failed_at is not None and now - self._disk_failed_at < 1.0
+        if not force and (failed_recently or not (is_batch_full or now - self._unrecorded_since >= FLUSH)):
             return
-        for fate, events in self._unrecorded.items():
+        for outcome, events in self._unrecorded.items():
             if events:
-                self._unrecorded[fate] = []
+                self._unrecorded[outcome] = []
                 store = self._store
                 future = (
                     store.queue_journal_records_for_sent_events(events)
-                    if fate == "sent"
-                    else store.queue_removal_of_acknowledged_events(events, fate == "proved")
+                    if outcome == "sent"
+                    else store.queue_removal_of_acknowledged_events(events, outcome == "proved")
                 )
-                self._recording.append((future, fate, events))
+                self._recording.append((future, outcome, events))
 
-    def _recorded(self, future: Future[None], fate: _Fate, events: list[SentEvent]) -> None:
+    def _process_recording_result(self, future: Future[None], outcome: _EventOutcome, events: list[SentEvent]) -> None:
         """Process the store's answer about recorded events.
 
-        Acknowledgements that the disk refused are recorded later.
+        Acknowledgements that could not be written are recorded later.
         """
         try:
             future.result()
-            self._disk_since = None
+            self._disk_failed_at = None
         except AgentError as error:
-            if self._disk_since is None:
+            if self._disk_failed_at is None:
                 self._log.error(
                     "the agent cannot record in its store which events the broker acknowledged, for the reason "
                     "in the field `reason`, and tries again. Check the disk of the directory state.directory",
                     reason=str(error),
                 )
-            self._disk_since = self._clock()
-            if fate != "sent":
-                self._unrecorded[fate] = events + self._unrecorded[fate]
+            self._disk_failed_at = self._clock()
+            if outcome != "sent":
+                self._unrecorded[outcome] = events + self._unrecorded[outcome]
 
-    def _wait_recorded(self) -> None:
+    def _wait_until_recorded(self) -> None:
         """Record all sent and acknowledged events in the agent's store, and wait for its answers."""
-        self._record(force=True)
+        self._record_events(force=True)
         while self._recording:
-            self._recorded(*self._recording.popleft())
+            self._process_recording_result(*self._recording.popleft())

@@ -55,9 +55,9 @@ class Service:
         self._log: LogInterface = log or make_log(config)
         self._notifier = notifier or SystemdNotifier()
         self._stop = threading.Event()
-        self._look = threading.Event()
-        self._died: list[str] = []
-        self._watched: list[threading.Thread] = []
+        self._check_requested = threading.Event()
+        self._failures: list[str] = []
+        self._watched_threads: list[threading.Thread] = []
         self._is_stopping = False
         self.began = time.monotonic()
 
@@ -67,7 +67,7 @@ class Service:
         It refuses further events, and sends those in the outbox before.
         """
         self._stop.set()
-        self._look.set()
+        self._check_requested.set()
 
     def run(self) -> int:
         """Run the agent until it is stopped.
@@ -75,19 +75,19 @@ class Service:
         ``stop``, SIGTERM or SIGINT stop it. A second signal ends the process at once. Returns the exit code: 0, or 1 if
         a part of the agent died. Raises AgentError if the agent cannot start.
         """
-        with ExitStack() as ends:
-            self._make(ends)
-            self._catch_signals(ends)
-            self._log_thread_failures(ends)
-            self._start()
-            self._watch()
-            if self._died:
+        with ExitStack() as cleanups:
+            self._create_parts(cleanups)
+            self._handle_signals(cleanups)
+            self._log_thread_failures(cleanups)
+            self._start_threads()
+            self._watch_parts()
+            if self._failures:
                 self._log.error(
                     "the agent stops, because one of its threads failed for the reason in the field `reason`. "
                     "systemd starts the agent again. If this happens again, report it with the agent's log",
-                    reason="; ".join(self._died),
+                    reason="; ".join(self._failures),
                 )
-                self._notifier.send_assignments_to_systemd("STOPPING=1", f"STATUS={self._died[0]}")
+                self._notifier.send_assignments_to_systemd("STOPPING=1", f"STATUS={self._failures[0]}")
                 self.handlers.close(0.0)
                 return 1
             self._drain()
@@ -108,7 +108,7 @@ class Service:
             "uptime": round(time.monotonic() - self.began, 3),
             "stopping": self.control.stopping,
             "publisher": {
-                **_link_status(self.publisher.link),
+                **_connection_status(self.publisher.link),
                 "sent": self.publisher.sent,
                 "acknowledged": self.publisher.acknowledged,
                 "refused": self.control.refused,
@@ -117,7 +117,7 @@ class Service:
         }
         if self.subscriber is not None:
             state["subscriber"] = {
-                **_link_status(self.subscriber.link),
+                **_connection_status(self.subscriber.link),
                 "received": self.subscriber.received,
                 "subscribed": sorted(self.subscriber.granted),
                 "denied": sorted(self.subscriber.refused),
@@ -136,11 +136,11 @@ class Service:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _make(self, ends: ExitStack) -> None:
+    def _create_parts(self, cleanups: ExitStack) -> None:
         """Create all parts of the agent before any thread runs; everything that can fail at the start does so here."""
         config, log = self.config, self._log
         self.store = Store.open(config.state_directory, agent=config.agent, limits=config.store_limits)
-        ends.callback(self._close_store)
+        cleanups.callback(self._close_store)
         if self.store.damage is not None:
             log.error(
                 "the agent's store on disk was damaged, so events may be lost. The agent continues with the readable "
@@ -148,7 +148,7 @@ class Service:
                 "lost, and where the damaged files are",
                 reason=str(self.store.damage),
             )
-        numbers = itertools.count(1)  # one journal, so one count of connections
+        numbers = itertools.count(1)  # shared, because publisher and subscriber write to one journal
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
         metrics = Metrics(self.status)
         self.handlers = MessageHandlerRunner(config, self.store, log=log, observe=metrics.record_handler_time)
@@ -160,34 +160,36 @@ class Service:
         self.control = LocalRequestServer(
             config.socket, self.store, self.status, log=log, on_accepted=self.publisher.wake
         )
-        ends.callback(self.control.close)
+        cleanups.callback(self.control.close)
         if config.metrics_address:
             metrics.serve(config.metrics_address)
-            ends.callback(metrics.close)
+            cleanups.callback(metrics.close)
         self._journal = ExportedJournalFiles(self.store, config.state_directory / DIRECTORY)
 
-    def _start(self) -> None:
+    def _start_threads(self) -> None:
         self._publisher_stop, self._subscriber_stop, self._journal_stop = (threading.Event() for _ in range(3))
         self.store.write_journal_record("started")
-        self.publisher_thread = self._thread("publisher", lambda: self.publisher.run(self._publisher_stop))
+        self.publisher_thread = self._start_main_thread("publisher", lambda: self.publisher.run(self._publisher_stop))
         subscriber = self.subscriber
         if subscriber is not None:
-            self.subscriber_thread = self._thread("subscriber", lambda: subscriber.run(self._subscriber_stop))
-        self.journal_thread = self._thread("journal", self._export)
+            self.subscriber_thread = self._start_main_thread(
+                "subscriber", lambda: subscriber.run(self._subscriber_stop)
+            )
+        self.journal_thread = self._start_main_thread("journal", self._export_journal)
         self.handlers.start()
         self.control.start()
-        self._watched += [self.control.thread, *(worker.thread for worker in self.handlers.workers)]
+        self._watched_threads += [self.control.thread, *(worker.thread for worker in self.handlers.workers)]
         self._log.info(
             "started", agent=self.config.agent, epoch=self.store.epoch, version=__version__,
             brokers=",".join(map(str, self.config.urls)), topics=",".join(self.config.topics),
         )  # fmt: skip
 
-    def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
+    def _start_main_thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
         def run() -> None:
             reason = "the thread ended"
             try:
                 target()
-            except Exception as error:  # noqa: BLE001 -- whatever it is, the process must not go on without it
+            except Exception as error:  # noqa: BLE001 -- the process must not continue without this thread
                 reason = f"{type(error).__name__}: {error}"
                 self._log.error(
                     "a main thread of the agent failed, so the agent stops and systemd starts it again. This is "
@@ -197,14 +199,14 @@ class Service:
                     exc_info=True,
                 )
             if not self._is_stopping:
-                self._died.append(f"{name}: {reason}")
-                self._look.set()
+                self._failures.append(f"{name}: {reason}")
+                self._check_requested.set()
 
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
 
-    def _export(self) -> None:
+    def _export_journal(self) -> None:
         """Export the agent's event journal from the store to files every second.
 
         An error of the disk is logged once, and the export tried again.
@@ -228,34 +230,34 @@ class Service:
 
     # -- watching ---------------------------------------------------------------------------------
 
-    def _catch_signals(self, ends: ExitStack) -> None:
+    def _handle_signals(self, cleanups: ExitStack) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # a test, or a program that embeds the agent: it calls stop
+            return  # a test, or a program that embeds the agent, calls stop instead
 
         def on_signal(number: int, _frame: Any) -> None:
-            for caught in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(caught, signal.SIG_DFL)  # the next one ends the process: every row is in the store
+            for handled_signal in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(handled_signal, signal.SIG_DFL)  # a second signal terminates the process
             self.stop()
 
         for number in (signal.SIGTERM, signal.SIGINT):
-            ends.callback(signal.signal, number, signal.signal(number, on_signal))
+            cleanups.callback(signal.signal, number, signal.signal(number, on_signal))
 
-    def _log_thread_failures(self, ends: ExitStack) -> None:
-        """Log exceptions that end threads not started by ``_thread``: a worker's, the store's writer, a caller's."""
-        before = threading.excepthook
+    def _log_thread_failures(self, cleanups: ExitStack) -> None:
+        """Log exceptions that end other threads: those of workers, the store's writer and callers."""
+        previous_hook = threading.excepthook
 
-        def on_death(death: threading.ExceptHookArgs) -> None:
-            name = death.thread.name if death.thread else "?"
-            reason = f"{death.exc_type.__name__}: {death.exc_value}"
+        def log_failure(failure: threading.ExceptHookArgs) -> None:
+            name = failure.thread.name if failure.thread else "?"
+            reason = f"{failure.exc_type.__name__}: {failure.exc_value}"
             self._log.error(
                 "a worker thread of the agent failed. This is a bug of the agent: report it with the field `reason`",
                 part=name,
                 reason=reason,
             )
-            self._look.set()
+            self._check_requested.set()
 
-        threading.excepthook = on_death
-        ends.callback(setattr, threading, "excepthook", before)
+        threading.excepthook = log_failure
+        cleanups.callback(setattr, threading, "excepthook", previous_hook)
 
     def last_loop_starts(self) -> dict[str, float]:
         """Return the times at which the loops of the agent's parts last started an iteration, by name.
@@ -271,20 +273,20 @@ class Service:
             ticks["subscriber"] = self.subscriber.last_loop_start
         return ticks
 
-    def _watch(self) -> None:
+    def _watch_parts(self) -> None:
         """Check the agent's parts every second and report to systemd, until the agent stops or a main thread fails."""
-        pulse, is_ready, last_status = StallDetector(), False, ""
+        stall_detector, is_ready, last_status = StallDetector(), False, ""
         interval = self._notifier.interval or 10.0
-        fed_at = time.monotonic() - interval
-        while not self._stop.is_set() and not self._died:
-            self._note_deaths()
+        notified_at = time.monotonic() - interval
+        while not self._stop.is_set() and not self._failures:
+            self._record_ended_threads()
             if not is_ready and self._is_ready():
                 is_ready = True
                 self._notifier.send_assignments_to_systemd("READY=1")
             now = time.monotonic()
-            if now - fed_at >= interval:
-                fed_at = now
-                stalled = pulse.stalled_loops(self.last_loop_starts())
+            if now - notified_at >= interval:
+                notified_at = now
+                stalled = stall_detector.stalled_loops(self.last_loop_starts())
                 if stalled:
                     self._log.error(
                         "threads of the agent make no progress, so the agent may not send or handle events. "
@@ -298,13 +300,15 @@ class Service:
             if (status := self._systemctl_status_line()) != last_status:
                 last_status = status
                 self._notifier.send_assignments_to_systemd(f"STATUS={status}")
-            self._look.wait(LOOK)
-            self._look.clear()
+            self._check_requested.wait(LOOK)
+            self._check_requested.clear()
 
-    def _note_deaths(self) -> None:
-        self._died += [f"{thread.name}: the thread ended" for thread in self._watched if not thread.is_alive()]
+    def _record_ended_threads(self) -> None:
+        self._failures += [
+            f"{thread.name}: the thread ended" for thread in self._watched_threads if not thread.is_alive()
+        ]
         if not self.store.is_alive:
-            self._died.append("store: the writer thread ended")
+            self._failures.append("store: the writer thread ended")
 
     def _is_ready(self) -> bool:
         return self.config.ready == "outbox" or self.subscriber is None or bool(self.subscriber.granted)
@@ -316,7 +320,7 @@ class Service:
             return f"connected to {link.broker}"
         return link.alarm or "; ".join(["no broker is connected", *link.failure_reasons.values()])
 
-    # -- the end ----------------------------------------------------------------------------------
+    # -- stopping ---------------------------------------------------------------------------------
 
     def _drain(self) -> None:
         """Accept no more events, let outbox and handlers work for at most ``drain.seconds``, and end the threads."""
@@ -334,13 +338,13 @@ class Service:
         ):
             time.sleep(0.05)
         self.handlers.close(max(0.0, deadline - time.monotonic()))
-        left = self.store.row_and_byte_counts()
-        if left.outbox_rows or left.inbox_rows:
+        remaining = self.store.row_and_byte_counts()
+        if remaining.outbox_rows or remaining.inbox_rows:
             self._log.warning(
                 "the agent stops before it has sent all events and handled all messages. It sends and handles the rest "
                 "after its next start",
-                outbox=left.outbox_rows,
-                inbox=left.inbox_rows,
+                outbox=remaining.outbox_rows,
+                inbox=remaining.inbox_rows,
             )
         self._publisher_stop.set()
         self.publisher_thread.join(FAREWELL)
@@ -362,7 +366,7 @@ class Service:
             closing.join(FAREWELL)
 
 
-def _link_status(link: AgentConnection) -> dict[str, Any]:
+def _connection_status(link: AgentConnection) -> dict[str, Any]:
     return {
         "broker": link.broker,
         "brokers": list(link.names),

@@ -75,17 +75,17 @@ class Session:
         largest: int | None = None,
     ) -> None:
         self._intake = intake or ReceiveMemoryLimit()
-        self._conn, self._put = conn, on_event
+        self._conn, self._on_event = conn, on_event
         self._broker = broker
         self._keepalive = config.policy.keepalive
         self._unanswered_subscribes = 0
-        self._closed = self._answered = False
-        self._gone = threading.Event()
+        self._closed = self._is_connack_received = False
+        self._ended = threading.Event()
         client: Any = BoundedClient(
             client_id, clean=clean, limit=largest or config.packet_bytes, intake=self._intake,
             on_oversized_message=lambda: on_event(OversizedMessageReceived(conn)),
         )  # fmt: skip
-        self._client = client  # None once it is over: its sockets go with the last reference
+        self._client = client  # None after the end: its sockets are closed with the last reference
         client.connect_timeout = CONNECT_TIMEOUT
         if config.username:
             client.username_pw_set(config.username, config.password.text if config.password else None)
@@ -100,7 +100,7 @@ class Session:
 
     def start(self) -> None:
         """Start an MQTT session with a broker by connecting in a new thread."""
-        threading.Thread(target=self._connect, name=f"mqtt-dial-{self._conn}", daemon=True).start()
+        threading.Thread(target=self._connect_to_broker, name=f"mqtt-dial-{self._conn}", daemon=True).start()
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
         """Publish an MQTT message to the broker, and return its packet id.
@@ -152,31 +152,31 @@ class Session:
         if orderly:
             with contextlib.suppress(OSError, ValueError):
                 client.disconnect()
-                self._gone.wait(FAREWELL)
+                self._ended.wait(FAREWELL)
         client.closing = True
-        # The client's thread is in select(): it wakes, closes the socket and ends. The socket may be one of TLS,
-        # whose own shutdown() would take its state away under that thread.
+        # The client's thread waits in select(): it wakes, closes the socket and ends. The shutdown() of a TLS socket
+        # would delete state that this thread still uses.
         client_socket = client.socket()
         if client_socket is not None:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(client_socket, socket.SHUT_RDWR)
 
-    # -- in threads of the client: nothing here may wait ------------------------------------------
+    # -- in threads of the client: these methods must not wait ------------------------------------
 
-    def _connect(self) -> None:
+    def _connect_to_broker(self) -> None:
         client = self._client
         try:
             client.connect(*self._broker.socket_address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
-            self._over(explain_connection_failure(error, self._broker, seconds=CONNECT_TIMEOUT))
+            self._report_end(explain_connection_failure(error, self._broker, seconds=CONNECT_TIMEOUT))
             return
-        self._put(TransportUp(self._conn))
+        self._on_event(TransportUp(self._conn))
         client.loop_start()
 
-    def _over(self, reason: str, *, silent: bool = False, hostile: bool = False) -> None:
-        self._gone.set()
+    def _report_end(self, reason: str, *, silent: bool = False, hostile: bool = False) -> None:
+        self._ended.set()
         self._client = None
-        self._put(ConnectionEnded(self._conn, reason, silent, hostile))
+        self._on_event(ConnectionEnded(self._conn, reason, silent, hostile))
 
     def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
         if self._closed:
@@ -187,25 +187,25 @@ class Session:
             )
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-        self._answered = True
+        self._is_connack_received = True
         refused = (
             f"the broker {self._broker.host_port_text} rejected the login: {reason}" if reason.is_failure else None
         )
-        self._put(ConnackReceived(self._conn, refused, reason.value in _BAD_CREDENTIALS))
+        self._on_event(ConnackReceived(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
     def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if client.violation is not None:
-            self._over(client.violation, hostile=True)
+            self._report_end(client.violation, hostile=True)
             return
         silent = reason.value == _KEEPALIVE_TIMEOUT
         text = f"the broker sent nothing for {2 * self._keepalive} s" if silent else "the connection was closed"
-        if not (silent or self._answered):
+        if not (silent or self._is_connack_received):
             use_tls = "if this port uses TLS, write ssl:// in mb.urls of agent.conf"
             hint = "check the broker's log activemq.log" if self._broker.tls else use_tls
             text = (
                 f"the broker {self._broker.host_port_text} closed the connection without an answer to CONNECT: {hint}"
             )
-        self._over(text, silent=silent)
+        self._report_end(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._unanswered_subscribes <= 0:
@@ -214,15 +214,15 @@ class Session:
                 "in agent.conf names the MQTT connector of an ActiveMQ broker"
             )
         self._unanswered_subscribes -= 1
-        self._put(SubackReceived(self._conn, mid, any(reason.is_failure for reason in reasons)))
+        self._on_event(SubackReceived(self._conn, mid, any(reason.is_failure for reason in reasons)))
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
-        self._put(PubackReceived(self._conn, mid))
+        self._on_event(PubackReceived(self._conn, mid))
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         try:
             topic = message.topic
-        except UnicodeDecodeError:  # the sender chose the topic, so this is no fault of the broker
+        except UnicodeDecodeError:  # the sender chose the topic, so the broker is not at fault
             topic = "\ufffd"
         held = self._intake.reserve_message_memory(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
-        self._put(MessageReceived(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))
+        self._on_event(MessageReceived(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))

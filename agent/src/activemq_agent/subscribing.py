@@ -56,12 +56,12 @@ RENEW_AFTER = 30.0
 class _Lane:
     """The received messages of one topic filter that are not stored yet, oldest first."""
 
-    waiting: deque[MessageReceived] = field(default_factory=deque)
-    offered: int = 0  # of these, how many were handed to the store
+    unstored: deque[MessageReceived] = field(default_factory=deque)
+    offered_count: int = 0  # number of these messages that were passed to the store
     full: bool = False
-    try_at: float = 0.0
-    size: int = 0  # bytes of what is waiting
-    has_left: bool = False  # some messages of this connection were forgotten, and so are those behind them
+    retry_at: float = 0.0
+    size: int = 0  # bytes of the unstored messages
+    has_dropped: bool = False  # messages of this connection were dropped, and so are all later ones
 
 
 class Subscriber:
@@ -84,20 +84,20 @@ class Subscriber:
         self.received = 0
         """Messages stored since the start."""
         self.duplicates = 0
-        """Duplicates: messages received whose id the store knew already."""
+        """Number of received duplicates: the store already contained their ids."""
         self.refused: dict[str, str] = {}
         """Topic filters that were refused, each with the broker (``host:port``) that refused it last."""
         self.granted: set[str] = set()
         """Topic filters that are subscribed to on the current connection."""
         self.last_loop_start = clock()
-        """Time of the loop's last turn, by ``clock``."""
+        """Time of the loop's last iteration, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._on_stored = on_stored
         self.link = AgentConnection(config, "subscriber", store=store, log=log, clock=clock, **dependencies)
         self._pending_filters: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
-        self._ask_at: float | None = None
-        self._up_at = 0.0
+        self._resubscribe_at: float | None = None
+        self._connected_at = 0.0
 
     @property
     def filters_with_full_inbox(self) -> tuple[str, ...]:
@@ -123,38 +123,38 @@ class Subscriber:
         It processes connection events, stores messages, and subscribes again to refused topics.
         """
         for event in self.link.run_once_and_yield_events(IDLE):
-            self.link.handle_or_drop_event(event, self._handle)
+            self.link.handle_or_drop_event(event, self._process_event)
         now = self.last_loop_start = self._clock()
         for lane in self._lanes.values():
-            if lane.full and lane.offered == 0 and now >= lane.try_at:
+            if lane.full and lane.offered_count == 0 and now >= lane.retry_at:
                 lane.full = False
-                self._offer(lane)
-        if self._ask_at is not None and now >= self._ask_at:
-            self._ask_at = None
+                self._offer_to_store(lane)
+        if self._resubscribe_at is not None and now >= self._resubscribe_at:
+            self._resubscribe_at = None
             self._subscribe_to_filters(sorted(self.refused))
-        if now - self._up_at >= RENEW_AFTER and any(
-            lane.has_left and not lane.waiting for lane in self._lanes.values()
+        if now - self._connected_at >= RENEW_AFTER and any(
+            lane.has_dropped and not lane.unstored for lane in self._lanes.values()
         ):
             self.link.reconnect_to_first_broker(
                 "the agent discarded unacknowledged messages, because its memory for received messages was full: it "
                 "reconnects, and the broker sends these messages again"
             )
 
-    def _handle(self, event: object) -> None:
+    def _process_event(self, event: object) -> None:
         match event:
             case MessageReceived():
-                self._arrived(event)
+                self._process_message(event)
             case partial():
                 event()
             case SubackReceived():
-                self._answered(event)
+                self._process_suback(event)
             case ReportConnectionUpAction():
-                self._up_at = self._clock()
+                self._connected_at = self._clock()
                 self._subscribe_to_filters([*self._config.topics])
             case ReportConnectionDownAction():
-                self._forget()
+                self._drop_unstored_messages()
 
-    def _forget(self) -> None:
+    def _drop_unstored_messages(self) -> None:
         """Drop received messages that are not stored.
 
         They were never acknowledged, so the broker delivers them again.
@@ -162,7 +162,7 @@ class Subscriber:
         self._pending_filters.clear()
         self._lanes.clear()
         self.granted.clear()
-        self._ask_at = None
+        self._resubscribe_at = None
 
     # -- subscriptions ----------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Subscriber:
             if mid is not None:
                 self._pending_filters[mid] = topic_filter
 
-    def _answered(self, event: SubackReceived) -> None:
+    def _process_suback(self, event: SubackReceived) -> None:
         topic_filter = self._pending_filters.pop(event.mid, None)
         if topic_filter is None:
             return
@@ -191,24 +191,24 @@ class Subscriber:
                     broker=broker,
                 )
             self.refused[topic_filter] = broker or ""
-            self._ask_at = self._clock() + ASK_AGAIN
+            self._resubscribe_at = self._clock() + ASK_AGAIN
             return
         self.refused.pop(topic_filter, None)
         self.granted.add(topic_filter)
         self._store.queue_journal_record("subscribed", filters=[topic_filter], broker=broker, conn=conn)
         self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
-        anchor = canary_topic_matching(topic_filter, f"{self._config.agent}-subscriber")
-        if anchor is not None and self.link.session is not None:
-            self.link.session.publish(anchor, b"subscribed")
+        topic_for_canary = canary_topic_matching(topic_filter, f"{self._config.agent}-subscriber")
+        if topic_for_canary is not None and self.link.session is not None:
+            self.link.session.publish(topic_for_canary, b"subscribed")
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def _arrived(self, message: MessageReceived) -> None:
+    def _process_message(self, message: MessageReceived) -> None:
         if is_canary_topic(message.topic):
             self.link.acknowledge(message)
             return
         if is_barrier_topic(message.topic):
-            self._barrier_arrived(message)
+            self._process_barrier(message)
             return
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
@@ -216,30 +216,30 @@ class Subscriber:
             self.link.dropped.count_dropped_message("topic without subscription", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
-        if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
-            lane.has_left = True
+        if lane.has_dropped or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
+            lane.has_dropped = True
             self.link.dropped.count_dropped_message("no room in memory", topic=message.topic)
             return
         lane.size += len(message.payload)
-        lane.waiting.append(message)
+        lane.unstored.append(message)
         if not lane.full:
-            self._offer(lane)
+            self._offer_to_store(lane)
 
-    def _barrier_arrived(self, message: MessageReceived) -> None:
+    def _process_barrier(self, message: MessageReceived) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_topic_of(message.topic, event_id.rsplit(":", 2)[0]):
             self.link.dropped.count_dropped_message("barrier (test message) of another sender", topic=message.topic)
             self.link.acknowledge(message)
             return
-        noted = self._store.queue_journal_record(
+        future = self._store.queue_journal_record(
             "barrier", event_id=event_id, topic=message.topic, broker=self.link.broker, conn=message.conn
         )
-        self._when_done(noted, self._noted, message)
+        self._call_when_done(future, self._acknowledge_barrier, message)
 
-    def _offer(self, lane: _Lane) -> None:
+    def _offer_to_store(self, lane: _Lane) -> None:
         """Hand the waiting messages of a topic filter over to the store, unless they already were."""
-        for message in itertools.islice(lane.waiting, lane.offered, None):
-            head, lane.offered = lane.offered == 0, lane.offered + 1
+        for message in itertools.islice(lane.unstored, lane.offered_count, None):
+            head, lane.offered_count = lane.offered_count == 0, lane.offered_count + 1
             try:
                 future = self._store.queue_message_for_inbox(
                     message.topic, message.payload, broker=self.link.broker or "", conn=message.conn, head=head
@@ -247,15 +247,15 @@ class Subscriber:
             except AgentError as error:
                 future = Future()
                 future.set_exception(error)
-            self._when_done(future, self._stored, message)
+            self._call_when_done(future, self._process_storage_outcome, message)
 
-    def _when_done(
+    def _call_when_done(
         self, future: Future[Any], handle: Callable[[MessageReceived, Future[Any]], None], message: MessageReceived
     ) -> None:
         """Call ``handle`` in the subscriber's thread when the store has answered."""
         future.add_done_callback(lambda done: self.link.queue_for_connection_loop(partial(handle, message, done)))
 
-    def _stored(self, message: MessageReceived, future: Future[InboxStorageOutcome]) -> None:
+    def _process_storage_outcome(self, message: MessageReceived, future: Future[InboxStorageOutcome]) -> None:
         """Process the store's answer for a received message.
 
         Answers come in the order in which messages were offered.
@@ -263,9 +263,9 @@ class Subscriber:
         name = lane_of(message.topic, self._config.topics)
         lane = self._lanes.get(name)
         if message.conn != self.link.conn or lane is None:
-            return  # its connection is over, and the message comes again
+            return  # its connection ended, and the broker delivers the message again
         outcome = self._storage_outcome(future)
-        lane.offered -= 1
+        lane.offered_count -= 1
         if outcome is None or outcome.full:
             if not lane.full:
                 if outcome is None:
@@ -277,10 +277,10 @@ class Subscriber:
                     f"{remedy}",
                     topic=name,
                 )
-            lane.full, lane.try_at = True, self._clock() + TRY_AGAIN
+            lane.full, lane.retry_at = True, self._clock() + TRY_AGAIN
             return
         lane.size -= len(message.payload)
-        lane.waiting.remove(message)  # the first one, unless the disk failed for those before it
+        lane.unstored.remove(message)  # it is the first one, unless earlier ones could not be written
         self.link.acknowledge(message)
         if outcome.duplicate:
             self.duplicates += 1
@@ -300,7 +300,7 @@ class Subscriber:
             )
             return None
 
-    def _noted(self, message: MessageReceived, future: Future[None]) -> None:
+    def _acknowledge_barrier(self, message: MessageReceived, future: Future[None]) -> None:
         """Acknowledge a barrier whose journal record is written."""
         if message.conn == self.link.conn and future.exception() is None:
             self.link.acknowledge(message)

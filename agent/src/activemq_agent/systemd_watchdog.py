@@ -20,7 +20,7 @@ class SystemdNotifier:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
-        self.interval = _interval(self._environment)
+        self.interval = _watchdog_interval(self._environment)
 
     def send_assignments_to_systemd(self, *assignments: str) -> bool:
         """Send assignments such as ``READY=1`` to systemd; return whether they were sent.
@@ -30,7 +30,7 @@ class SystemdNotifier:
         return notify_systemd(*assignments, environment=self._environment)
 
 
-def _interval(environment: Mapping[str, str]) -> float | None:
+def _watchdog_interval(environment: Mapping[str, str]) -> float | None:
     """Return the interval of notifications to systemd's watchdog in seconds: half of its timeout.
 
     Returns None if systemd has no watchdog for this process (sd_watchdog_enabled(3)).
@@ -48,14 +48,14 @@ class StallDetector:
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, float] = {}
+        self._last_ticks: dict[str, float] = {}
 
     def stalled_loops(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
         """Return the names of the agent's stalled loops, which no longer begin new iterations.
 
         ``ticks`` has, by loop, the time at which it began its last iteration.
         """
-        stalled = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
+        stalled = tuple(name for name, tick in ticks.items() if self._last_ticks.get(name) == tick)
         if not stalled:
-            self._last = dict(ticks)
+            self._last_ticks = dict(ticks)
         return stalled

@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from activemq_agent.config import AgentTlsSettings
     from activemq_agent.config_values import Endpoint
 
-# OpenSSL's reasons for first bytes that are not TLS.
-_NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "PACKET_LENGTH_TOO_LONG"}
+# OpenSSL's reasons for a response that is not TLS.
+_NO_TLS_REASONS = {
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "UNEXPECTED_EOF_WHILE_READING",
+    "PACKET_LENGTH_TOO_LONG",
+}
 
 
 class _Context(ssl.SSLContext):
@@ -45,7 +50,7 @@ def tls_context(tls: AgentTlsSettings) -> ssl.SSLContext:
         else:
             context.load_default_certs()
     except OSError as error:  # ssl.SSLError is one
-        raise _unusable("tls.ca", tls.ca, error) from error
+        raise _unusable_file_error("tls.ca", tls.ca, error) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.names = {entry.host: entry.name for entry in tls.names}
     if tls.certificate:
@@ -55,7 +60,7 @@ def tls_context(tls: AgentTlsSettings) -> ssl.SSLContext:
             # An empty passphrase: without a passphrase OpenSSL would prompt on the terminal.
             context.load_cert_chain(str(tls.certificate), str(tls.key) if tls.key else None, password="")
         except OSError as error:
-            raise _unusable("tls.certificate and tls.key", tls.certificate, error) from error
+            raise _unusable_file_error("tls.certificate and tls.key", tls.certificate, error) from error
     return context
 
 
@@ -64,10 +69,10 @@ def _check_readable(key: str, path: Path | None) -> None:
         if path:
             path.open("rb").close()
     except OSError as error:
-        raise _unusable(key, path, error) from error
+        raise _unusable_file_error(key, path, error) from error
 
 
-def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
+def _unusable_file_error(key: str, path: Path | None, error: OSError) -> ConfigError:
     reason = error.strerror or str(error)
     if isinstance(error, ssl.SSLError):
         reason = {
@@ -86,69 +91,71 @@ def explain_connection_failure(error: BaseException, broker: Endpoint, *, second
 
     ``seconds`` is the timeout of the attempt.
     """
-    at = f"the broker {broker.host_port_text}"
+    peer = f"the broker {broker.host_port_text}"
     match error:
         case ssl.SSLCertVerificationError():
-            return _bad_certificate(error, at, broker.host)
+            return _describe_bad_certificate(error, peer, broker.host)
         case ssl.SSLError():
-            return _no_tls(error, at)
+            return _describe_tls_error(error, peer)
         case TimeoutError() if "handshake" in str(error):
             return (
-                f"{at} did not answer the TLS handshake in {seconds:g} s: check the broker's process, and check that "
+                f"{peer} did not answer the TLS handshake in {seconds:g} s: check the broker's process, and check that "
                 "the port uses TLS"
             )
         case TimeoutError():
-            return f"{at} did not answer in {seconds:g} s: check the broker's process and the network"
+            return f"{peer} did not answer in {seconds:g} s: check the broker's process and the network"
         case ConnectionResetError() | BrokenPipeError() if broker.tls:
-            return f"{at} closed the connection during the TLS handshake: check that this port uses TLS"
+            return f"{peer} closed the connection during the TLS handshake: check that this port uses TLS"
         case socket.gaierror():
-            return f"the host name of {at} cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
+            return f"the host name of {peer} cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
         case ConnectionRefusedError():
             return f"no process listens on {broker.host_port_text}: start the broker, or correct mb.urls"
     reason = getattr(error, "strerror", None) or error or type(error).__name__
-    return f"the connection to {at} failed: {reason}. Check the network and mb.urls"
+    return f"the connection to {peer} failed: {reason}. Check the network and mb.urls"
 
 
-def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) -> str:
+def _describe_bad_certificate(error: ssl.SSLCertVerificationError, peer: str, host: str) -> str:
     match error.verify_code:  # OpenSSL's numbers: x509_vfy.h, X509_V_ERR_…
         case 9:
             return (
-                f"{at} has a certificate that is not valid yet: check the start date of the certificate, and the clock "
-                "of this machine"
+                f"{peer} has a certificate that is not valid yet: check the start date of the certificate, and the "
+                "clock of this machine"
             )
         case 10:
-            return f"{at} has a certificate that has expired: renew the certificate on the broker"
+            return f"{peer} has a certificate that has expired: renew the certificate on the broker"
         case 18 | 19 | 20 | 21:
             return (
-                f"{at} has a certificate from an authority that the agent does not trust: add the certificate of this "
-                "authority to the file that tls.ca in agent.conf names"
+                f"{peer} has a certificate from an authority that the agent does not trust: add the certificate of "
+                "this authority to the file that tls.ca in agent.conf names"
             )
         case 62 | 64:
             return (
-                f"{at} has a certificate that is not for {host}: in mb.urls of agent.conf, write a host name that "
+                f"{peer} has a certificate that is not for {host}: in mb.urls of agent.conf, write a host name that "
                 "the certificate contains"
             )
-    return f"{at} has a certificate that is not valid ({error.verify_message}): replace the certificate on the broker"
+    return f"{peer} has a certificate that is not valid ({error.verify_message}): replace the certificate on the broker"
 
 
-def _no_tls(error: ssl.SSLError, at: str) -> str:
+def _describe_tls_error(error: ssl.SSLError, peer: str) -> str:
     reason = error.reason or str(error)
-    if reason in _NO_TLS or isinstance(error, ssl.SSLEOFError):
-        return f"{at} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port"
+    if reason in _NO_TLS_REASONS or isinstance(error, ssl.SSLEOFError):
+        return f"{peer} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port"
     if reason in ("TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
-        return f"{at} does not support TLS 1.2 or later, which the agent requires: enable TLS 1.2 on the broker"
+        return f"{peer} does not support TLS 1.2 or later, which the agent requires: enable TLS 1.2 on the broker"
     if reason.endswith(("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
         return (
-            f"{at} did not accept the agent's client certificate ({reason.replace('_', ' ').lower()}): set "
+            f"{peer} did not accept the agent's client certificate ({reason.replace('_', ' ').lower()}): set "
             "tls.certificate and tls.key in agent.conf to a certificate from an authority that the broker trusts"
         )
-    return f"{at}: the TLS handshake failed ({reason.replace('_', ' ').lower()}): check the TLS settings of the broker"
+    return (
+        f"{peer}: the TLS handshake failed ({reason.replace('_', ' ').lower()}): check the TLS settings of the broker"
+    )
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
     """Return whether a server that speaks TLS answers at an address.
 
-    An error message gives a hint by it. No certificate is checked, no data is sent.
+    An error message contains a hint about it. No certificate is checked, and no data is sent.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -156,6 +163,6 @@ def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
         with socket.create_connection(address, timeout) as plain, context.wrap_socket(plain):
             return True
     except ssl.SSLError as error:
-        return error.reason not in _NO_TLS and not isinstance(error, ssl.SSLEOFError)
+        return error.reason not in _NO_TLS_REASONS and not isinstance(error, ssl.SSLEOFError)
     except OSError:
         return False

@@ -132,7 +132,7 @@ def test_internal_error_prints_one_line_without_traceback(
     def fail(_path: Path) -> None:
         raise RuntimeError("oh\nno")
 
-    monkeypatch.setattr(cli, "_config", fail)
+    monkeypatch.setattr(cli, "_read_config", fail)
     assert run(config, "check") == 1
     assert capsys.readouterr().err == (
         "activemq-agent: error: internal error RuntimeError: oh no. This is a bug: run the command again with "
@@ -146,6 +146,6 @@ def test_missing_library_error_names_package_to_install(
     def fail(_path: Path) -> None:
         raise ModuleNotFoundError("no", name="paho.mqtt")
 
-    monkeypatch.setattr(cli, "_config", fail)
+    monkeypatch.setattr(cli, "_read_config", fail)
     assert run(config, "check") == 2
     assert "dist/activemq_agent-*.whl" in capsys.readouterr().err

@@ -101,14 +101,14 @@ def test_exception_during_processing_of_message_drops_only_that_message(
         agent = start_agent(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         assert agent.service.subscriber is not None
-        process_message = agent.service.subscriber._arrived
+        process_message = agent.service.subscriber._process_message
 
         def fail(message: MessageReceived) -> None:
             if message.payload == b"planted":
                 raise RuntimeError(message.payload)
             process_message(message)
 
-        monkeypatch.setattr(agent.service.subscriber, "_arrived", fail)
+        monkeypatch.setattr(agent.service.subscriber, "_process_message", fail)
         for _ in range(100):
             broker.send("a/E", b"planted")
         wait_until(lambda: drop_counts(agent, "subscriber").get("RuntimeError") == 100)

@@ -46,7 +46,7 @@ class Bench:
             self.publisher.wake()  # no run of the loop waits
             self.publisher.run_once()
             self.clock.now += seconds
-        self.publisher._wait_recorded()
+        self.publisher._wait_until_recorded()
 
     def run_until_outbox_is_empty(self, step: float = 0.02) -> None:
         """Run the loop until the outbox is empty."""
@@ -259,7 +259,7 @@ def test_event_that_expires_while_window_is_full_is_not_sent(
     bench.broker.acknowledges = False
     bench.accept(3)
     bench.run_loop()
-    bench.publisher._buffer.extend(bench.store.outgoing_events(1, bench.publisher._after))
+    bench.publisher._buffer.extend(bench.store.outgoing_events(1, bench.publisher._last_read_seq))
     time.sleep(2.1)
     bench.store.expire_events()
     bench.clock.now += 1

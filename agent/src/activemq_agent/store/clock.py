@@ -43,7 +43,7 @@ class MachineClocks:
 class ClockReading:
     """A reading of all clocks at one moment: elapsed seconds, boot id, monotonic time and wall-clock time.
 
-    ``elapsed`` counts since the outbox of the agent's store was made, and ``wall`` is in epoch seconds.
+    ``elapsed`` counts since the outbox of the agent's store was created, and ``wall`` is in epoch seconds.
     """
 
     elapsed: float
@@ -53,7 +53,7 @@ class ClockReading:
 
 
 class ElapsedTimeCounter:
-    """A counter of the time that has elapsed since an agent's outbox was made, in seconds; it never goes back.
+    """A counter of the time that has elapsed since an agent's outbox was created, in seconds; it never goes back.
 
     It does not go back over a reboot either. Within a boot the monotonic clock counts; across a reboot the wall clock
     does, from the last anchor that was stored. A step of the wall clock, back across a reboot or by more than 60 s
@@ -63,17 +63,17 @@ class ElapsedTimeCounter:
     def __init__(self, clock: MachineClocks, last: ClockReading | None) -> None:
         self._clock = clock
         self._boot = clock.boot_id()
-        self._anchor = last or self._moment(0.0)
+        self._anchor = last or self._reading_at(0.0)
         if last and last.boot != self._boot:
-            passed = clock.utc_now().timestamp() - last.wall
-            if passed < 0:
+            wall_seconds = clock.utc_now().timestamp() - last.wall
+            if wall_seconds < 0:
                 _log_step(
-                    f"after a reboot, the wall clock of this host is {-passed:.0f} s behind the time that the agent "
-                    "recorded before the reboot"
+                    f"after a reboot, the wall clock of this host is {-wall_seconds:.0f} s behind the time that the "
+                    "agent recorded before the reboot"
                 )
-            self._anchor = self._moment(last.elapsed + max(0.0, passed))
+            self._anchor = self._reading_at(last.elapsed + max(0.0, wall_seconds))
 
-    def _moment(self, elapsed: float) -> ClockReading:
+    def _reading_at(self, elapsed: float) -> ClockReading:
         return ClockReading(elapsed, self._boot, self._clock.seconds_since_boot(), self._clock.utc_now().timestamp())
 
     def seconds_since_outbox_creation(self) -> float:
@@ -85,23 +85,23 @@ class ElapsedTimeCounter:
 
         This reading is the anchor of an agent's store.
         """
-        return abs(self._step(self._moment(0.0))) > STEP
+        return abs(self._wall_clock_step(self._reading_at(0.0))) > STEP
 
     def read_machine_clocks(self) -> ClockReading:
         """Read the machine's monotonic and wall clocks for an agent's store, and return the reading.
 
         The reading is kept as the new anchor. A jump of the wall clock since the last reading is logged.
         """
-        at = self._moment(self.seconds_since_outbox_creation())
-        step = self._step(at)
+        reading = self._reading_at(self.seconds_since_outbox_creation())
+        step = self._wall_clock_step(reading)
         if abs(step) > STEP:
             _log_step(f"the wall clock of this host changed by {step:+.0f} s in one step")
-        self._anchor = at
-        return at
+        self._anchor = reading
+        return reading
 
-    def _step(self, at: ClockReading) -> float:
+    def _wall_clock_step(self, reading: ClockReading) -> float:
         """Return the seconds by which the wall clock got ahead of the monotonic clock since the last stored moment."""
-        return (at.wall - self._anchor.wall) - (at.monotonic - self._anchor.monotonic)
+        return (reading.wall - self._anchor.wall) - (reading.monotonic - self._anchor.monotonic)
 
 
 def _log_step(step: str) -> None:

@@ -28,12 +28,12 @@ from activemq_agent.store.schema import (
 )
 
 _MAGIC = b"SQLite format 3\0"
-_FIXED = struct.pack(">HBBBBBB", PAGE, 2, 2, 0, 64, 32, 32)
+_FIXED_HEADER = struct.pack(">HBBBBBB", PAGE, 2, 2, 0, 64, 32, 32)
 """Bytes 16 to 23 of the file: page size, write-ahead mode twice, nothing reserved, and three constants."""
 
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 _FRAME = _FRAME_HEADER + PAGE
-_WORDS = "<" if sys.byteorder == "little" else ">"
+_BYTE_ORDER = "<" if sys.byteorder == "little" else ">"
 _MASK = 0xFFFFFFFF
 
 
@@ -59,29 +59,30 @@ def read_wal(path: Path) -> WalFrames:
     if len(content) < _WAL_HEADER + _FRAME:
         return WalFrames((), damaged=False)
     checksum = content[24:32]
-    is_believed = _wal_checksum(content[:24], bytes(8)) == checksum and content[8:12] == PAGE.to_bytes(4)
-    salt = content[16:24] if is_believed else None
+    is_accepted = _wal_checksum(content[:24], bytes(8)) == checksum and content[8:12] == PAGE.to_bytes(4)
+    salt = content[16:24] if is_accepted else None
     frames: list[tuple[int, bytes]] = []
-    believed = last = 0  # numbers of frames up to the last commit: that SQLite believes, and that is in the file
-    for at in range(_WAL_HEADER, len(content) - _FRAME + 1, _FRAME):
-        page, size, frame_salt, stored = struct.unpack(">II8s8s", content[at : at + _FRAME_HEADER])
-        body = content[at + _FRAME_HEADER : at + _FRAME]
-        is_sound = _wal_checksum(content[at : at + 8] + body, checksum) == stored
-        if is_sound and salt is None:
+    # Numbers of frames up to the last commit: that SQLite accepts, and that the file contains.
+    last_accepted = last_commit = 0
+    for offset in range(_WAL_HEADER, len(content) - _FRAME + 1, _FRAME):
+        page, size, frame_salt, stored = struct.unpack(">II8s8s", content[offset : offset + _FRAME_HEADER])
+        body = content[offset + _FRAME_HEADER : offset + _FRAME]
+        is_valid = _wal_checksum(content[offset : offset + 8] + body, checksum) == stored
+        if is_valid and salt is None:
             salt = frame_salt
-        is_believed = is_believed and is_sound and frame_salt == salt
+        is_accepted = is_accepted and is_valid and frame_salt == salt
         frames.append((page, body))
-        if size and is_sound and frame_salt == salt:
-            last = len(frames)
-            believed = last if is_believed else believed
+        if size and is_valid and frame_salt == salt:
+            last_commit = len(frames)
+            last_accepted = last_commit if is_accepted else last_accepted
         checksum = stored
-    return WalFrames(tuple(frames[:last]), damaged=last > believed)
+    return WalFrames(tuple(frames[:last_commit]), damaged=last_commit > last_accepted)
 
 
 def _wal_checksum(content: bytes, seed: bytes) -> bytes:
     """Return the checksum of bytes in the write-ahead file, continued from the checksum ``seed``."""
     first, second = struct.unpack(">II", seed)
-    words = struct.unpack(f"{_WORDS}{len(content) // 4}I", content)
+    words = struct.unpack(f"{_BYTE_ORDER}{len(content) // 4}I", content)
     for even, odd in zip(words[::2], words[1::2], strict=True):
         first = (first + even + second) & _MASK
         second = (second + odd + first) & _MASK
@@ -97,19 +98,19 @@ def store_damage_descriptions(directory: Path) -> list[str]:
     path = directory / FILE
     if not path.exists():
         return []
-    # Before SQLite sees the files: it would believe a damaged header, and forget what is after a bad frame.
+    # Check before SQLite reads the files: it would accept a damaged header, and ignore frames after a bad one.
     if read_wal(directory / f"{FILE}-wal").damaged:
         return ["committed transactions in its write-ahead file are damaged"]
     with path.open("rb") as file:
         header = file.read(100)
     if header and (
-        not header.startswith(_MAGIC) or header[16:24] != _FIXED or header[56:59] != bytes(3) or header[59] > 1
+        not header.startswith(_MAGIC) or header[16:24] != _FIXED_HEADER or header[56:59] != bytes(3) or header[59] > 1
     ):
         return ["the header of the file is damaged"]
     try:
         db = connect_to_database(path)
         try:
-            return _damage_inside(db, path)
+            return _database_damage(db, path)
         finally:
             db.close()
     except sqlite3.DatabaseError as error:
@@ -121,12 +122,12 @@ def store_damage_descriptions(directory: Path) -> list[str]:
         return [f"SQLite cannot read the file: {error}"]
 
 
-def _damage_inside(db: sqlite3.Connection, path: Path) -> list[str]:
+def _database_damage(db: sqlite3.Connection, path: Path) -> list[str]:
     problems = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
     if problems:
         return [f"SQLite's integrity check reports: {problems[0].strip()}", *problems[1:]]
     if not db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table'").fetchone():
-        return []  # made, and then the machine stopped
+        return []  # the machine stopped after the file was created
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if application == APPLICATION_ID and version > VERSION and len(set(version.to_bytes(4))) == 1:

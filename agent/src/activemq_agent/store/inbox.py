@@ -16,12 +16,12 @@ HANDLER_TABLES = "x_"
 """Prefix of handlers' tables and indexes; their statements cannot touch the store's own tables."""
 FORGOTTEN_AT_ONCE = 2000
 
-_READ = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-_WRITE = {
+_READ_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_WRITE_ACTIONS = {
     sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_CREATE_TABLE,
     sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_DROP_INDEX, sqlite3.SQLITE_REINDEX,
 }  # fmt: skip
-_WRITABLE = (HANDLER_TABLES, "sqlite_master", "sqlite_autoindex_x_")
+_WRITABLE_PREFIXES = (HANDLER_TABLES, "sqlite_master", "sqlite_autoindex_x_")
 
 Statement = tuple[str, Sequence[Any]]
 """An SQL statement and its values."""
@@ -32,14 +32,14 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
     The rules are those of MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too.
     """
-    wanted = topic_filter.split("/")
-    levels = topic.split("/", len(wanted))  # one more than is wanted: a topic may have 65,535
-    for number, level in enumerate(wanted):
+    filter_levels = topic_filter.split("/")
+    topic_levels = topic.split("/", len(filter_levels))  # at most one more than the filter has: a topic may have 65,535
+    for number, level in enumerate(filter_levels):
         if level == "#":
             return True
-        if number >= len(levels) or level not in ("+", levels[number]):
+        if number >= len(topic_levels) or level not in ("+", topic_levels[number]):
             return False
-    return len(wanted) == len(levels)
+    return len(filter_levels) == len(topic_levels)
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
@@ -79,7 +79,7 @@ def store_message_and_return_outcome(
     counters.rx += 1
     transaction.insert_and_count_row("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
-    _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
+    _add_message_record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
     return InboxStorageOutcome(counters.rx, event_id)
 
 
@@ -88,7 +88,9 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
     return transaction.db.execute(query, (event_id, event_id)).fetchone() is not None
 
 
-def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, topic: str, **fields: Any) -> None:
+def _add_message_record(
+    transaction: Transaction, kind: str, rx: int, event_id: str | None, topic: str, **fields: Any
+) -> None:
     """Write a journal record of a received message, with its ``rx_id`` if it has no event id."""
     rx_id = transaction.counters.make_received_message_id(rx) if event_id is None else None
     transaction.add_journal_record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
@@ -103,8 +105,8 @@ def begin_handling_attempt(transaction: Transaction, inbox_position: int) -> int
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (inbox_position,)
     ).fetchone()
     if row is None:
-        raise _absent(inbox_position)
-    _record(transaction, "handling", inbox_position, row[1], row[2])
+        raise _missing_message_error(inbox_position)
+    _add_message_record(transaction, "handling", inbox_position, row[1], row[2])
     return int(row[0])
 
 
@@ -115,11 +117,11 @@ def record_handled(transaction: Transaction, rx: int, statements: Sequence[State
     of the message counts as a duplicate from now on. Raises RequestRefusedError if the message is not in the inbox, or
     damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with ``x_``.
     """
-    row = _take(transaction, rx)
-    _record(transaction, "handled", rx, row[1], row[2])
-    _remember(transaction, row[1])
+    row = _take_message(transaction, rx)
+    _add_message_record(transaction, "handled", rx, row[1], row[2])
+    _remember_event_id(transaction, row[1])
     if statements:
-        transaction.db.set_authorizer(_authorize)
+        transaction.db.set_authorizer(_authorize_statement)
         try:
             for sql, values in statements:
                 transaction.db.execute(sql, values)
@@ -127,10 +129,10 @@ def record_handled(transaction: Transaction, rx: int, statements: Sequence[State
             transaction.db.set_authorizer(None)
 
 
-def _authorize(action: int, name: str | None, *_: str | None) -> int:
-    if action in _READ:
+def _authorize_statement(action: int, name: str | None, *_: str | None) -> int:
+    if action in _READ_ACTIONS:
         return sqlite3.SQLITE_OK
-    if action in _WRITE and name is not None and name.startswith(_WRITABLE):
+    if action in _WRITE_ACTIONS and name is not None and name.startswith(_WRITABLE_PREFIXES):
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
 
@@ -141,16 +143,16 @@ def quarantine_message(transaction: Transaction, rx: int, reason: str) -> None:
     The message is never handled again. An operator can inspect it there. A copy counts as a duplicate. Raises
     RequestRefusedError if the message is not in the inbox, or damaged.
     """
-    row = _take(transaction, rx)
+    row = _take_message(transaction, rx)
     transaction.insert_and_count_row("quarantine", row[:5], row[6], reason)
-    _record(transaction, "quarantined", rx, row[1], row[2], reason=reason)
-    _remember(transaction, row[1])
+    _add_message_record(transaction, "quarantined", rx, row[1], row[2], reason=reason)
+    _remember_event_id(transaction, row[1])
 
 
-def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
+def _take_message(transaction: Transaction, rx: int) -> tuple[Any, ...]:
     row = transaction.take_row("inbox", rx)
     if row is None:
-        raise _absent(rx)
+        raise _missing_message_error(rx)
     lanes, lane = transaction.counters.lanes, row[7]
     lanes[lane] -= 1
     if not lanes[lane]:
@@ -158,7 +160,7 @@ def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
     return row
 
 
-def _absent(rx: int) -> RequestRefusedError:
+def _missing_message_error(rx: int) -> RequestRefusedError:
     return RequestRefusedError(
         f"the agent's inbox no longer contains the message with number {rx}: the agent handled or quarantined this "
         "message, or found it damaged on disk. If the agent's log reports a damaged store, follow the hint of that "
@@ -166,7 +168,7 @@ def _absent(rx: int) -> RequestRefusedError:
     )
 
 
-def _remember(transaction: Transaction, event_id: str | None) -> None:
+def _remember_event_id(transaction: Transaction, event_id: str | None) -> None:
     if event_id is not None:
         transaction.insert_and_count_row("remembered", (event_id, transaction.now))
 
@@ -176,14 +178,14 @@ def delete_old_event_ids(transaction: Transaction) -> int:
 
     They are older than ``limits.remember``; at most 2000 per table are deleted.
     """
-    forgotten = 0
+    deleted = 0
     for table in ID_TABLES:
         rows = transaction.db.execute(
             f"SELECT n, event_id, at, sum FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
         ).fetchall()
-        until = transaction.now - transaction.limits.remember
-        last = max((row[0] for row in rows if has_valid_checksum(table, row) and row[2] <= until), default=None)
+        expired_until = transaction.now - transaction.limits.remember
+        last = max((row[0] for row in rows if has_valid_checksum(table, row) and row[2] <= expired_until), default=None)
         if last is not None:
             cursor = transaction.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
-            forgotten += cursor.rowcount
-    return forgotten
+            deleted += cursor.rowcount
+    return deleted

@@ -1,4 +1,4 @@
-"""Opens the database of a sound store, and reads its counters."""
+"""Opens the database of an undamaged store, and reads its counters."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def open_database(
 def _sort_into_lanes(db: sqlite3.Connection, limits: StoreLimits) -> None:
     """Put each message of the inbox into its lane, the first topic filter of the configuration that matches."""
     for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
-        wanted = lane_of(topic, limits.filters)
-        if wanted != lane:
-            db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (wanted, topic))
+        matching_lane = lane_of(topic, limits.filters)
+        if matching_lane != lane:
+            db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (matching_lane, topic))
 
 
 def _count_rows(db: sqlite3.Connection, counters: StoreCounters) -> None:

@@ -31,12 +31,13 @@ def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | Non
         )
     if not isinstance(payload, bytes):
         raise RequestRefusedError(f"the payload of the event has the type {type(payload).__name__}: pass bytes")
-    inside = event_id_in(payload)
+    payload_id = event_id_in(payload)
     if event_id is None:
-        return inside
-    if inside not in (None, event_id):
+        return payload_id
+    if payload_id not in (None, event_id):
         raise RequestRefusedError(
-            f"the payload has the eventId {inside!r}, but the request has the id {event_id!r}: use the same id for both"
+            f"the payload has the eventId {payload_id!r}, but the request has the id {event_id!r}: use the same id "
+            "for both"
         )
     return validated_event_id(event_id)
 
@@ -66,7 +67,7 @@ def accept_event(
         event_id = f"{counters.agent}:{counters.epoch}:{counters.seq}"
     else:
         transaction.insert_and_count_row("accepted_ids", (event_id, transaction.now))
-    _append(transaction, event_id, topic, payload, transaction.limits.timeout if timeout is None else timeout)
+    _append_event(transaction, event_id, topic, payload, transaction.limits.timeout if timeout is None else timeout)
     return event_id
 
 
@@ -85,7 +86,7 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
     return True
 
 
-def _append(
+def _append_event(
     transaction: Transaction, event_id: str, topic: str, payload: bytes, timeout: float, reason: str | None = None
 ) -> None:
     """Append an event to an agent's outbox, to expire after ``timeout`` seconds, and record it as accepted."""
@@ -122,10 +123,10 @@ def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEv
         )
         if not is_delivery_proved:
             transaction.insert_and_count_row("unconfirmed", row[:6], event.conn)
-            _bound_unconfirmed(transaction)
+            _delete_excess_unconfirmed(transaction)
 
 
-def _bound_unconfirmed(transaction: Transaction) -> None:
+def _delete_excess_unconfirmed(transaction: Transaction) -> None:
     """Delete the oldest unconfirmed events of an agent above their limit.
 
     On a topic prefix that is never proved they would accumulate.
@@ -150,8 +151,8 @@ def confirm_events_below_topic_prefix(transaction: Transaction, topic_prefix: st
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
     for place, event_id, topic in rows:
-        below = topic == topic_prefix or topic.startswith(topic_prefix.rstrip("/") + "/") or topic_prefix == ""
-        if below and transaction.take_row("unconfirmed", place) is not None:
+        is_below = topic == topic_prefix or topic.startswith(topic_prefix.rstrip("/") + "/") or topic_prefix == ""
+        if is_below and transaction.take_row("unconfirmed", place) is not None:
             transaction.add_journal_record("acknowledged", event_id=event_id, topic=topic, conn=conn)
             confirmed += 1
     return confirmed
@@ -170,10 +171,10 @@ def expire_events(transaction: Transaction) -> int:
         (transaction.now,),
     ).fetchall()
     for place, size in due:
-        fits = (
+        is_kept = (
             counters.rows["expired"] < limits.expired_rows and counters.sizes["expired"] + size <= limits.expired_bytes
         )
-        if not (fits or limits.drop_expired):
+        if not (is_kept or limits.drop_expired):
             break
         row = transaction.take_row("outbox", place)
         if row is None:
@@ -193,29 +194,29 @@ def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | 
     These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
     re-queues nothing, for an id of neither kind.
     """
-    rows = _kept_apart(transaction, "expired")
+    rows = _kept_events(transaction, "expired")
     if event_ids is not None:
-        wanted = set(event_ids)
-        rows = [row for row in rows + _kept_apart(transaction, "unconfirmed") if row[2] in wanted]
-        missing = wanted - {row[2] for row in rows}
+        requested_ids = set(event_ids)
+        rows = [row for row in rows + _kept_events(transaction, "unconfirmed") if row[2] in requested_ids]
+        missing = requested_ids - {row[2] for row in rows}
         if missing:
             raise RequestRefusedError(
                 "no event was sent again, because these ids are not the id of an expired or unconfirmed event of the "
                 f"agent: {', '.join(sorted(missing)[:5])}. Correct or remove them"
             )
-    done = 0
+    requeued = 0
     for table, key, _, size in rows:
         if not _has_room(transaction, size):
             break
         row = transaction.take_row(table, key)
         if row is not None:
             _, event_id, topic, payload, accepted, deadline = row[:6]
-            _append(transaction, event_id, topic, payload, deadline - accepted, reason="requeued")
-            done += 1
-    return done
+            _append_event(transaction, event_id, topic, payload, deadline - accepted, reason="requeued")
+            requeued += 1
+    return requeued
 
 
-def _kept_apart(transaction: Transaction, table: str) -> list[tuple[str, int, str, int]]:
+def _kept_events(transaction: Transaction, table: str) -> list[tuple[str, int, str, int]]:
     """Return (table, place, event id, size) of each row of ``expired`` or ``unconfirmed``, oldest first."""
     query = f"SELECT place, event_id, {_SIZE} FROM {table} ORDER BY place"  # noqa: S608 -- one of two names
     return [(table, *row) for row in transaction.db.execute(query)]

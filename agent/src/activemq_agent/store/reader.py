@@ -26,7 +26,7 @@ class StoreReader:
     def __init__(self, path: Path) -> None:
         self._path, self._db = path, connect_to_database(path, readonly=True)
         self._lock = threading.Lock()
-        self._bad: set[tuple[str, int]] = set()
+        self._damaged_rows: set[tuple[str, int]] = set()
 
     @property
     def damaged_rows_read_count(self) -> int:
@@ -34,7 +34,7 @@ class StoreReader:
 
         Such rows are never returned, and are moved out of the store at the next start.
         """
-        return len(self._bad)
+        return len(self._damaged_rows)
 
     def close(self) -> None:
         """Close the read-only database connection to the agent's store, after the reader's running calls have ended."""
@@ -46,7 +46,7 @@ class StoreReader:
 
         Raises AgentError if the file cannot be read.
         """
-        with self._cursor(query) as cursor:
+        with self._open_cursor(query) as cursor:
             row: tuple[Any, ...] = cursor.fetchone()
         return row
 
@@ -61,10 +61,10 @@ class StoreReader:
         """
         rows: list[tuple[Any, ...]] = []
         size = 0
-        with self._cursor(f"SELECT * FROM {table} WHERE {condition} ORDER BY 1", *values) as cursor:  # noqa: S608
+        with self._open_cursor(f"SELECT * FROM {table} WHERE {condition} ORDER BY 1", *values) as cursor:  # noqa: S608
             for row in cursor:
                 if not has_valid_checksum(table, row):
-                    self._bad.add((table, row[0]))
+                    self._damaged_rows.add((table, row[0]))
                     continue
                 size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
                 if rows and most_bytes is not None and size > most_bytes:
@@ -75,7 +75,7 @@ class StoreReader:
         return rows
 
     @contextmanager
-    def _cursor(self, query: str, *values: Any) -> Iterator[sqlite3.Cursor]:
+    def _open_cursor(self, query: str, *values: Any) -> Iterator[sqlite3.Cursor]:
         with self._lock:
             try:
                 with closing(self._db.execute(query, values)) as cursor:

@@ -137,12 +137,12 @@ def compute_row_checksum(table_name: str, *row_values: str | bytes | float | Non
     digest = hashlib.blake2b(table_name.encode(), digest_size=8)
     for value in row_values:
         if isinstance(value, bytes):
-            data, mark = value, b"b"
+            data, type_mark = value, b"b"
         elif isinstance(value, str):
-            data, mark = value.encode(), b"s"
+            data, type_mark = value.encode(), b"s"
         else:
-            data, mark = repr(value).encode(), b"n"
-        digest.update(b"%b%d:" % (mark, len(data)))
+            data, type_mark = repr(value).encode(), b"n"
+        digest.update(b"%b%d:" % (type_mark, len(data)))
         digest.update(data)
     return digest.digest()
 

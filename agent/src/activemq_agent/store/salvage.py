@@ -45,7 +45,7 @@ KEYS_TRIED = 2_000
 
 _LAST_KEY = (1 << 63) - 1
 _PUBLISH_AGAIN = ". If the sources of the unreadable events still have them, publish these events again"
-_INCOMPLETE = "the agent's store was damaged, so this event journal may lack records"
+_INCOMPLETE_JOURNAL = "the agent's store was damaged, so this event journal may lack records"
 
 Values = tuple[Any, ...]
 
@@ -55,7 +55,7 @@ class OutboxGap:
     """A gap in the outbox of an agent's damaged store: a range of positions whose events could not be read.
 
     It is from ``first`` to ``last``. ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an
-    end. Some of the places may have been acknowledged before, and be no loss.
+    end. Some of these events may have been acknowledged before, so that they are not lost.
     """
 
     first: int
@@ -104,12 +104,12 @@ def finish_interrupted_salvage(directory: Path) -> None:
     if not (directory / NEW).exists():
         return
     if (directory / FILE).exists():
-        _delete_new(directory)
+        _delete_new_store(directory)
     elif latest := max(directory.glob("set-aside-*"), default=None):
-        _swap(directory, latest)
+        _move_new_store_into_place(directory, latest)
 
 
-def _delete_new(directory: Path) -> None:
+def _delete_new_store(directory: Path) -> None:
     for path in directory.glob(f"{NEW}*"):
         path.unlink()
 
@@ -120,7 +120,7 @@ def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datet
     The result also shows what was kept. The damaged files go into a new directory ``set-aside-TIME``, with a report
     ``damage.json``.
     """
-    _delete_new(directory)
+    _delete_new_store(directory)
     with closing(connect_to_database(directory / NEW)) as new:
         new.execute("BEGIN")
         create_tables(new)
@@ -129,16 +129,18 @@ def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datet
         is_wal_damaged = _make_readable_copy(directory)
         new.execute("BEGIN")
         last_counters = _copy_rows(directory / COPY, new)
-        _remove_second_states(new)
+        _remove_outdated_rows(new)
         # A damaged write-ahead file may have held later counters: ids must never be given out twice.
-        losses = _write_counters(new, agent, last_counters, goes_on=bool(last_counters) and not is_wal_damaged)
+        damage_values = _write_counters(
+            new, agent, last_counters, keeps_epoch=bool(last_counters) and not is_wal_damaged
+        )
         new.execute("COMMIT")
     (directory / COPY).unlink()
-    aside = _new_directory(directory, now)
-    damage = StoreDamage(tuple(reasons), aside, *losses)
+    aside = _create_set_aside_directory(directory, now)
+    damage = StoreDamage(tuple(reasons), aside, *damage_values)
     (aside / REPORT).write_text(json.dumps(asdict(damage), indent=1, default=str) + "\n")
     sync_paths_to_disk(directory / NEW, aside / REPORT, aside)
-    _swap(directory, aside)
+    _move_new_store_into_place(directory, aside)
     return damage
 
 
@@ -159,7 +161,7 @@ def _make_readable_copy(directory: Path) -> bool:
                 copy.seek((page - 1) * PAGE)
                 copy.write(content)
         first_page = bytearray(new.read(PAGE))
-        first_page[28:32] = bytes(4)  # no number of pages: SQLite then takes it from the file's size
+        first_page[28:32] = bytes(4)  # without a number of pages, SQLite computes it from the file's size
         copy.seek(0)
         copy.write(first_page)
     return wal.damaged
@@ -170,7 +172,8 @@ def _copy_rows(source: Path, new: sqlite3.Connection) -> dict[str, Any]:
     counters: dict[str, Any] = {}
     # Immutable: the copy has no write-ahead file, and nothing is to be created next to it.
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?immutable=1", uri=True)) as db:
-        db.text_factory = lambda text: text.decode(errors="replace")  # so that bad text fails the row's checksum only
+        # Invalid text only fails the row's checksum.
+        db.text_factory = lambda text: text.decode(errors="replace")
         for row in undamaged_rows(db, "counters"):
             counters = dict(zip(COUNTERS + ANCHOR, row[1:-1], strict=True))
         for table in TABLES:
@@ -193,7 +196,7 @@ def undamaged_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
         for upper, lower in (yield from _read_past_damage(db, table, high, low)):
             keys = range(lower + 1, upper)
             for key in itertools.chain(keys[:KEYS_TRIED], keys[KEYS_TRIED:][-KEYS_TRIED:]):
-                yield from _select(db, table, key)
+                yield from _select_row(db, table, key)
 
 
 def _read_past_damage(
@@ -239,7 +242,7 @@ def _is_table_found(db: sqlite3.Connection, table: str) -> bool:
     return True
 
 
-def _select(db: sqlite3.Connection, table: str, key: int) -> list[Values]:
+def _select_row(db: sqlite3.Connection, table: str, key: int) -> list[Values]:
     """Return the row of a table with a key, if it can be read and matches its checksum."""
     try:
         rows = db.execute(f"SELECT * FROM {table} WHERE rowid = ?", (key,)).fetchall()  # noqa: S608 -- constants
@@ -254,7 +257,7 @@ def _raise_machine_failure(error: sqlite3.Error) -> None:
         raise error
 
 
-def _remove_second_states(new: sqlite3.Connection) -> None:
+def _remove_outdated_rows(new: sqlite3.Connection) -> None:
     """Delete rows that old copies of pages show in a second state, and repair the attempts, which no checksum covers.
 
     Events may be sent twice, messages not handled twice.
@@ -269,47 +272,47 @@ def _remove_second_states(new: sqlite3.Connection) -> None:
 
 
 def _write_counters(
-    new: sqlite3.Connection, agent: str, last_counters: dict[str, Any], *, goes_on: bool
+    new: sqlite3.Connection, agent: str, last_counters: dict[str, Any], *, keeps_epoch: bool
 ) -> tuple[dict[str, int], int | None, tuple[OutboxGap, ...], str | None]:
     """Write the counters of the new store, by the last ones of the old store and by the rows that were kept.
 
-    Unless the old epoch ``goes_on``, a new one is begun. Returns the fields of ``StoreDamage`` from ``kept`` on.
+    Without ``keeps_epoch``, a new epoch begins. Returns the fields of ``StoreDamage`` from ``kept`` on.
     """
     event_ids: dict[int, str] = {}
     for table in EVENT_TABLES:
         event_ids |= dict(new.execute(f"SELECT place, event_id FROM {table}"))  # noqa: S608 -- constants
-    kept = {table: _number(new, f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 -- constants
+    kept = {table: _query_number(new, f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 -- constants
     last_place = max([last_counters.get("place", 0), *event_ids])
     first_place = min([last_counters.get("oldest") or last_place + 1, *event_ids])
-    missing = max(0, last_counters["rows"] - len(event_ids)) if goes_on else None
+    missing = max(0, last_counters["rows"] - len(event_ids)) if keeps_epoch else None
     gaps = tuple(_gaps_between(event_ids, first_place, last_place)) if missing != 0 else ()
     counters = {
         "seq": 0, "jseq": 0, "elapsed": _latest_time(new), "boot": "", "monotonic": 0.0, "wall": 0.0,
         "agent": agent, **last_counters,
         "place": last_place, "oldest": min(event_ids, default=None), "rows": len(event_ids),
-        "rx": max(last_counters.get("rx", 0), _number(new, "SELECT max(rx) FROM inbox")),
-        "position": max(last_counters.get("position", 0), _number(new, "SELECT max(position) FROM journal")),
+        "rx": max(last_counters.get("rx", 0), _query_number(new, "SELECT max(rx) FROM inbox")),
+        "position": max(last_counters.get("position", 0), _query_number(new, "SELECT max(position) FROM journal")),
     }  # fmt: skip
-    epoch = None if goes_on else str(uuid.uuid4())
+    epoch = None if keeps_epoch else str(uuid.uuid4())
     if epoch is not None:
         counters |= {"epoch": epoch, "seq": 0, "jseq": 0, "rx": counters["rx"] + 1_000_000}
-        counters["position"] = _end_epochs(new, counters["position"])
+        counters["position"] = _mark_epochs_incomplete(new, counters["position"])
     write_counters(new, [counters[name] for name in COUNTERS + ANCHOR])
     return kept, missing, gaps, epoch
 
 
 def _gaps_between(event_ids: dict[int, str], first: int, last: int) -> Iterable[OutboxGap]:
     """Yield a gap for each range of positions from ``first`` to ``last`` that ``event_ids`` (by position) lacks."""
-    before, before_id = first - 1, None
+    previous, previous_id = first - 1, None
     for place in sorted(place for place in event_ids if first <= place <= last):
-        if place > before + 1:
-            yield OutboxGap(before + 1, place - 1, before_id, event_ids[place])
-        before, before_id = place, event_ids[place]
-    if before < last:
-        yield OutboxGap(before + 1, last, before_id, None)
+        if place > previous + 1:
+            yield OutboxGap(previous + 1, place - 1, previous_id, event_ids[place])
+        previous, previous_id = place, event_ids[place]
+    if previous < last:
+        yield OutboxGap(previous + 1, last, previous_id, None)
 
 
-def _number(db: sqlite3.Connection, query: str) -> Any:
+def _query_number(db: sqlite3.Connection, query: str) -> Any:
     """Return the number that an SQL query returns; 0 in place of NULL."""
     return db.execute(query).fetchone()[0] or 0
 
@@ -317,11 +320,11 @@ def _number(db: sqlite3.Connection, query: str) -> Any:
 def _latest_time(new: sqlite3.Connection) -> float:
     """Return the elapsed seconds of the latest acceptance or receipt that is known, so that time does not go back."""
     columns = {"outbox": "accepted", "inbox": "received", "remembered": "at", "accepted_ids": "at"}
-    return max(float(_number(new, f"SELECT max({column}) FROM {table}")) for table, column in columns.items())  # noqa: S608
+    return max(float(_query_number(new, f"SELECT max({column}) FROM {table}")) for table, column in columns.items())  # noqa: S608
 
 
-def _end_epochs(new: sqlite3.Connection, position: int) -> int:
-    """Append a record far behind the last readable one of each epoch, which shows that the journal is not complete.
+def _mark_epochs_incomplete(new: sqlite3.Connection, position: int) -> int:
+    """Append a record far after the last readable one of each epoch, which shows that the journal is not complete.
 
     Returns the new last position; ``position`` is the one before.
     """
@@ -332,14 +335,14 @@ def _end_epochs(new: sqlite3.Connection, position: int) -> int:
             latest[record["agent"], record["epoch"]] = record
     for record in latest.values():
         end = {name: record[name] for name in ("v", "agent", "epoch", "ts")}
-        end |= {"jseq": record["jseq"] + JSEQ_GAP, "kind": "stopped", "reason": _INCOMPLETE}
+        end |= {"jseq": record["jseq"] + JSEQ_GAP, "kind": "stopped", "reason": _INCOMPLETE_JOURNAL}
         position += 1
         insert_row_with_checksum(new, "journal", (position, json.dumps(end, separators=(",", ":"))))
     return position
 
 
-def _new_directory(directory: Path, now: datetime) -> Path:
-    """Make and return a directory ``set-aside-TIME``, with a number behind it if there is one of this second."""
+def _create_set_aside_directory(directory: Path, now: datetime) -> Path:
+    """Create a directory ``set-aside-TIME`` and return it; append a number if the name exists already."""
     name = f"set-aside-{now:%Y%m%dT%H%M%SZ}"
     path, number = directory / name, 1
     while path.exists():
@@ -349,8 +352,8 @@ def _new_directory(directory: Path, now: datetime) -> Path:
     return path
 
 
-def _swap(directory: Path, aside: Path) -> None:
-    """Move the damaged files into ``aside``, the database first, then put the new store in its place."""
+def _move_new_store_into_place(directory: Path, aside: Path) -> None:
+    """Move the damaged files into ``aside``, the database first, then rename the new store to the store's name."""
     for suffix in ("", "-wal", "-shm"):
         path = directory / f"{FILE}{suffix}"
         if path.exists():

@@ -13,7 +13,7 @@ from pathlib import Path
 FILE = "store.db"
 PAGE = 4096
 CACHE, READER_CACHE = 4096, 1024
-"""KiB of pages that a connection keeps; one that reads does so at the tables' ends, and needs few."""
+"""KiB of pages that a connection caches; a reader reads only the ends of the tables, and needs few pages."""
 APPLICATION_ID = 0x414D5141
 VERSION = 0x01010101
 """The schema's version (1) in each of four bytes, so that a flipped bit does not turn it into a newer version."""
@@ -34,7 +34,7 @@ CHECKED = {
     "journal": slice(0, 2),
     "counters": slice(1, 1 + len(COUNTERS) + len(ANCHOR)),
 }
-"""Table -> the columns that the checksum covers; the checksum itself is the column behind them."""
+"""Table -> the columns that the checksum covers; the checksum itself is the next column."""
 
 _EVENTS = "event_id TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL, accepted REAL, deadline REAL, sum BLOB"
 _MESSAGES = "event_id TEXT, topic TEXT NOT NULL, payload BLOB NOT NULL, received REAL, sum BLOB, attempts INTEGER"
@@ -74,7 +74,7 @@ def connect_to_database(path: Path, *, synchronous: str = "FULL", readonly: bool
     return db
 
 
-_DISK = {
+_MACHINE_ERRORS = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
 }  # fmt: skip
@@ -85,7 +85,7 @@ def is_machine_failure(error: sqlite3.Error) -> bool:
 
     Other errors are due to the file or a statement.
     """
-    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _DISK
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _MACHINE_ERRORS
 
 
 def create_tables(db: sqlite3.Connection) -> None:

@@ -146,7 +146,7 @@ class Store:
         future = self._writer.submit(
             lambda transaction: outbox.accept_event(transaction, topic, payload, chosen_id, timeout)
         )
-        future.add_done_callback(self._tell)
+        future.add_done_callback(self._notify_sender)
         return future
 
     def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
@@ -208,10 +208,10 @@ class Store:
         an id that is neither expired nor unconfirmed.
         """
         future = self._writer.submit(lambda transaction: outbox.requeue_expired_events(transaction, event_ids))
-        future.add_done_callback(self._tell)
+        future.add_done_callback(self._notify_sender)
         return future.result()
 
-    def _tell(self, _future: Future[Any]) -> None:
+    def _notify_sender(self, _future: Future[Any]) -> None:
         self.on_outgoing()
 
     # The subscriber's side

@@ -73,7 +73,7 @@ class Transaction:
         self.elapsed = elapsed
         self.now = elapsed.seconds_since_outbox_creation()
         self._clock = clock
-        self._lines: list[str] = []
+        self._journal_lines: list[str] = []
 
     def insert_and_count_row(self, table: str, checksummed_values: Sequence[Any], *others: Any) -> None:
         """Insert a row into a table of an agent's store, and add it to the store's counters.
@@ -81,7 +81,7 @@ class Transaction:
         It has the columns under the checksum, the checksum, and other columns.
         """
         insert_row_with_checksum(self.db, table, checksummed_values, *others)
-        self._count(table, checksummed_values, 1)
+        self._update_counts(table, checksummed_values, 1)
 
     def take_row(self, table: str, key: int) -> tuple[Any, ...] | None:
         """Take a row from a table of an agent's store: delete the row with a key, and return its columns.
@@ -95,10 +95,10 @@ class Transaction:
         if row is None or not has_valid_checksum(table, row):
             return None
         self.db.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 -- the same
-        self._count(table, row, -1)
+        self._update_counts(table, row, -1)
         return row
 
-    def _count(self, table: str, row: Sequence[Any], sign: int) -> None:
+    def _update_counts(self, table: str, row: Sequence[Any], sign: int) -> None:
         if table in EVENT_TABLES + MESSAGE_TABLES:
             self.counters.rows[table] += sign
             self.counters.sizes[table] += sign * size_in_bytes(row[2], row[3])
@@ -118,31 +118,31 @@ class Transaction:
             "kind": kind,
         }
         content.update((name, value) for name, value in fields.items() if value is not None)
-        self._lines.append(json.dumps(content, separators=(",", ":")))
-        if len(self._lines) >= JOURNAL_LINES:
-            self._write_lines()
+        self._journal_lines.append(json.dumps(content, separators=(",", ":")))
+        if len(self._journal_lines) >= JOURNAL_LINES:
+            self._write_journal_lines()
 
     def write_journal_and_counters(self) -> None:
         """Write the journal records and the counters of a transaction to an agent's store, before the commit.
 
         The clocks are written, too: the present moment on all of them.
         """
-        self._write_lines()
-        counters, at = self.counters, self.elapsed.read_machine_clocks()
+        self._write_journal_lines()
+        counters, reading = self.counters, self.elapsed.read_machine_clocks()
         oldest = self.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
         rows = sum(counters.rows[table] for table in EVENT_TABLES)
         values = (
             counters.agent, counters.epoch, counters.seq, counters.jseq, counters.position,
             counters.place, counters.rx, oldest, rows,
-            at.elapsed, at.boot, at.monotonic, at.wall,
+            reading.elapsed, reading.boot, reading.monotonic, reading.wall,
         )  # fmt: skip
         write_counters(self.db, values)
 
-    def _write_lines(self) -> None:
-        if self._lines:
+    def _write_journal_lines(self) -> None:
+        if self._journal_lines:
             self.counters.position += 1
-            self.insert_and_count_row("journal", (self.counters.position, "\n".join(self._lines)))
-            self._lines.clear()
+            self.insert_and_count_row("journal", (self.counters.position, "\n".join(self._journal_lines)))
+            self._journal_lines.clear()
 
 
 def insert_row_with_checksum(
@@ -163,5 +163,5 @@ def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
 
     These are the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row.
     """
-    marks = ", ?" * (len(values) + 1)
-    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, compute_row_checksum("counters", *values)))  # noqa: S608
+    placeholders = ", ?" * (len(values) + 1)
+    db.execute(f"REPLACE INTO counters VALUES (1{placeholders})", (*values, compute_row_checksum("counters", *values)))  # noqa: S608

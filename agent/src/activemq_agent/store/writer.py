@@ -61,8 +61,8 @@ class StoreWriter(threading.Thread):
         self._queue: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._closing = False
         self._lock = threading.Lock()
-        self._swept = time.monotonic()
-        self._forgot = elapsed.seconds_since_outbox_creation()
+        self._swept_at = time.monotonic()
+        self._forgot_at = elapsed.seconds_since_outbox_creation()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
         """Submit a job to the thread that writes to an agent's store, and return a future of the job's result.
@@ -99,13 +99,13 @@ class StoreWriter(threading.Thread):
         This is the writer thread's main function.
         """
         while True:
-            group, last = self._next_group()
-            # A caller that has cancelled gets nothing done.
+            group, is_last = self._next_group()
+            # Jobs whose callers cancelled them are skipped.
             group = [queued_job for queued_job in group if queued_job[1].set_running_or_notify_cancel()]
             if group:
                 self._run_group(group)
             self._expire_and_forget()
-            if last:
+            if is_last:
                 return
 
     def _next_group(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
@@ -126,28 +126,28 @@ class StoreWriter(threading.Thread):
 
         Store the clocks if the wall clock has stepped.
         """
-        if self._sweep is None or time.monotonic() - self._swept < self._sweep:
+        if self._sweep is None or time.monotonic() - self._swept_at < self._sweep:
             return
-        self._swept, self.last_loop_start = time.monotonic(), self._clock.seconds_since_boot()
+        self._swept_at, self.last_loop_start = time.monotonic(), self._clock.seconds_since_boot()
         now = self.elapsed.seconds_since_outbox_creation()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
             jobs: list[Job] = [outbox.expire_events] if due else []
-            if now - self._forgot >= FORGET_EVERY:
-                self._forgot = now
+            if now - self._forgot_at >= FORGET_EVERY:
+                self._forgot_at = now
                 jobs.append(inbox.delete_old_event_ids)
             if jobs or self.elapsed.has_wall_clock_stepped():
-                self._transact(jobs)
+                self._run_transaction(jobs)
         except (sqlite3.Error, AgentError) as error:
             log.warning(
-                "%s. The agent tries again", _write_failure(error) if isinstance(error, sqlite3.Error) else error
+                "%s. The agent tries again", _write_failure_text(error) if isinstance(error, sqlite3.Error) else error
             )
 
     def _run_group(self, group: list[tuple[Job, Future[Any]]]) -> None:
         try:
-            results = self._transact([job for job, _ in group])
-        except Exception as error:  # noqa: BLE001 -- whatever a job raises is its caller's
-            self._fail(group, error)
+            results = self._run_transaction([job for job, _ in group])
+        except Exception as error:  # noqa: BLE001 -- the caller of a job gets its error
+            self._handle_group_failure(group, error)
             return
         for (_, future), result in zip(group, results, strict=True):
             if isinstance(result, AgentError):
@@ -155,16 +155,16 @@ class StoreWriter(threading.Thread):
             else:
                 future.set_result(result)
 
-    def _fail(self, group: list[tuple[Job, Future[Any]]], error: Exception) -> None:
-        of_sqlite = isinstance(error, sqlite3.Error)
+    def _handle_group_failure(self, group: list[tuple[Job, Future[Any]]], error: Exception) -> None:
+        is_sqlite_error = isinstance(error, sqlite3.Error)
         if len(group) > 1 and not (isinstance(error, sqlite3.Error) and is_machine_failure(error)):
             for queued_job in group:
                 self._run_group([queued_job])
             return
         for _, future in group:
-            future.set_exception(AgentError(_write_failure(error)) if of_sqlite else error)
+            future.set_exception(AgentError(_write_failure_text(error)) if is_sqlite_error else error)
 
-    def _transact(self, jobs: list[Job]) -> list[Any]:
+    def _run_transaction(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction on the store; return their results, an AgentError for each job that refused.
 
         Raises what other errors a job or the commit raises, after a rollback.
@@ -173,7 +173,7 @@ class StoreWriter(threading.Thread):
         transaction = Transaction(self._db, self._counters, self._limits, self._clock, self.elapsed)
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            results = [_outcome(job, transaction) for job in jobs]
+            results = [_run_job(job, transaction) for job in jobs]
             transaction.write_journal_and_counters()
             self._db.execute("COMMIT")
         except BaseException:
@@ -186,11 +186,11 @@ class StoreWriter(threading.Thread):
         return results
 
 
-def _write_failure(error: Exception) -> str:
+def _write_failure_text(error: Exception) -> str:
     return f"the agent's store cannot be written ({error}): check the disk that contains state.directory"
 
 
-def _outcome(job: Job, transaction: Transaction) -> Any:
+def _run_job(job: Job, transaction: Transaction) -> Any:
     try:
         return job(transaction)
     except AgentError as error:
