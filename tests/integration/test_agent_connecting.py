@@ -141,7 +141,7 @@ def wait_until_received(accepted: list[str], sender: Agent, receiver: Agent) -> 
     kept = sender.store.row_and_byte_counts().outbox_rows
     message = (
         f"no further event arrived for 60 s: {len(missing)} of {len(accepted)} events are missing; the sender keeps "
-        f"{kept}, of which {len(sender.publisher._flying)} are in flight; its records of the first missing event: "
+        f"{kept}, of which {len(sender.publisher._unacknowledged)} are in flight; its records of the first missing event: "
         f"{kinds}"
     )
     link = receiver.subscriber.link
@@ -212,7 +212,7 @@ def test_repeated_kills_of_active_broker_lose_no_accepted_event(lab: Lab, agents
             PATIENCE,
             lambda: f"the receiver has stored 150 events in 3 s, not {recently_stored(receiver)}",
         )
-        until(lambda: bool(sender.publisher._flying), PATIENCE, "a publish is in flight", pause=0)
+        until(lambda: bool(sender.publisher._unacknowledged), PATIENCE, "a publish is in flight", pause=0)
         target = len(receiver.stored_at) + 50
         lab.kill(active)
         until(lambda: len(receiver.stored_at) > target, PATIENCE, "events arrive again")  # noqa: B023

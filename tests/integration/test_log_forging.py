@@ -122,7 +122,7 @@ def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(sandbox
     forge_over_mqtt((sandbox.address(1), MQTT), ["a" * 47_000])
     assert broker.wait_for_output("a" * 40_000), broker.output
 
-    lines = runtime_configuration._read(log_end)
+    lines = runtime_configuration._read_log_since(log_end)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
     assert (
         runtime_configuration.logged_outcome_of_live_change(lines, runtime_configuration.LiveChange(1, True, 1.0))

@@ -369,7 +369,7 @@ def test_log_rotated_during_collection_is_neither_lost_nor_duplicated(
 @pytest.fixture
 def jvm_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process that writes a thread dump to a file on SIGQUIT, as a JVM does."""
-    monkeypatch.setattr(thread_dumps, "_POLL", 0.1)
+    monkeypatch.setattr(thread_dumps, "_POLL_SECONDS", 0.1)
     script = (
         "import signal, time, sys\n"
         "def dump(*_): print('Full thread dump\\n\"main\" waits\\nJNI global refs: 1', flush=True)\n"

@@ -176,7 +176,7 @@ def test_kept_copy_is_not_used_if_later_data_file_is_missing(store: Path, keeper
 def test_keeper_copies_again_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
     write_data_file(store, add_record("m6", "topic/prices"), number=6)
     assert not KeptIndex(str(store)).is_complete()
-    keeper._tried_at = float("-inf")
+    keeper._copy_attempted_at = float("-inf")
     keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).is_complete()
 
@@ -236,7 +236,7 @@ def test_index_that_changes_during_copy_is_not_kept(store: Path, monkeypatch: py
     keeper.update_index_and_data_file_copies()
     assert not KeptIndex(str(store)).is_complete()
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
-    keeper._tried_at = float("-inf")
+    keeper._copy_attempted_at = float("-inf")
     keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).is_complete()
 
@@ -279,7 +279,7 @@ def test_all_messages_are_at_risk_if_broker_ignores_subscription_records(store: 
 
 
 def test_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
-    keeper._try_seconds = 0
+    keeper._copy_attempt_seconds = 0
     content = index_with_topics({"prices": [KEY, "new:one"]}, last_update=3)
     (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
     keeper.update_index_and_data_file_copies()

@@ -62,7 +62,7 @@ def test_rejected_login_does_not_report_applied_change(tmp_path: Path, end: str)
     )
     log.write_bytes(record.encode())
 
-    lines = runtime_configuration._read(since)
+    lines = runtime_configuration._read_log_since(since)
 
     assert forged[2] in "".join(lines), "the lines that were read do not contain the forged name"
     change = runtime_configuration.LiveChange(links=1, plugins=True, period=1.0)

@@ -88,7 +88,7 @@ def test_record_through_link_is_rejected(tmp_path: Path, kind: str) -> None:
 def test_collect_archives_operation_records(tmp_path: Path) -> None:
     append_record("begin", tmp_path)
     evidence = bundle.EvidenceArchive(str(tmp_path / "archive"), 1 << 20)
-    host_collection._Work(evidence, 7, "never")._logs("", "", str(tmp_path / "activemq-fleet"))
+    host_collection._HostCollection(evidence, 7, "never")._add_logs("", "", str(tmp_path / "activemq-fleet"))
     evidence.close()
     import tarfile
 

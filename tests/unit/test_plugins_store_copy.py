@@ -190,7 +190,7 @@ def _replace_by_link(store: str) -> None:
             lambda store, patch: patch.setattr(store_copy, "_is_mount_point", lambda _, name: name == "kahadb"),
             "mount point",
         ),
-        (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, but the copy of the store"),
+        (lambda store, patch: patch.setattr(store_copy, "_SPARE_BYTES", 1 << 60), "MiB free, but the copy of the"),
         (lambda store, _: _replace_by_link(store), "is a symbolic link"),
     ],
 )

@@ -177,8 +177,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     process = Process(pid=1, started=0.0, state="S", command=("java",))
     for module in (runtime_configuration, pending_restart):
         monkeypatch.setattr(module, "find_broker_process", lambda _base: process)
-    monkeypatch.setattr(runtime_configuration, "_PATIENCE", 0.3)
-    monkeypatch.setattr(runtime_configuration, "_SETTLED", 0.0)
+    monkeypatch.setattr(runtime_configuration, "_TIMEOUT", 0.3)
+    monkeypatch.setattr(runtime_configuration, "_SETTLING_SECONDS", 0.0)
     host = Host(tmp_path / "broker")
     host.install()
     host.log.write_text("")

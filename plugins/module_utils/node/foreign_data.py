@@ -9,8 +9,8 @@ import json
 import zlib
 from typing import Any
 
-_DIGITS = 40
-"""Digits of a number: no counter, time or size that we write has more."""
+_MOST_DIGITS = 40
+"""Largest number of digits of a number: no counter, time or size of this collection has more."""
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -20,7 +20,7 @@ def parse_json(text: str | bytes) -> Any:
     more than 40 digits.
     """
     try:
-        return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
+        return json.loads(text, parse_int=_parse_integer, parse_float=_parse_float, parse_constant=_reject_constant)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
 
@@ -42,18 +42,20 @@ def decompress_base64_text(text: str, limit: int) -> bytes:
     return content
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError(f"the JSON contains a number with {len(digits)} digits, but at most {_DIGITS} are allowed")
+def _parse_integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(
+            f"the JSON contains a number with {len(digits)} digits, but at most {_MOST_DIGITS} are allowed"
+        )
     return int(digits)
 
 
-def _number(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {digits[:40]} in the JSON is too large for a 64-bit floating-point number")
     return number
 
 
-def _refuse_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"the JSON contains {name}, but only finite numbers are allowed")

@@ -91,45 +91,47 @@ def conclude_state(evidence: Evidence) -> Conclusion:
     if process is None:
         ending = f"; {evidence.ending}" if evidence.ending else ""
         return Conclusion("stopped", f"no process of this broker is running{ending}")
-    lives = f"process {process.pid} is running"
+    running = f"process {process.pid} is running"
     if evidence.is_stopped_by_signal:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
-    logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
-    silent = evidence.silent_connector_descriptions
-    if spoke := _spoken_answers(evidence):
-        name, answer = spoke[0]
+    log_clause = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
+    silent_connectors = evidence.silent_connector_descriptions
+    if answers := _decisive_answers(evidence):
+        name, answer = answers[0]
         is_unhealthy = answer.returned is False or answer.failed
         # Before the start is complete, a connector that closes connections may be opening or closing.
         if answer.greeted or answer.answered or phase.has_started:
             if evidence.pure and not phase.has_started and phase.name != "unknown":
-                return Conclusion("starting", f"{lives} and answers, and {logged}")
+                return Conclusion("starting", f"{running} and answers, and {log_clause}")
             state: BrokerState = "unhealthy" if is_unhealthy else "active"
-            return Conclusion(state, f"{lives}, and {describe_probe_answer(name, answer)}")
-    if silent and evidence.listens:
-        return Conclusion("hung", f"{lives} and its ports are open, but {silent[0]}")
+            return Conclusion(state, f"{running}, and {describe_probe_answer(name, answer)}")
+    if silent_connectors and evidence.listens:
+        return Conclusion("hung", f"{running} and its ports are open, but {silent_connectors[0]}")
     # Each node of a pure pair, also the slave, has a separate store and holds its lock.
     holds_lock = evidence.holds_lock and not evidence.pure
-    serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
+    serving_evidence = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
     if phase.name in ("waiting", "attached"):
         # A slave of a pure pair may have open connectors that accept no clients.
-        if serves and not (evidence.pure and phase.name == "attached"):
-            return Conclusion("starting", f"{lives} and {serves}, but no connector answers, and {logged}")
-        return Conclusion("standby", f"{lives} and {logged}")
+        if serving_evidence and not (evidence.pure and phase.name == "attached"):
+            return Conclusion(
+                "starting", f"{running} and {serving_evidence}, but no connector answers, and {log_clause}"
+            )
+        return Conclusion("standby", f"{running} and {log_clause}")
     if phase.name == "started" and not evidence.answers:
-        return Conclusion("active", f"{lives}, its configuration has no connectors, and {logged}")
-    if phase.name == "started" and silent:
-        return Conclusion("hung", f"{lives} and {logged}, but {silent[0]}")
-    if phase.name == "unknown" and silent and evidence.has_answered:
-        return Conclusion("hung", f"{lives} and has answered before, but now {silent[0]}")
-    return Conclusion("starting", f"{lives}, no connector answers, and {logged}")
+        return Conclusion("active", f"{running}, its configuration has no connectors, and {log_clause}")
+    if phase.name == "started" and silent_connectors:
+        return Conclusion("hung", f"{running} and {log_clause}, but {silent_connectors[0]}")
+    if phase.name == "unknown" and silent_connectors and evidence.has_answered:
+        return Conclusion("hung", f"{running} and has answered before, but now {silent_connectors[0]}")
+    return Conclusion("starting", f"{running}, no connector answers, and {log_clause}")
 
 
-def _spoken_answers(evidence: Evidence) -> list[tuple[str, ProbeAnswer]]:
+def _decisive_answers(evidence: Evidence) -> list[tuple[str, ProbeAnswer]]:
     """Return the name and answer of each connector at which the broker answered or failed, the decisive one first.
 
     A completed round trip comes first, then an error, then an answer without a message.
     """
-    spoke = [(name, answer) for name, answer in evidence.answers.items() if answer.answered or answer.greeted]
-    closes = [(name, answer) for name, answer in evidence.answers.items() if answer.failed and not answer.greeted]
-    spoke.sort(key=lambda named: (named[1].returned is not True, named[1].returned is not False))
-    return spoke or closes
+    answers = [(name, answer) for name, answer in evidence.answers.items() if answer.answered or answer.greeted]
+    failures = [(name, answer) for name, answer in evidence.answers.items() if answer.failed and not answer.greeted]
+    answers.sort(key=lambda named_answer: (named_answer[1].returned is not True, named_answer[1].returned is not False))
+    return answers or failures

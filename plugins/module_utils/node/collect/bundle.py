@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory, open_file_of_directory_owner
 from ..printable import escape_unprintable
 
-_CHUNK = 1 << 20
-_LINE = 1 << 18
+_CHUNK_BYTES = 1 << 20
+_MOST_LINE_BYTES = 1 << 18
 TIME_IS_OVER = (
     "collecting from this host took longer than activemq_collect_timeout. Increase this variable to collect the file"
 )
@@ -39,7 +39,7 @@ _TOO_LARGE = (
 _TOO_LARGE_UNPACKED = (
     "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect the log"
 )
-_TRIES = 5
+_MOST_ATTEMPTS = 5
 
 Mask = typing.Callable[[str], str]
 Late = typing.Callable[[], bool]
@@ -76,23 +76,23 @@ class EvidenceArchive:
 
     def __post_init__(self) -> None:
         self.rest = self.limit
-        self._until = time.monotonic() + self.seconds
+        self._deadline = time.monotonic() + self.seconds
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        self._out = os.fdopen(descriptor, "wb")
-        self._tar = tarfile.open(fileobj=self._out, mode="w:gz", compresslevel=4)  # noqa: SIM115 -- close() ends it
+        self._file = os.fdopen(descriptor, "wb")
+        self._tar = tarfile.open(fileobj=self._file, mode="w:gz", compresslevel=4)  # noqa: SIM115 -- close() closes it
 
     def close(self) -> None:
         self._tar.close()
-        self._out.close()
+        self._file.close()
 
     def is_time_over(self) -> bool:
         """Return whether the time allowed for collecting evidence is over."""
-        return time.monotonic() > self._until
+        return time.monotonic() > self._deadline
 
     @property
     def remaining_seconds(self) -> float:
         """The seconds left for collecting evidence; negative when the time is over."""
-        return self._until - time.monotonic()
+        return self._deadline - time.monotonic()
 
     def make_readable_by_login_account(self) -> None:
         """Make the archive of evidence readable by Ansible's login account.
@@ -101,9 +101,9 @@ class EvidenceArchive:
         """
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
-            os.fchown(self._out.fileno(), owner.st_uid, owner.st_gid)
+            os.fchown(self._file.fileno(), owner.st_uid, owner.st_gid)
         elif owner.st_uid != os.geteuid():
-            os.fchmod(self._out.fileno(), 0o644)
+            os.fchmod(self._file.fileno(), 0o644)
 
     def leave_out(self, path: str, size: int, why: str) -> None:
         self.left_out.append({"path": escape_unprintable(path), "bytes": size, "why": escape_unprintable(why)})
@@ -128,7 +128,7 @@ class EvidenceArchive:
         for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
             with log.file:
                 try:
-                    (self._add_packed if log.name.endswith(".gz") else self._add_log)(log, mask)
+                    (self._add_compressed_log if log.name.endswith(".gz") else self._add_log)(log, mask)
                 except (OSError, EOFError, ValueError) as error:
                     self.leave_out(log.name, log.size, f"the file cannot be read: {error}")
 
@@ -139,36 +139,36 @@ class EvidenceArchive:
         skipped = max(0, log.size - self.rest)
         log.file.seek(skipped)
         if skipped:
-            skipped += len(log.file.readline(_CHUNK))  # the line that the cut goes through
+            skipped += len(log.file.readline(_CHUNK_BYTES))  # the incomplete first line
             self.leave_out(log.name, skipped, NEWEST_ONLY)
         size = log.size - skipped
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
-            read, dropped = _mask(
+            read, dropped = _copy_masked(
                 log.file, masked, size, mask, self.is_time_over, whole_lines=log.name.endswith(".jsonl")
             )
-            self._say_what_lacks(log, size - read, dropped)
+            self._list_missing_parts(log, size - read, dropped)
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _add_packed(self, log: OpenEvidenceFile, mask: Mask) -> None:
+    def _add_compressed_log(self, log: OpenEvidenceFile, mask: Mask) -> None:
         if self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER)
             return
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
             target = gzip.GzipFile(fileobj=masked, mode="wb", compresslevel=6, mtime=0, filename="")
             with target, gzip.GzipFile(fileobj=log.file) as source:
-                size, dropped = _mask(source, target, self.rest, mask, self.is_time_over)
+                size, dropped = _copy_masked(source, target, self.rest, mask, self.is_time_over)
                 if self.is_time_over():
                     self.leave_out(log.name, log.size, TIME_IS_OVER)
                     return
                 if source.read(1):
                     self.leave_out(log.name, log.size, _TOO_LARGE_UNPACKED)
                     return
-            self._say_what_lacks(log, 0, dropped)
+            self._list_missing_parts(log, 0, dropped)
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _say_what_lacks(self, log: OpenEvidenceFile, unread: int, dropped: int) -> None:
+    def _list_missing_parts(self, log: OpenEvidenceFile, unread: int, dropped: int) -> None:
         if unread > 0 and self.is_time_over():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
@@ -187,36 +187,38 @@ class EvidenceArchive:
         self.files += 1
 
 
-def _mask(source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_lines: bool = False) -> tuple[int, int]:
+def _copy_masked(
+    source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_lines: bool = False
+) -> tuple[int, int]:
     """Copy at most ``size`` bytes, masked line by line; return how many were read, and how many of those were dropped.
 
-    The part of a line that exceeds a chunk by more than ``_LINE`` bytes is dropped, because the masker cuts it anyway
-    and a long line would fill the memory. After the time limit nothing more is read.
+    The part of a line that exceeds a chunk by more than ``_MOST_LINE_BYTES`` is dropped, because the masker cuts it
+    anyway and a long line would fill the memory. After the time limit nothing more is read.
     """
-    rest, dropped = size, 0
-    while rest > 0 and not is_late():
-        chunk = source.read(min(_CHUNK, rest))
+    remaining, dropped = size, 0
+    while remaining > 0 and not is_late():
+        chunk = source.read(min(_CHUNK_BYTES, remaining))
         if not chunk:
             break
         if not chunk.endswith(b"\n"):
-            chunk += source.readline(min(_LINE, rest - len(chunk)))
-        rest -= len(chunk)
-        if rest and not chunk.endswith(b"\n"):
-            skipped = _skip_line(source, rest)
-            rest, dropped = rest - skipped, dropped + skipped
+            chunk += source.readline(min(_MOST_LINE_BYTES, remaining - len(chunk)))
+        remaining -= len(chunk)
+        if remaining and not chunk.endswith(b"\n"):
+            skipped = _skip_line(source, remaining)
+            remaining, dropped = remaining - skipped, dropped + skipped
             chunk += b"\n" if skipped else b""
         if whole_lines and not chunk.endswith(b"\n"):
             chunk = chunk[: chunk.rfind(b"\n") + 1]
         # Bytes that are not UTF-8 are copied unchanged.
         target.write(mask(chunk.decode(errors="surrogateescape")).encode(errors="surrogateescape"))
-    return size - rest, dropped
+    return size - remaining, dropped
 
 
-def _skip_line(source: Any, most: int) -> int:
+def _skip_line(source: Any, limit: int) -> int:
     """Read to the end of a line; return the number of bytes read."""
     skipped = 0
-    while skipped < most:
-        piece = source.readline(min(_CHUNK, most - skipped))
+    while skipped < limit:
+        piece = source.readline(min(_CHUNK_BYTES, limit - skipped))
         skipped += len(piece)
         if not piece or piece.endswith(b"\n"):
             break
@@ -235,16 +237,16 @@ def open_file_to_collect(directory: Directory, name: str, archive_name: str) -> 
 
 
 def open_matching_files(
-    path: str, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
+    path: str, matches: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
 ) -> list[OpenEvidenceFile]:
     """Open the files of a directory whose names satisfy a predicate, and return these open files for an archive.
 
     They are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again.
-    Files that cannot be opened are listed in ``bundle``, as is a directory behind a link of an untrusted account.
+    Files that cannot be opened are listed in ``bundle``, as is a directory that an untrusted link leads to.
     """
     try:
         with open_directory(path) as directory:
-            return _open_all(directory, wanted, prefix, bundle)
+            return _open_at_one_moment(directory, matches, prefix, bundle)
     except FileNotFoundError:
         return []
     except (UntrustedPathError, OSError) as error:
@@ -252,19 +254,19 @@ def open_matching_files(
         return []
 
 
-def _open_all(
-    directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
+def _open_at_one_moment(
+    directory: Directory, matches: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
 ) -> list[OpenEvidenceFile]:
-    for attempt in range(_TRIES):
-        before = _inodes(directory, wanted)
+    for attempt in range(_MOST_ATTEMPTS):
+        inodes_before = _inode_by_name(directory, matches)
         opened: dict[int, OpenEvidenceFile] = {}
         problems = []
-        for name, inode in before.items():
+        for name, inode in inodes_before.items():
             try:
                 opened.setdefault(inode, open_file_to_collect(directory, name, prefix + name))
             except (UntrustedPathError, OSError) as error:
                 problems.append((prefix + name, str(error)))
-        if _inodes(directory, wanted) == before or attempt == _TRIES - 1:
+        if _inode_by_name(directory, matches) == inodes_before or attempt == _MOST_ATTEMPTS - 1:
             for path, why in problems:
                 bundle.leave_out(path, 0, why)
             return list(opened.values())
@@ -273,10 +275,10 @@ def _open_all(
     return []
 
 
-def _inodes(directory: Directory, wanted: Callable[[str], bool]) -> dict[str, int]:
+def _inode_by_name(directory: Directory, matches: Callable[[str], bool]) -> dict[str, int]:
     inodes = {}
     for name in directory.entry_names():
-        if wanted(name):
+        if matches(name):
             with suppress(FileNotFoundError):
                 inodes[name] = directory.entry_status(name).st_ino
     return inodes

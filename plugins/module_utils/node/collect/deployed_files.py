@@ -18,7 +18,7 @@ from ..files.untrusted_paths import Directory, UntrustedPathError, open_director
 from ..masking import KnownSecret, KnownSecrets
 from .bundle import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
 
-_LARGEST = 1 << 20
+_MOST_BYTES = 1 << 20
 
 
 @dataclass
@@ -44,7 +44,7 @@ def known_secrets(versions: list[InstalledVersion]) -> list[KnownSecret]:
     changed = []
     for version in versions:
         for path, masked in version.masked.items():
-            content = _text(version.read_installed_file(path))
+            content = _decode_text(version.read_installed_file(path))
             if content is None:
                 continue
             file_secrets = masking.secrets_from_masked_text(masked, content)
@@ -52,15 +52,24 @@ def known_secrets(versions: list[InstalledVersion]) -> list[KnownSecret]:
                 secrets += file_secrets
             else:
                 changed.append((masked, file_secrets, version.manifest[path]))
-    elsewhere = {secret.variable: secret.value for secret in reversed(secrets)}
+    value_by_variable = {secret.variable: secret.value for secret in reversed(secrets)}
     for masked, file_secrets, deployed in changed:
-        # Either none of its secrets is new, or those are that other files have otherwise.
-        other = [KnownSecret(elsewhere.get(s.variable, s.value), s.variable, s.before) for s in file_secrets]
-        secrets += next((guess for guess in (file_secrets, other) if _sha256(_filled(masked, guess)) == deployed), [])
+        # Either no secret of the file is new, or the new values are those that other files contain.
+        replaced_secrets = [
+            KnownSecret(value_by_variable.get(s.variable, s.value), s.variable, s.before) for s in file_secrets
+        ]
+        secrets += next(
+            (
+                candidate
+                for candidate in (file_secrets, replaced_secrets)
+                if _sha256(_fill_in_secrets(masked, candidate)) == deployed
+            ),
+            [],
+        )
     return secrets
 
 
-def _filled(masked: str, secrets: list[KnownSecret]) -> str:
+def _fill_in_secrets(masked: str, secrets: list[KnownSecret]) -> str:
     text = masked
     for secret in secrets:
         text = text.replace(f"{secret.before}@{secret.variable}@", secret.before + secret.value, 1)
@@ -81,7 +90,7 @@ def read_masked_tree(path: str, secrets: KnownSecrets, omissions: EvidenceArchiv
             for directory, name in top.walk_files_and_links():
                 file = os.path.relpath(os.path.join(directory.path, name), top.path)
                 if file not in PRIVATE:
-                    _read_file(directory, name, file, version, secrets, omissions, omissions_prefix, tree)
+                    _read_masked_file(directory, name, file, version, secrets, omissions, omissions_prefix, tree)
     except (UntrustedPathError, OSError) as error:
         omissions.leave_out(omissions_prefix, 0, str(error))
     if version is not None:
@@ -94,12 +103,12 @@ def read_masked_tree(path: str, secrets: KnownSecrets, omissions: EvidenceArchiv
 def _planned_hash(version: InstalledVersion, path: str) -> str:
     """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
     if path in version.masked:
-        # The hash of a secret would allow to try passwords; the hash of the masked text is sufficient.
+        # The hash of a secret would allow guessing the password; the hash of the masked text is sufficient.
         return _sha256(masking.mask_configuration_file(path, version.masked[path]))
     return str(version.manifest[path])
 
 
-def _read_file(
+def _read_masked_file(
     directory: Directory,
     name: str,
     path: str,
@@ -116,7 +125,7 @@ def _read_file(
         return
     try:
         with open_file_to_collect(directory, name, path).file as file:
-            content = file.read(_LARGEST + 1)
+            content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         return  # it was removed in the meantime
     except (UntrustedPathError, OSError) as error:
@@ -128,24 +137,24 @@ def _read_file(
     if content is None:
         return
     digest = hashlib.sha256(content).hexdigest()
-    same = "unknown" if version is None else "same" if digest == deployed else "changed" if deployed else "added"
-    status = "shipped" if version and same == "same" and path in version.shipped else same
+    comparison = "unknown" if version is None else "same" if digest == deployed else "changed" if deployed else "added"
+    status = "shipped" if version and comparison == "same" and path in version.shipped else comparison
     why = (
         "the file is larger than 1 MiB, the limit for configuration files. Copy it from the host if you need it"
-        if len(content) > _LARGEST
+        if len(content) > _MOST_BYTES
         else masking.reason_to_omit_from_evidence(path, content)
     )
     if why:
         archive.leave_out(archive_prefix + path, len(content), why)
         tree.found[path] = {"status": status, "why": why, **({} if "MiB" in why else {"sha256": digest})}
         return
-    planned = version.masked.get(path) if version and same == "same" else None
+    planned = version.masked.get(path) if version and comparison == "same" else None
     text = (
         masking.mask_configuration_file(path, planned)
         if planned is not None
         else masking.mask_configuration_file(path, content.decode(), secrets)
     )
-    if same == "same" and planned is None:
+    if comparison == "same" and planned is None:
         tree.manifest[path] = _sha256(text)
     tree.files[path] = text
     tree.found[path] = {"status": status, "sha256": _sha256(text)}
@@ -175,7 +184,7 @@ def json_lines(data: Mapping[str, Any]) -> bytes:
     return text.encode(errors="backslashreplace") + b"\n"  # a file name that is not UTF-8: its escape is valid JSON
 
 
-def _text(content: bytes | None) -> str | None:
+def _decode_text(content: bytes | None) -> str | None:
     try:
         return None if content is None else content.decode()
     except UnicodeDecodeError:

@@ -54,14 +54,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
 }
 CONFIGURATION = "configuration/"
-_LOG = re.compile(r"activemq\.log(?!.*\.lck$)")
-_MORE = re.compile(r"(?:hs_err_pid|audit\.log|console\.log|wrapper\.log)")
-_UNIT = re.compile(r"systemd/[^/]+\.(?:service|timer)")
-_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
+_BROKER_LOG = re.compile(r"activemq\.log(?!.*\.lck$)")
+_OTHER_LOGS = re.compile(r"(?:hs_err_pid|audit\.log|console\.log|wrapper\.log)")
+_UNIT_FILE = re.compile(r"systemd/[^/]+\.(?:service|timer)")
+_EVENT_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
 # The fraction of the size limit that one journal of systemd may use.
-_SHARE = 8
-_ENTRIES = 50_000
-_PATIENCE = 60
+_JOURNAL_SHARE = 8
+_MOST_ENTRIES = 50_000
+_TIMEOUT = 60
 
 
 def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
             "correct activemq_collect_timeout"
         )
     bundle = EvidenceArchive(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
-    work = _Work(bundle, parameters["days"], parameters["dumps"])
+    collection = _HostCollection(bundle, parameters["days"], parameters["dumps"])
     try:
-        facts = work.run(parameters.get("broker"), parameters.get("agent"))
+        facts = collection.run(parameters.get("broker"), parameters.get("agent"))
         bundle.make_readable_by_login_account()
     except OSError as error:
         path = error.filename or parameters["archive"]
@@ -92,13 +92,13 @@ def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
     finally:
         bundle.close()
-    summary = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
-    shown = {name: masking.mask_json_value(value, work.known) for name, value in summary.items()}
+    summary = {"facts": facts, "left_out": bundle.left_out, "notes": collection.notes}
+    masked_summary = {name: masking.mask_json_value(value, collection.known) for name, value in summary.items()}
     size = os.path.getsize(parameters["archive"])
-    return {"changed": False, "files": bundle.files, "bytes": size, **shown}
+    return {"changed": False, "files": bundle.files, "bytes": size, **masked_summary}
 
 
-class _Work:
+class _HostCollection:
     """A collection of one host's evidence, with the known secrets of the host's files in ``known``."""
 
     def __init__(self, bundle: EvidenceArchive, days: int, dumps: str) -> None:
@@ -113,7 +113,7 @@ class _Work:
         if agent:
             homes.append(ConfigurationPaths(f"{agent['config']}.d", agent["config"], ""))
         self.known = KnownSecrets(
-            deployed_files.known_secrets([version for home in homes for version in _versions(home)])
+            deployed_files.known_secrets([version for home in homes for version in _installed_versions(home)])
         )
         if self.known.word_like_secret_count:
             number = count_with_noun(self.known.word_like_secret_count, "secret")
@@ -122,29 +122,31 @@ class _Work:
                 "masked only as values of password settings, so they may be readable elsewhere in the collected files. "
                 "Search the collected files for these words before you share the files"
             )
-        facts = _machine()
+        facts = _machine_facts()
         process = find_broker_process(homes[0].base, broker.get("unit")) if broker else None
         if broker:
-            facts["broker"] = self._broker(broker, homes[0], process)
+            facts["broker"] = self._collect_broker(broker, homes[0], process)
         if agent:
-            facts["agent"] = {"version": _current(homes[-1])}
+            facts["agent"] = {"version": _current_version_name(homes[-1])}
         facts["timezone"] = broker_timezone(process)
-        trees = [self._tree(home, CONFIGURATION) for home in homes]
+        trees = [self._add_tree(home, CONFIGURATION) for home in homes]
         deployed_files.add_deployed_file_status([tree for tree in trees if tree], self.bundle, CONFIGURATION)
         for part, tree in zip([part for part in (broker, agent) if part], trees):
             if part.get("unit"):
                 # The unit of a watchdog is next to the broker's unit.
-                beside = {os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT.fullmatch(path)}
-                for unit in sorted({part["unit"], *beside}):
-                    self._unit(unit)
+                nearby_units = {
+                    os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT_FILE.fullmatch(path)
+                }
+                for unit in sorted({part["unit"], *nearby_units}):
+                    self._collect_unit(unit)
         # Brokers of a lab have no units and share one machine: each has its records next to its base directory.
         is_lab = bool(broker) and not (broker or {}).get("unit")
         records = os.path.dirname(homes[0].base) if is_lab else operation_record.DIRECTORY if broker else ""
-        self._logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
+        self._add_logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
         return facts
 
-    def _tree(self, home: ConfigurationPaths, prefix: str) -> deployed_files.MaskedTree | None:
-        directory_and_prefix = _directory(home)
+    def _add_tree(self, home: ConfigurationPaths, prefix: str) -> deployed_files.MaskedTree | None:
+        directory_and_prefix = _directory_in_use(home)
         if directory_and_prefix is None:
             self.notes.append(
                 f"no configuration was collected, because the directory {home.base} contains no configuration. Run "
@@ -156,7 +158,9 @@ class _Work:
         deployed_files.add_tree(tree, self.bundle, prefix)
         return tree
 
-    def _broker(self, broker: Mapping[str, Any], home: ConfigurationPaths, process: Process | None) -> dict[str, Any]:
+    def _collect_broker(
+        self, broker: Mapping[str, Any], home: ConfigurationPaths, process: Process | None
+    ) -> dict[str, Any]:
         try:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (NodeError, OSError) as error:
@@ -167,7 +171,7 @@ class _Work:
             broker_state = {"state": None, "how": str(error)}
         broker_state.pop("changed", None)
         if process:
-            self._process(process, broker_state["state"])
+            self._collect_process(process, broker_state["state"])
         running = broker_state.get("previous")
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
@@ -179,66 +183,72 @@ class _Work:
             deployed_files.add_tree(tree, self.bundle, "running/")
         for name, place in (("store", broker_state.get("store") or broker.get("store")), ("data", home.data)):
             if place:
-                self._listing(name, place, uid_of_broker_data_owner(home.base))
+                self._add_listing(name, place, uid_of_broker_data_owner(home.base))
         return broker_state
 
-    def _process(self, process: Process, state: str | None) -> None:
+    def _collect_process(self, process: Process, state: str | None) -> None:
         status = read_proc_file(process.pid, "status") + read_proc_file(process.pid, "limits")
         command = masking.mask_command_line(process.command, self.known)
-        self._text("process.txt", "\n".join([*command, "", status]))
+        self._add_text("process.txt", "\n".join([*command, "", status]))
         if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
             return
-        self._text("threads/kernel.txt", thread_dumps.os_thread_states_text(process.pid))
+        self._add_text("threads/kernel.txt", thread_dumps.os_thread_states_text(process.pid))
         dumps = thread_dumps.take_thread_dumps(read_process(process.pid) or process)
         self.notes += dumps.notes
         for number, text in enumerate(dumps.texts, 1):
-            self._text(f"threads/{number}.txt", text)
+            self._add_text(f"threads/{number}.txt", text)
 
-    def _listing(self, name: str, directory: str, account: int | None) -> None:
+    def _add_listing(self, name: str, directory: str, account: int | None) -> None:
         """Add a list of the names, sizes and times of a directory's entries, as an account sees them, without contents.
 
         ``find`` has a time limit, so that a share whose server is unreachable does not block the collection.
         """
-        done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
-        entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
+        result = _run_command(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
+        entries = [] if result is None else result.decode(errors="replace").split("\0")[:-1]
         if not entries:
             self.notes.append(
                 f"the collection has no list of the files in {directory}, because find cannot read this directory. "
                 "Check its mount and its permissions"
             )
             return
-        if len(entries) > _ENTRIES:
-            self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_ENTRIES} of {len(entries)} entries")
-        lines = sorted(entries[:_ENTRIES], key=lambda line: line.split("\t", 3)[3])
-        self._text(f"listing/{name}.txt", "\n".join([directory, *lines, ""]))
+        if len(entries) > _MOST_ENTRIES:
+            self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_MOST_ENTRIES} of {len(entries)} entries")
+        lines = sorted(entries[:_MOST_ENTRIES], key=lambda line: line.split("\t", 3)[3])
+        self._add_text(f"listing/{name}.txt", "\n".join([directory, *lines, ""]))
 
-    def _unit(self, unit: str) -> None:
+    def _collect_unit(self, unit: str) -> None:
         if not shutil.which("systemctl"):
             return
         for name, command in (
             (f"units/{unit}", ["systemctl", "cat", "--no-pager", unit]),
             (f"units/{unit}.show", ["systemctl", "show", "--no-pager", unit]),
         ):
-            text = _run(command)
+            text = _run_command(command)
             if text:
-                self._text(name, text.decode(errors="replace"))
+                self._add_text(name, text.decode(errors="replace"))
         command = ["journalctl", f"--unit={unit}", f"--since=-{self.days}d", "--output=short-iso-precise", "--utc"]
-        journal, dropped = _tail([*command, "--no-pager"], self.bundle.limit // _SHARE, self.bundle.remaining_seconds)
+        journal, dropped = _run_and_keep_tail(
+            [*command, "--no-pager"], self.bundle.limit // _JOURNAL_SHARE, self.bundle.remaining_seconds
+        )
         if dropped:
             self.bundle.leave_out(f"journal/{unit}.log", dropped, NEWEST_ONLY)
-        self._text(f"journal/{unit}.log", journal)
+        self._add_text(f"journal/{unit}.log", journal)
 
-    def _logs(self, data: str, state: str, records: str) -> None:
-        opened = open_matching_files(data, lambda name: bool(_LOG.match(name)), "", self.bundle) if data else []
-        opened += open_matching_files(data, lambda name: bool(_MORE.match(name)), "more/", self.bundle) if data else []
+    def _add_logs(self, data: str, state: str, records: str) -> None:
+        opened = open_matching_files(data, lambda name: bool(_BROKER_LOG.match(name)), "", self.bundle) if data else []
+        opened += (
+            open_matching_files(data, lambda name: bool(_OTHER_LOGS.match(name)), "more/", self.bundle) if data else []
+        )
         if state:
             journals = os.path.join(state, "agent")
-            opened += open_matching_files(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
+            opened += open_matching_files(
+                journals, lambda name: bool(_EVENT_JOURNAL.fullmatch(name)), "agent/", self.bundle
+            )
         if records:
             opened += open_matching_files(records, lambda name: name == operation_record.FILE, "", self.bundle)
         self.bundle.add_masked_logs(opened, lambda text: masking.mask_text(text, self.known))
 
-    def _text(self, name: str, text: str) -> None:
+    def _add_text(self, name: str, text: str) -> None:
         if text.strip() and self.bundle.is_time_over():
             self.bundle.leave_out(name, len(text), TIME_IS_OVER)
         elif text.strip():
@@ -265,7 +275,7 @@ def broker_timezone(process: Process | None, etc_directory: str = "/etc") -> str
     return name or f"{offset[:3]}:{offset[3:]}"
 
 
-def _machine() -> dict[str, Any]:
+def _machine_facts() -> dict[str, Any]:
     system = os.uname()
     return {
         "kernel": f"{system.sysname} {system.release} {system.machine}",
@@ -276,7 +286,7 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _versions(home: ConfigurationPaths) -> list[InstalledVersion]:
+def _installed_versions(home: ConfigurationPaths) -> list[InstalledVersion]:
     """Return the installed versions of a configuration, the version in force first.
 
     The first version names the variable if two have the same value.
@@ -289,7 +299,7 @@ def _versions(home: ConfigurationPaths) -> list[InstalledVersion]:
     return [version for version in (current, *others) if version]
 
 
-def _current(home: ConfigurationPaths) -> str | None:
+def _current_version_name(home: ConfigurationPaths) -> str | None:
     try:
         name: str | None = home.current_version_name()
         return name
@@ -297,43 +307,43 @@ def _current(home: ConfigurationPaths) -> str | None:
         return None
 
 
-def _directory(home: ConfigurationPaths) -> tuple[str, str] | None:
+def _directory_in_use(home: ConfigurationPaths) -> tuple[str, str] | None:
     """Return the directory of a configuration in use and its path prefix in the archive; None without a directory."""
-    name = _current(home)
+    name = _current_version_name(home)
     places = [(home.directory(name), "")] if name else [(home.current, ""), (os.path.join(home.base, "conf"), "conf/")]
     return next((place for place in places if os.path.isdir(place[0])), None)
 
 
-def _run(command: list[str], account: int | None = None) -> bytes | None:
+def _run_command(command: list[str], account: int | None = None) -> bytes | None:
     """Return the standard output of a command, None if it fails. ``account``: the uid that root runs it as."""
-    who: dict[str, Any] = {}
+    account_options: dict[str, Any] = {}
     if account and os.geteuid() == 0:
-        entry = _entry(account)
+        entry = _account_entry(account)
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid) if entry else []
-        who = {"user": account, "group": entry.pw_gid if entry else account, "extra_groups": groups}
+        account_options = {"user": account, "group": entry.pw_gid if entry else account, "extra_groups": groups}
     try:
-        utc = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
-        done: subprocess.CompletedProcess[bytes] = subprocess.run(
-            command, capture_output=True, timeout=_PATIENCE, check=False, env=utc, cwd="/", **who
+        environment = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
+        result: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command, capture_output=True, timeout=_TIMEOUT, check=False, env=environment, cwd="/", **account_options
         )
-        return done.stdout
+        return result.stdout
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _entry(uid: int) -> pwd.struct_passwd | None:
+def _account_entry(uid: int) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwuid(uid)
     except KeyError:
         return None
 
 
-def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
-    """Return the last ``most`` bytes of a command's output, from the start of a line, and how many bytes came before.
+def _run_and_keep_tail(command: list[str], limit: int, seconds: float) -> tuple[str, int]:
+    """Return the last ``limit`` bytes of a command's output, from the start of a line, and how many bytes came before.
 
     The command is killed after ``seconds``; its output until then is returned.
     """
-    kept: deque[bytes] = deque()
+    last_lines: deque[bytes] = deque()
     size = dropped = 0
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -343,10 +353,10 @@ def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
     timer.start()
     with process:
         for line in process.stdout or ():
-            kept.append(line)
+            last_lines.append(line)
             size += len(line)
-            while size > most and kept:
-                gone = len(kept.popleft())
-                size, dropped = size - gone, dropped + gone
+            while size > limit and last_lines:
+                dropped_size = len(last_lines.popleft())
+                size, dropped = size - dropped_size, dropped + dropped_size
     timer.cancel()
-    return b"".join(kept).decode(errors="replace"), dropped
+    return b"".join(last_lines).decode(errors="replace"), dropped

@@ -24,12 +24,12 @@ from ..process.proc import Process, handles_sigquit, open_process_handle, read_p
 
 COUNT = 3
 PAUSE = 5.0
-_ANSWER = 20.0
-_POLL = 0.5
-_MOST_PRINTED = 16 << 20
-_BEGIN = "Full thread dump"
+_DUMP_TIMEOUT = 20.0
+_POLL_SECONDS = 0.5
+_MOST_OUTPUT_BYTES = 16 << 20
+_DUMP_BEGIN = "Full thread dump"
 # The last lines of a dump: of its threads, and of the heap after them.
-_END = ("JNI global ref", "Metaspace", "PSPermGen")
+_DUMP_ENDS = ("JNI global ref", "Metaspace", "PSPermGen")
 
 
 @dataclass
@@ -75,7 +75,7 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
 
 def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], count: int, pause: float) -> None:
     for number in range(count):
-        began = time.monotonic()
+        started_at = time.monotonic()
         read()  # skips earlier output
         with open_process_handle(process) as handle:
             # A later process with this pid may not handle the signal, and would be terminated.
@@ -86,21 +86,21 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
                 "broker's log for the reason"
             )
             break
-        text = _wait(read)
-        if _BEGIN not in text:
+        text = _wait_for_dump(read)
+        if _DUMP_BEGIN not in text:
             dumps.notes.append(
-                f"process {process.pid} printed no thread dump within {_ANSWER:g} s after SIGQUIT: check whether the "
-                "process hangs or its disk is full"
+                f"process {process.pid} printed no thread dump within {_DUMP_TIMEOUT:g} s after SIGQUIT: check whether "
+                "the process hangs or its disk is full"
             )
             break
-        dumps.texts.append(text[text.index(_BEGIN) :])
-        if not any(end in text for end in _END):
+        dumps.texts.append(text[text.index(_DUMP_BEGIN) :])
+        if not any(end in text for end in _DUMP_ENDS):
             dumps.notes.append(
                 f"thread dump {number + 1} is incomplete, because journald drops lines above its rate limit: increase "
                 "RateLimitBurst in journald.conf"
             )
         if number < count - 1:
-            time.sleep(max(0.0, pause - (time.monotonic() - began)))
+            time.sleep(max(0.0, pause - (time.monotonic() - started_at)))
 
 
 def os_thread_states_text(pid: int) -> str:
@@ -122,14 +122,14 @@ def os_thread_states_text(pid: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _wait(read: Callable[[], str]) -> str:
+def _wait_for_dump(read: Callable[[], str]) -> str:
     """Return the output of a JVM that contains a complete thread dump, or the output until no more follows."""
-    text, quiet, end = "", 0, time.monotonic() + _ANSWER
-    while time.monotonic() < end and not (quiet >= 2 and _BEGIN in text):
-        time.sleep(_POLL)
-        more = read()
-        text += more
-        quiet = 0 if more else quiet + 1
+    text, silent_reads, end = "", 0, time.monotonic() + _DUMP_TIMEOUT
+    while time.monotonic() < end and not (silent_reads >= 2 and _DUMP_BEGIN in text):
+        time.sleep(_POLL_SECONDS)
+        new_output = read()
+        text += new_output
+        silent_reads = 0 if new_output else silent_reads + 1
     return text
 
 
@@ -147,26 +147,26 @@ def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
         yield None
         return
     if descriptor is None:
-        yield _of_journal(process.pid)
+        yield _journal_reader(process.pid)
         return
-    # Opened once: the process may exchange its descriptor between two reads.
+    # The file is opened only once, because the process may replace its descriptor between two reads.
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0, os.SEEK_END)
-        yield lambda: file.read(_MOST_PRINTED).decode(errors="replace")
+        yield lambda: file.read(_MOST_OUTPUT_BYTES).decode(errors="replace")
 
 
-def _of_journal(pid: int) -> Callable[[], str]:
+def _journal_reader(pid: int) -> Callable[[], str]:
     command = ["journalctl", f"_PID={pid}", "--output=cat", "--no-pager", "--quiet", f"--since=@{time.time():.3f}"]
     read_bytes = 0
 
     def read() -> str:
         nonlocal read_bytes
         try:
-            done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+            result = subprocess.run(command, capture_output=True, timeout=30, check=True)
         except (OSError, subprocess.SubprocessError):
             return ""
-        more = done.stdout[read_bytes:]
-        read_bytes += len(more)
-        return more.decode(errors="replace")
+        new_output = result.stdout[read_bytes:]
+        read_bytes += len(new_output)
+        return new_output.decode(errors="replace")
 
     return read

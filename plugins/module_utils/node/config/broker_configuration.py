@@ -16,18 +16,20 @@ from ..text_lines import split_lines
 from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
 from .versions import ConfigurationPaths
 
-_URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
+_SCHEME_HOST_PORT = re.compile(
+    r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)"
+)
 _CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
-_PAIR = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), release ")
-_RELEASE = re.compile(rb"<!-- [^>]*, release (\d+)\.(\d+)\.(\d+)")
-_TITLE = 4096
+_PAIR_COMMENT = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), release ")
+_RELEASE_COMMENT = re.compile(rb"<!-- [^>]*, release (\d+)\.(\d+)\.(\d+)")
+_HEAD_BYTES = 4096
 """The first bytes of an activemq.xml, in which its comment must be."""
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- compared with addresses of connectors, never bound
-_HOLDERS = ("persistenceAdapter", "persistenceFactory")
-_KAHADB = ("mKahaDB", "kahaDB")
+_STORE_PARENTS = ("persistenceAdapter", "persistenceFactory")
+_KAHADB_ELEMENTS = ("mKahaDB", "kahaDB")
 """Elements whose ``directory`` is a broker's store; the kahaDB elements of an mKahaDB have no directory."""
-_STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
+_STORE_FILE = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
 FENCED = "generations"
 """The directory in a shared store of guards that contains the messages."""
 
@@ -81,19 +83,21 @@ def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) ->
     with open(os.path.join(conf, "activemq.xml"), "rb") as file:
         document = file.read()
     root = ElementTree.fromstring(document)  # noqa: S314 -- root's own file
-    release = _RELEASE.search(document[:_TITLE])
+    release = _RELEASE_COMMENT.search(document[:_HEAD_BYTES])
     passwords = _read_passwords(conf)
     paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
-    stores = [element.get("directory", "") for name in _KAHADB for element in elements_with_local_name(root, name)]
+    stores = [
+        element.get("directory", "") for name in _KAHADB_ELEMENTS for element in elements_with_local_name(root, name)
+    ]
     return DeployedBrokerSettings(
         listeners=tuple(_listeners(root)),
         consoles=tuple(_consoles(root, conf)),
-        login=_login(root, passwords),
-        probe_login=_probe_login(root, passwords),
+        login=_find_login(root, passwords),
+        probe_login=_find_probe_login(root, passwords),
         release=tuple(map(int, release.groups())) if release else (),
         store=_REFERENCE.sub(lambda reference: paths.get(reference[1], reference[0]), stores[0]) if stores else "",
         pure=_is_pure(root),
-        persistence=_persistence(root),
+        persistence=_store_facts(root),
     )
 
 
@@ -104,7 +108,11 @@ def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
     to a version.
     """
     version = layout.current_version()
-    pair_comment = _PAIR.search((version.read_installed_file("conf/activemq.xml") or b"")[:_TITLE]) if version else None
+    pair_comment = (
+        _PAIR_COMMENT.search((version.read_installed_file("conf/activemq.xml") or b"")[:_HEAD_BYTES])
+        if version
+        else None
+    )
     return pair_comment[1].decode(errors="replace") if pair_comment else None
 
 
@@ -115,13 +123,13 @@ def message_store_facts(activemq_xml: bytes) -> dict[str, Any]:
     ``openwire`` is the value of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure
     master/slave pair.
     """
-    return _persistence(ElementTree.fromstring(activemq_xml))  # noqa: S314 -- root's own file
+    return _store_facts(ElementTree.fromstring(activemq_xml))  # noqa: S314 -- root's own file
 
 
-def _persistence(root: ElementTree.Element) -> dict[str, Any]:
+def _store_facts(root: ElementTree.Element) -> dict[str, Any]:
     brokers = elements_with_local_name(root, "broker")
     openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
-    kinds = [child for name in _HOLDERS for element in elements_with_local_name(root, name) for child in element]
+    kinds = [child for name in _STORE_PARENTS for element in elements_with_local_name(root, name) for child in element]
     return {
         "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
         "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
@@ -130,8 +138,10 @@ def _persistence(root: ElementTree.Element) -> dict[str, Any]:
 
 
 def _is_pure(root: ElementTree.Element) -> bool:
-    waits = any(broker.get("waitForSlave") == "true" for broker in elements_with_local_name(root, "broker"))
-    return waits or bool(elements_with_local_name(root, "masterConnector"))
+    has_waiting_master = any(
+        broker.get("waitForSlave") == "true" for broker in elements_with_local_name(root, "broker")
+    )
+    return has_waiting_master or bool(elements_with_local_name(root, "masterConnector"))
 
 
 def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
@@ -143,7 +153,7 @@ def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
     try:
         with open_directory(store, root_fd) as directory:
             names = directory.entry_names()
-            return any(_STORED.fullmatch(name) for name in names) or FENCED in names
+            return any(_STORE_FILE.fullmatch(name) for name in names) or FENCED in names
     except OSError:
         return False
 
@@ -163,9 +173,9 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
         parts = scheme_host_and_port(uri)
         if parts:
             scheme, host, port = parts
-            probed = "127.0.0.1" if host in _WILDCARDS else host
+            probe_host = "127.0.0.1" if host in _WILDCARDS else host
             name, needs_certificate = element.get("name", scheme), requires_client_certificate(uri)
-            listeners.append(Listener(name, scheme, (probed, port), needs_certificate, host or Listener.bind))
+            listeners.append(Listener(name, scheme, (probe_host, port), needs_certificate, host or Listener.bind))
     return listeners
 
 
@@ -173,13 +183,13 @@ def _consoles(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]
     """Yield addresses and ports of the consoles in the files that activemq.xml imports; a port of 0 is left out."""
     for name in {os.path.basename(element.get("resource", "")) for element in elements_with_local_name(root, "import")}:
         try:
-            page = ElementTree.parse(os.path.join(conf, name)).getroot()  # noqa: S314 -- root's own file
+            console = ElementTree.parse(os.path.join(conf, name)).getroot()  # noqa: S314 -- root's own file
         except (OSError, ElementTree.ParseError):
             continue
         # From 6.3 on the address is in a properties file next to the console's.
         settings = _read_properties_file(os.path.join(conf, name.replace(".xml", ".properties")))
         addresses = [(settings.get("jetty.http.host"), settings.get("jetty.http.port"))]
-        for bean in elements_with_local_name(page, "bean"):
+        for bean in elements_with_local_name(console, "bean"):
             values = {child.get("name"): child.get("value") for child in bean if child.tag.endswith("property")}
             addresses.append((values.get("host"), values.get("port")))
         for host, port in addresses:
@@ -197,7 +207,7 @@ def scheme_host_and_port(uri: str) -> tuple[str, str, int] | None:
 
     The host may be empty.
     """
-    match = _URI.match(uri)
+    match = _SCHEME_HOST_PORT.match(uri)
     return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None
 
 
@@ -215,7 +225,7 @@ def _read_properties_file(path: str) -> dict[str, str]:
         return {}
 
 
-def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
+def _find_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
     """Return a broker account whose password is in the credentials file, if possible that of network connectors."""
     users = [
         user for user in elements_with_local_name(root, "authenticationUser") if user.get("username") != PROBE_USER
@@ -229,16 +239,16 @@ def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
     return Login()
 
 
-def _probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
+def _find_probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
     """Return the account for probes of a broker; an empty login if its activemq.xml has other accounts only."""
     names = {user.get("username") for user in elements_with_local_name(root, "authenticationUser")}
     password = passwords.get(PROBE_PASSWORD_KEY)
     return Login(PROBE_USER, password) if password and (not names or PROBE_USER in names) else Login()
 
 
-_ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=#!])(?:\\.|[^\\=])*)=(?P<value>.*)")
+_PROPERTY_ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=#!])(?:\\.|[^\\=])*)=(?P<value>.*)")
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))")
-_CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+_ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def parse_property_entries(text: str) -> list[tuple[str, str]]:
@@ -246,15 +256,15 @@ def parse_property_entries(text: str) -> list[tuple[str, str]]:
 
     Each line has one ``key=value``, as ``render`` writes it.
     """
-    # Of the three line ends that Java accepts in such a file.
+    # Java accepts three line ends in such a file.
     lines = split_lines(text.replace("\r\n", "\n").replace("\r", "\n"))
-    entries = [_ENTRY.fullmatch(line) for line in lines]
+    entries = [_PROPERTY_ENTRY.fullmatch(line) for line in lines]
     return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]
 
 
 def _unescape(text: str) -> str:
-    def plain(escape: re.Match[str]) -> str:
-        return chr(int(escape["code"], 16)) if escape["code"] else _CHARS.get(escape["char"], escape["char"])
+    def unescaped(escape: re.Match[str]) -> str:
+        return chr(int(escape["code"], 16)) if escape["code"] else _ESCAPED_CHARS.get(escape["char"], escape["char"])
 
     # A character beyond U+FFFF is written as two surrogates.
-    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16")
+    return _ESCAPE.sub(unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16")

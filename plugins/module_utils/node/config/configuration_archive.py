@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 
-_INDEX = ".fleet-archive.json"
+_INDEX_NAME = ".fleet-archive.json"
 _FORMAT = 1
 
 
@@ -72,13 +72,13 @@ def pack_configuration(files: Mapping[str, ConfigurationFile]) -> bytes:
         "hidden": sorted(path for path, file in files.items() if file.hidden),
     }
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        _add(archive, _INDEX, json.dumps(index, sort_keys=True).encode(), 0o600)
+        _add_member(archive, _INDEX_NAME, json.dumps(index, sort_keys=True).encode(), 0o600)
         for path in sorted(files):
-            _add(archive, _check_path_inside_configuration(path), files[path].content, files[path].mode)
+            _add_member(archive, _check_path_inside_configuration(path), files[path].content, files[path].mode)
     return buffer.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+def _add_member(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     member.mode = mode
@@ -93,7 +93,7 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             members = archive.getmembers()
-            if not members or members[0].name != _INDEX or not all(member.isreg() for member in members):
+            if not members or members[0].name != _INDEX_NAME or not all(member.isreg() for member in members):
                 raise NodeError(
                     "a different version of activemq.fleet created the configuration archive of this host, so "
                     "nothing was installed. Run the playbook again: it creates a new archive"
@@ -102,7 +102,7 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
                 member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
                 for member in members
             }
-        index = json.loads(contents[_INDEX])
+        index = json.loads(contents[_INDEX_NAME])
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise NodeError(
             f"the configuration archive of this host cannot be read ({error}), so nothing was installed. Run "

@@ -20,8 +20,8 @@ _SECRET_VALUE = re.compile(
     r"""(?![$@]\S*[}@])[^\s"'&<>]+""",
     re.IGNORECASE,
 )
-"""A comma before a conjunction is one of a sentence, such as "it may read its password, and stop it"."""
-_HIDDEN = "********"
+"""A comma before a conjunction belongs to a sentence, such as "it may read its password, and stop it"."""
+_MASK = "********"
 
 
 def hide_passwords(text: str) -> str:
@@ -29,18 +29,18 @@ def hide_passwords(text: str) -> str:
 
     References such as ``${x}`` stay.
     """
-    return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
+    return _SECRET_VALUE.sub(lambda match: match.group(1) + _MASK, text)
 
 
 def changed_file_paths(
     old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
 ) -> list[str]:
     """Return the sorted paths of files that a new configuration adds, removes or changes."""
-    was = old.manifest if old else {}
-    differs = {path for path, file in tree.items() if was.get(path) != file.sha256}
+    deployed_hashes = old.manifest if old else {}
+    differs = {path for path, file in tree.items() if deployed_hashes.get(path) != file.sha256}
     if old:
         differs |= {path for path, file in tree.items() if old.modes.get(path) != file.mode}
-    return sorted(differs | (was.keys() - tree.keys()) | drift.keys())
+    return sorted(differs | (deployed_hashes.keys() - tree.keys()) | drift.keys())
 
 
 def paths_with_changed_content(
@@ -50,11 +50,11 @@ def paths_with_changed_content(
 
     A change of mode alone does not count.
     """
-    was = old.manifest if old else {}
+    deployed_hashes = old.manifest if old else {}
     return [
         path
         for path in changed_file_paths(old, tree, drift)
-        if path in drift or path not in tree or was.get(path) != tree[path].sha256
+        if path in drift or path not in tree or deployed_hashes.get(path) != tree[path].sha256
     ]
 
 
@@ -65,10 +65,12 @@ def configuration_differences(
 
     The dicts are in the form that Ansible shows as a diff.
     """
-    return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_file_paths(old, tree, drift)]
+    return [
+        _file_difference(path, old, tree.get(path), drift.get(path)) for path in changed_file_paths(old, tree, drift)
+    ]
 
 
-def _difference(
+def _file_difference(
     path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None
 ) -> dict[str, str]:
     deployed = old is not None and path in old.manifest
@@ -77,10 +79,10 @@ def _difference(
     if drift and "by hand" in drift and (is_secret or not deployed):
         return {"prepared": f"{path}: {drift}; its content is not shown\n"}
     if (new is not None and new.hidden) or (old is not None and path in old.hidden):
-        return {"prepared": f"{path}: {_hidden_change(path, old, new, drift)}\n"}
+        return {"prepared": f"{path}: {_describe_hidden_change(path, old, new, drift)}\n"}
     content = old.read_installed_file(path) if old and (deployed or drift) else None
-    before = old.masked[path] if old and was_secret else _text(content)
-    after = "" if new is None else new.masked if new.masked is not None else _text(new.content)
+    before = old.masked[path] if old and was_secret else _decode_text(content)
+    after = "" if new is None else new.masked if new.masked is not None else _decode_text(new.content)
     if before is None or after is None:
         return {"prepared": f"{path}: binary file changed\n"}
     is_secret = is_secret or (before != after and hide_passwords(before) == hide_passwords(after))
@@ -92,10 +94,12 @@ def _difference(
             "before": before,
             "after": after,
         }
-    return {"prepared": f"{path}: {_invisible(path, old, new, is_secret, drift)}\n"}
+    return {"prepared": f"{path}: {_describe_invisible_change(path, old, new, is_secret, drift)}\n"}
 
 
-def _hidden_change(path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None) -> str:
+def _describe_hidden_change(
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None
+) -> str:
     """Return a description of the change of a configuration file whose text is never shown."""
     if new is None:
         return (
@@ -108,7 +112,7 @@ def _hidden_change(path: str, old: InstalledVersion | None, new: ConfigurationFi
     return "the file was changed; its content is not shown, because files of activemq_extra_files may contain secrets"
 
 
-def _invisible(
+def _describe_invisible_change(
     path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: str | None
 ) -> str:
     """Return a description of a change that the texts of a file do not show: of its mode, secret or owner."""
@@ -119,7 +123,7 @@ def _invisible(
     return drift or "empty file"
 
 
-def _text(content: bytes | None) -> str | None:
+def _decode_text(content: bytes | None) -> str | None:
     """Return the content as text: empty for a missing file, None for binary content."""
     if content is None:
         return ""

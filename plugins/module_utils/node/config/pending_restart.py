@@ -23,10 +23,10 @@ from .versions import ConfigurationPaths, InstalledVersion
 
 # log4j 2 reads its file again every monitorInterval seconds; no other file is read twice.
 _LOG4J2 = "conf/log4j2.properties"
-_LARGEST = 1 << 20
-# The account of the broker reads the record, too: without it the watchdog does not know which ports to probe.
-_MODE = 0o644
-_MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
+_MOST_BYTES = 1 << 20
+# The account of the broker also reads the record: the watchdog determines from it which ports to probe.
+_FILE_MODE = 0o644
+_HAS_MONITOR_INTERVAL = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,17 @@ def restart_reasons(
 
     There is one line for each file that it reads only at its start.
     """
-    return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
+    return [f"{path} changed" for path in changed if not _is_read_at_runtime(path, old, tree)]
 
 
-def _read_at_runtime(path: str, old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile]) -> bool:
+def _is_read_at_runtime(path: str, old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile]) -> bool:
     if path.endswith(f"{WATCHDOG_SUFFIX}.service"):
         return True
     if path != _LOG4J2 or old is None or path not in tree:
         return False
-    return bool(_MONITORED.search(old.read_installed_file(path) or b"")) and bool(_MONITORED.search(tree[path].content))
+    return bool(_HAS_MONITOR_INTERVAL.search(old.read_installed_file(path) or b"")) and bool(
+        _HAS_MONITOR_INTERVAL.search(tree[path].content)
+    )
 
 
 def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
@@ -76,7 +78,7 @@ def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
 
     The broker may have been started since.
     """
-    pending = _load(layout.pending)
+    pending = _read_record(layout.pending)
     process = find_broker_process(layout.base) if pending else None
     return None if pending and process and pending.is_restart_no_longer_needed(process) else pending
 
@@ -90,14 +92,14 @@ def pending_restart_of_process(layout: ConfigurationPaths, process: Process | No
     return pending if pending and not pending.is_restart_no_longer_needed(process) else None
 
 
-def _load(path: str) -> PendingRestart | None:
+def _read_record(path: str) -> PendingRestart | None:
     try:
-        known = parse_json(read_file(path, _LARGEST))
+        known = parse_json(read_file(path, _MOST_BYTES))
         return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None
     except (UntrustedPathError, ValueError, KeyError, TypeError):
-        # The file is written atomically, so someone has edited it: the restart stays pending.
+        # The file is written atomically, so it was edited by hand: the restart stays pending.
         reason = f"the file {path}, which records why the broker requires a restart, was changed by hand"
         return PendingRestart("", (reason,), boot_id())
 
@@ -116,14 +118,14 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
 
     Returns the record. Reasons that are recorded already stay.
     """
-    before = read_pending_restart(layout)
-    known = before.reasons if before else ()
+    previous_record = read_pending_restart(layout)
+    known = previous_record.reasons if previous_record else ()
     pending = PendingRestart(
-        previous=before.previous if before and before.previous else previous,
+        previous=previous_record.previous if previous_record and previous_record.previous else previous,
         reasons=(*known, *(reason for reason in more if reason not in known)),
         boot=boot_id(),
     )
-    return _write(layout, pending)
+    return _write_record(layout, pending)
 
 
 def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
@@ -131,7 +133,7 @@ def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestart) 
 
     A broker that is started later needs no restart.
     """
-    return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
+    return _write_record(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 
 
 def remove_pending_restart(layout: ConfigurationPaths) -> None:
@@ -139,6 +141,6 @@ def remove_pending_restart(layout: ConfigurationPaths) -> None:
     disk.remove_file_or_link(layout.pending)
 
 
-def _write(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
-    disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", _MODE)
+def _write_record(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
+    disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", _FILE_MODE)
     return pending

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the vendor's configuration files, without those that give every client access to a broker.
 
-Every release ships accounts that scanners try first (admin/admin, system/manager, the password
+Every release ships accounts that attackers try first (admin/admin, system/manager, the password
 ``activemq`` of the JMX connector), key stores whose private key is public, and example
 configurations that use them (read in the distributions 5.14.5 to 5.18.3).
 """
@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from ..files.untrusted_paths import open_directory, open_file_of_directory_owner
 from .configuration_archive import ConfigurationFile
 
-_NEVER = (
+_EXCLUDED_PATTERNS = (
     # example configurations
     "activemq*.xml",
     "broker*.xml",
@@ -59,7 +59,7 @@ def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
     with top:
         for directory, name in top.walk_files_and_links():
             is_file = stat.S_ISREG(directory.entry_status(name).st_mode)
-            if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _NEVER):
+            if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _EXCLUDED_PATTERNS):
                 continue
             with os.fdopen(open_file_of_directory_owner(directory, name), "rb") as file:
                 content = file.read()

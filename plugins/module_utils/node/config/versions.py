@@ -26,7 +26,7 @@ MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"
 PRIVATE = frozenset({MANIFEST, RECORD})
 DIRECTORY_MODE = 0o750
-_LARGEST = 64 << 20
+_MOST_BYTES = 64 << 20
 """Maximum bytes of a manifest or record; a version's record contains its masked files."""
 
 
@@ -88,12 +88,12 @@ class InstalledVersion:
                 status = os.lstat(os.path.join(self.directory, path))
                 if stat.S_IMODE(status.st_mode) != self.modes[path] or not owner_of(self.modes[path]).fits(status):
                     differences[path] = "has a different owner or mode than deployed"
-        for path in self._files():
+        for path in self._file_paths():
             if path not in self.manifest and path not in PRIVATE:
                 differences[path] = "was added by hand"
         return differences
 
-    def _files(self) -> list[str]:
+    def _file_paths(self) -> list[str]:
         with open_directory(self.directory) as top:
             return [
                 os.path.relpath(os.path.join(directory.path, name), top.path)
@@ -127,8 +127,8 @@ def read_installed_configuration(directory: str) -> InstalledVersion | None:
     """
     try:
         with open_directory(directory) as opened:
-            manifest = parse_json(opened.read_file(MANIFEST, _LARGEST))
-            record = parse_json(opened.read_file(RECORD, _LARGEST))
+            manifest = parse_json(opened.read_file(MANIFEST, _MOST_BYTES))
+            record = parse_json(opened.read_file(RECORD, _MOST_BYTES))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
         hidden, shipped = (frozenset(record.get(name, ())) for name in ("hidden", "shipped"))
         if modes.keys() != manifest.keys():
@@ -209,7 +209,7 @@ class ConfigurationPaths:
 
         Nothing refers to them.
         """
-        rest = [self.current + ".new", self.pending + ".new"]
+        leftovers = [self.current + ".new", self.pending + ".new"]
         with contextlib.suppress(FileNotFoundError):
-            rest += [entry.path for entry in os.scandir(self.versions) if entry.name.startswith(".")]
-        return [path for path in rest if os.path.lexists(path)]
+            leftovers += [entry.path for entry in os.scandir(self.versions) if entry.name.startswith(".")]
+        return [path for path in leftovers if os.path.lexists(path)]

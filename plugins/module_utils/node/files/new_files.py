@@ -12,7 +12,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ def create_and_open_file(
 
     It is open for reading and writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
     """
-    descriptor = os.open(path, _NEW_FILE, 0o600, dir_fd=directory)
+    descriptor = os.open(path, _NEW_FILE_FLAGS, 0o600, dir_fd=directory)
     try:
         owner.give(descriptor)
         os.fchmod(descriptor, mode & 0o777)
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        unwritten = memoryview(content)
+        while unwritten:
+            unwritten = unwritten[os.write(descriptor, unwritten) :]
     except BaseException:
         os.close(descriptor)
         raise

@@ -32,9 +32,9 @@ MAX_LINKS = 16
 MAX_DEPTH = 32
 """Maximum depth of a directory tree that is walked, which limits the stack and the number of descriptors."""
 
-_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_KINDS = (
+_DIRECTORY_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_TYPE_NAMES = (
     (stat.S_ISLNK, "a link"),
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISREG, "a file"),
@@ -97,7 +97,7 @@ class Directory:
 
         A link is not followed. Raises FileNotFoundError.
         """
-        return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
+        return os.stat(_checked_name(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
         """Return whether an open directory contains a file, link or subdirectory with the given name.
@@ -122,12 +122,12 @@ class Directory:
 
         It is not opened through a link. Raises UntrustedPathError, OSError.
         """
-        path = os.path.join(self.path, _plain(name))
+        path = os.path.join(self.path, _checked_name(name))
         try:
-            descriptor = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self.descriptor)
+            descriptor = os.open(name, os.O_RDONLY | _DIRECTORY_FLAGS, dir_fd=self.descriptor)
         except OSError as error:
-            raise self._refusal(error, name, path, "directory") from None
-        return Directory(descriptor, path, self.foreign or _foreign(os.fstat(descriptor)))
+            raise self._open_error(error, name, path, "directory") from None
+        return Directory(descriptor, path, self.foreign or _untrusted_owner(os.fstat(descriptor)))
 
     def open_file(
         self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
@@ -138,11 +138,11 @@ class Directory:
         with a second hard link raises UntrustedPathError. ``write`` opens it for reading and writing. Raises
         UntrustedPathError, OSError.
         """
-        path = os.path.join(self.path, _plain(name))
+        path = os.path.join(self.path, _checked_name(name))
         try:
-            descriptor = os.open(name, (os.O_RDWR if write else os.O_RDONLY) | _FILE, dir_fd=self.descriptor)
+            descriptor = os.open(name, (os.O_RDWR if write else os.O_RDONLY) | _FILE_FLAGS, dir_fd=self.descriptor)
         except OSError as error:
-            raise self._refusal(error, name, path, "regular file") from None
+            raise self._open_error(error, name, path, "regular file") from None
         try:
             _check_file(os.fstat(descriptor), path, owners, single_name)
         except UntrustedPathError:
@@ -166,21 +166,21 @@ class Directory:
         It is open for reading and writing; the caller closes it. Raises FileExistsError if the name exists, also as a
         dangling link; OSError.
         """
-        return new_files.create_and_open_file(_plain(name), content, mode, directory=self.descriptor)
+        return new_files.create_and_open_file(_checked_name(name), content, mode, directory=self.descriptor)
 
     def write_new_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Create a new file with the given content in an open directory, and sync the content to the disk.
 
         Raises FileExistsError, OSError.
         """
-        new_files.write_new_file(_plain(name), content, mode, directory=self.descriptor)
+        new_files.write_new_file(_checked_name(name), content, mode, directory=self.descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Replace a file in an open directory atomically by a new one with the given content and mode.
 
         Raises OSError.
         """
-        new_files.replace_file(_plain(name), content, mode, directory=self.descriptor)
+        new_files.replace_file(_checked_name(name), content, mode, directory=self.descriptor)
 
     def create_and_open_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
         """Create a subdirectory in an open directory with a mode and owner, and return it opened.
@@ -188,18 +188,18 @@ class Directory:
         Raises FileExistsError, UntrustedPathError, OSError. The owner of the new directory must be this account: if
         another process replaced the directory, its mode is not changed.
         """
-        os.mkdir(_plain(name), 0o700, dir_fd=self.descriptor)
-        made = self.open_subdirectory(name)
+        os.mkdir(_checked_name(name), 0o700, dir_fd=self.descriptor)
+        created = self.open_subdirectory(name)
         try:
-            if made.directory_status().st_uid != os.geteuid():
-                raise _replaced_error(made.path)
-            os.fchmod(made.descriptor, mode & 0o7777)
+            if created.directory_status().st_uid != os.geteuid():
+                raise _replaced_error(created.path)
+            os.fchmod(created.descriptor, mode & 0o7777)
             if (uid, gid) != (-1, -1):
-                os.fchown(made.descriptor, uid, gid)
+                os.fchown(created.descriptor, uid, gid)
         except BaseException:
-            made.close()
+            created.close()
             raise
-        return made
+        return created
 
     def rename(self, name: str, target: str) -> None:
         """Rename a file or subdirectory within an open directory.
@@ -209,7 +209,7 @@ class Directory:
         """
         if self.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(self.path, target))
-        os.rename(_plain(name), _plain(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        os.rename(_checked_name(name), _checked_name(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         self.sync()
 
     def remove_file_or_link(self, name: str) -> None:
@@ -218,7 +218,7 @@ class Directory:
         A FIFO or socket is removed, too. Raises OSError for a directory.
         """
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(_plain(name), dir_fd=self.descriptor)
+            os.unlink(_checked_name(name), dir_fd=self.descriptor)
 
     def remove_empty_directory(self, name: str) -> None:
         """Remove an empty subdirectory of an open directory, if it exists.
@@ -226,7 +226,7 @@ class Directory:
         Raises OSError.
         """
         with contextlib.suppress(FileNotFoundError):
-            os.rmdir(_plain(name), dir_fd=self.descriptor)
+            os.rmdir(_checked_name(name), dir_fd=self.descriptor)
 
     def remove_tree_or_file(self, name: str) -> None:
         """Remove a file, or a subdirectory with its content, by its name in an open directory.
@@ -234,8 +234,8 @@ class Directory:
         Links are removed and never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         if self.is_directory(name):
-            with self.open_subdirectory(name) as below:
-                below.remove_content()
+            with self.open_subdirectory(name) as child:
+                child.remove_content()
             self.remove_empty_directory(name)
         else:
             self.remove_file_or_link(name)
@@ -245,11 +245,11 @@ class Directory:
 
         Links are not followed. Raises UntrustedPathError, OSError.
         """
-        _refuse_depth(self.path, depth)
+        _check_depth(self.path, depth)
         for name in self.entry_names():
             if self.is_directory(name):
-                with self.open_subdirectory(name) as below:
-                    below.remove_content(depth + 1)
+                with self.open_subdirectory(name) as child:
+                    child.remove_content(depth + 1)
                 self.remove_empty_directory(name)
             else:
                 self.remove_file_or_link(name)
@@ -260,11 +260,11 @@ class Directory:
         The pairs are (open directory, name) of everything that is not a directory. Each directory is open until the
         next pair. Links are never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
-        _refuse_depth(self.path, depth)
+        _check_depth(self.path, depth)
         for name in self.entry_names():
             if self.is_directory(name):
-                with self.open_subdirectory(name) as below:
-                    yield from below.walk_files_and_links(depth + 1)
+                with self.open_subdirectory(name) as child:
+                    yield from child.walk_files_and_links(depth + 1)
             else:
                 yield self, name
 
@@ -272,16 +272,17 @@ class Directory:
         """Sync an open directory to the disk, so that created, renamed and removed entries survive a crash."""
         os.fsync(self.descriptor)
 
-    def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
-        """Return an UntrustedPathError with the actual type of a file that is not ``wanted``.
+    def _open_error(self, error: OSError, name: str, path: str, expected: str) -> Exception:
+        """Return an UntrustedPathError with the actual type of a file that is not ``expected``.
 
         For any other error return an OSError with the path.
         """
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):
-                kind = _kind(self.entry_status(name).st_mode)
+                kind = _type_name(self.entry_status(name).st_mode)
                 return UntrustedPathError(
-                    f"{path} is {kind}, not a {wanted}, so it was not opened. Remove it, or replace it with a {wanted}"
+                    f"{path} is {kind}, not a {expected}, so it was not opened. Remove it, or replace it with "
+                    f"a {expected}"
                 )
             return _replaced_error(path)
         if error.errno == errno.EWOULDBLOCK:
@@ -300,7 +301,7 @@ def open_directory(path: str, root: int | None = None) -> Directory:
     ``/``. Raises UntrustedPathError for a component that is an untrusted link or not a directory; OSError.
     """
     for _index in range(MAX_LINKS + 1):
-        opened = _walk(os.path.abspath(path), root)
+        opened = _open_path_or_resolve_link(os.path.abspath(path), root)
         if isinstance(opened, Directory):
             return opened
         path = opened
@@ -356,7 +357,7 @@ def open_file_of_directory_owner(directory: Directory, name: str) -> int:
         return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
     status = directory.entry_status(name)
     if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
-        target = os.readlink(_plain(name), dir_fd=directory.descriptor)
+        target = os.readlink(_checked_name(name), dir_fd=directory.descriptor)
         return open_file(os.path.join(directory.path, target))
     return directory.open_file(name)
 
@@ -379,32 +380,32 @@ def owner_of_first_untrusted_directory(path: str) -> tuple[int, int] | None:
             path = os.path.dirname(path)
 
 
-def _walk(path: str, root: int | None) -> Directory | str:
+def _open_path_or_resolve_link(path: str, root: int | None) -> Directory | str:
     """Follow a path by its directories; return the open directory, or the path to open instead after a trusted link."""
     parts = [part for part in path.split("/") if part]
-    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
-    foreign = _foreign(os.fstat(here))
+    current = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
+    foreign = _untrusted_owner(os.fstat(current))
     try:
         for position, name in enumerate(parts):
             prefix = "/" + "/".join(parts[:position])
             flags = os.O_RDONLY if position == len(parts) - 1 else os.O_PATH
             try:
-                below = os.open(name, flags | _DIRECTORY, dir_fd=here)
+                child = os.open(name, flags | _DIRECTORY_FLAGS, dir_fd=current)
             except OSError as error:
-                is_trusted = foreign is None and _is_trusted(os.fstat(here))
-                target = _trusted_link(here, name, prefix, is_trusted, error)
+                is_trusted = foreign is None and _is_trusted(os.fstat(current))
+                target = _trusted_link_target(current, name, prefix, is_trusted, error)
                 return os.path.normpath("/".join((os.path.join(prefix, target), *parts[position + 1 :])))
-            os.close(here)
-            here = below
-            foreign = foreign or _foreign(os.fstat(here))
+            os.close(current)
+            current = child
+            foreign = foreign or _untrusted_owner(os.fstat(current))
         # The descriptor of "/" is open with O_PATH only.
-        descriptor = os.open(".", os.O_RDONLY | _DIRECTORY, dir_fd=here) if not parts else os.dup(here)
+        descriptor = os.open(".", os.O_RDONLY | _DIRECTORY_FLAGS, dir_fd=current) if not parts else os.dup(current)
         return Directory(descriptor, path, foreign)
     finally:
-        os.close(here)
+        os.close(current)
 
 
-def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: OSError) -> str:
+def _trusted_link_target(directory: int, name: str, prefix: str, is_private: bool, error: OSError) -> str:
     """Return the target of a trusted link in a path. Raises UntrustedPathError for an untrusted one, or ``error``."""
     path = os.path.join(prefix, name)
     if error.errno not in (errno.ELOOP, errno.ENOTDIR):
@@ -415,11 +416,11 @@ def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: 
         raise _replaced_error(path) from None
     if not stat.S_ISLNK(status.st_mode):
         raise UntrustedPathError(
-            f"{path} is {_kind(status.st_mode)}, not a directory, so it was not opened. Remove it, or replace it with "
-            "a directory"
+            f"{path} is {_type_name(status.st_mode)}, not a directory, so it was not opened. Remove it, or replace it "
+            "with a directory"
         ) from None
     effective_uid = os.geteuid()
-    if status.st_uid in (0, effective_uid) and (private or effective_uid != 0):
+    if status.st_uid in (0, effective_uid) and (is_private or effective_uid != 0):
         return os.readlink(name, dir_fd=directory)
     if status.st_uid in (0, effective_uid):
         kind = "in a directory that other accounts can write"
@@ -440,8 +441,8 @@ def _replaced_error(path: str) -> UntrustedPathError:
 def _check_file(status: os.stat_result, path: str, owners: Collection[int] | None, single_name: bool) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UntrustedPathError(
-            f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened. Remove it, or replace it "
-            "with a regular file"
+            f"{path} is {_type_name(status.st_mode)}, not a regular file, so it was not opened. Remove it, or replace "
+            "it with a regular file"
         )
     if owners is not None and status.st_uid not in owners:
         expected = " or ".join(sorted(account_name(uid) for uid in owners))
@@ -456,7 +457,7 @@ def _check_file(status: os.stat_result, path: str, owners: Collection[int] | Non
         )
 
 
-def _refuse_depth(path: str, depth: int) -> None:
+def _check_depth(path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise UntrustedPathError(
             f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories. Remove the "
@@ -464,7 +465,7 @@ def _refuse_depth(path: str, depth: int) -> None:
         )
 
 
-def _plain(name: str) -> str:
+def _checked_name(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise UntrustedPathError(
             f"{name!r} is not a file name: use the name of a single file, without a slash or NUL character"
@@ -477,7 +478,7 @@ def _is_trusted(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
-def _foreign(status: os.stat_result) -> tuple[int, int] | None:
+def _untrusted_owner(status: os.stat_result) -> tuple[int, int] | None:
     """Return owner and group of a directory in which another account can rename files of root or of this process.
 
     Returns None if there is no such account. In a directory such as /tmp, which belongs to root and has the sticky bit,
@@ -487,8 +488,8 @@ def _foreign(status: os.stat_result) -> tuple[int, int] | None:
     return None if is_shared or _is_trusted(status) else (status.st_uid, status.st_gid)
 
 
-def _kind(mode: int) -> str:
-    return next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+def _type_name(mode: int) -> str:
+    return next((name for is_kind, name in _TYPE_NAMES if is_kind(mode)), "something else")
 
 
 def account_name(uid: int) -> str:

@@ -93,14 +93,14 @@ def install_configuration(
     """
     layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     if check:
-        return _install(layout, tree, owners, keep, check=True)
-    _refuse_exchangeable(layout, owners)
-    _make_directories(layout, owners)
+        return _install_version(layout, tree, owners, keep, check=True)
+    _check_directories_trusted(layout, owners)
+    _create_directories(layout, owners)
     with disk.directory_lock(layout.versions):
-        return _install(layout, tree, owners, keep, check=False, validate=validate)
+        return _install_version(layout, tree, owners, keep, check=False, validate=validate)
 
 
-def _refuse_exchangeable(layout: ConfigurationPaths, owners: Owners) -> None:
+def _check_directories_trusted(layout: ConfigurationPaths, owners: Owners) -> None:
     """Raise NodeError if root would install files that another account could replace."""
     if owners.root != 0:
         return
@@ -108,25 +108,25 @@ def _refuse_exchangeable(layout: ConfigurationPaths, owners: Owners) -> None:
     for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
         foreign = owner_of_first_untrusted_directory(directory)
         if foreign:
-            who = "an account other than root" + (f" ({account_name(foreign[0])})" if foreign[0] else "")
+            account = "an account other than root" + (f" ({account_name(foreign[0])})" if foreign[0] else "")
             raise NodeError(
-                f"the configuration was not installed, because {who} can replace files that root installs in "
+                f"the configuration was not installed, because {account} can replace files that root installs in "
                 f"{directory}. Make root the owner of this directory and of all directories above it (chown "
                 "root:root, chmod go-w)"
             )
 
 
-def _make_directories(layout: ConfigurationPaths, owners: Owners) -> None:
+def _create_directories(layout: ConfigurationPaths, owners: Owners) -> None:
     """Create BASE and its directories; the broker writes only to ``data``."""
-    _make_parents(layout.base)
+    _create_parents(layout.base)
     for directory in (layout.base, layout.versions):
         disk.ensure_directory(directory, DIRECTORY_MODE, owners.directory)
-    _make_parents(layout.current)
+    _create_parents(layout.current)
     if layout.data:
         disk.ensure_directory(layout.data, DIRECTORY_MODE, owners.data)
 
 
-def _make_parents(path: str) -> None:
+def _create_parents(path: str) -> None:
     missing = []
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
@@ -136,7 +136,7 @@ def _make_parents(path: str) -> None:
         disk.ensure_directory(directory, 0o755, Owner())
 
 
-def _install(
+def _install_version(
     layout: ConfigurationPaths,
     tree: Mapping[str, ConfigurationFile],
     owners: Owners,
@@ -148,33 +148,33 @@ def _install(
     drift = current.drifted_files(owners.of) if current else {}
     changed = changed_file_paths(current, tree, drift)
     if not check:
-        _clean(layout)
+        _remove_leftovers(layout)
     if current and name and not changed:
-        return _outcome(layout, name, check)
+        return _unchanged_outcome(layout, name, check)
     diff = configuration_differences(current, tree, drift)
     restart = (
         pending_restart.restart_reasons(paths_with_changed_content(current, tree, drift), current, tree) if name else []
     )
-    drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
-    version = _name(layout, tree, owners)
+    drifted = tuple(f"{path} {difference}" for path, difference in sorted(drift.items()))
+    version = _version_name(layout, tree, owners)
     if pending_restart.was_broker_started_with(layout, version):
         restart = []
     live = runtime_configuration.live_change_of_configuration(layout, changed, current, tree) if restart else None
     if live and check:
         restart = []
     if not check:
-        _place(layout, version, tree, owners)
+        _ensure_version_exists(layout, version, tree, owners)
         if validate:
-            _validate(layout, version, validate)
-        if live and _let_it_be_taken(layout, version, name, restart, live):
+            _validate_version(layout, version, validate)
+        if live and _apply_at_runtime(layout, version, name, restart, live):
             restart = []
         elif not live:
-            _switch(layout, version, name, restart)
-        _prune(layout, keep, version, name)
+            _switch_to_version(layout, version, name, restart)
+        _remove_old_versions(layout, keep, version, name)
     return InstallationOutcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
 
 
-def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> InstallationOutcome:
+def _unchanged_outcome(layout: ConfigurationPaths, name: str, check: bool) -> InstallationOutcome:
     """Return the outcome of an installation of a configuration that is already installed.
 
     A restart may still be pending from an interrupted run.
@@ -210,52 +210,58 @@ def restore_installed_version(
     with nullcontext() if check else disk.directory_lock(layout.versions):
         name = layout.current_version_name()
         if name == version:
-            return _outcome(layout, version, check)
-        is_known = pending_restart.was_broker_started_with(layout, version)
-        reasons = [] if is_known else [f"version {version} was restored"]
+            return _unchanged_outcome(layout, version, check)
+        was_started_with_version = pending_restart.was_broker_started_with(layout, version)
+        reasons = [] if was_started_with_version else [f"version {version} was restored"]
         if not check:
-            _switch(layout, version, name, reasons)
+            _switch_to_version(layout, version, name, reasons)
         return InstallationOutcome(True, version, name, reasons=tuple(reasons))
 
 
-def _name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], owners: Owners) -> str:
+def _version_name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], owners: Owners) -> str:
     """Return the name of a configuration tree's version: its id, with a number if that version was changed by hand."""
-    short: str = tree_sha256(tree)[:12]
-    name: str = short
+    tree_id: str = tree_sha256(tree)[:12]
+    name: str = tree_id
     number = 0
     while os.path.lexists(layout.directory(name)) and not _is_intact(layout, name, tree, owners):
         number += 1
-        name = f"{short}-{number}"
+        name = f"{tree_id}-{number}"
     return name
 
 
 def _is_intact(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> bool:
-    there = read_installed_configuration(layout.directory(name))
-    if there is None or there.tree != tree_sha256(tree) or there.drifted_files(owners.of):
+    installed = read_installed_configuration(layout.directory(name))
+    if installed is None or installed.tree != tree_sha256(tree) or installed.drifted_files(owners.of):
         return False
-    return all(owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(there.directory))
+    return all(
+        owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(installed.directory)
+    )
 
 
-def _place(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> None:
+def _ensure_version_exists(
+    layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners
+) -> None:
     """Make sure that a complete version of a configuration with a name exists; create it if it does not."""
     if os.path.lexists(layout.directory(name)):
         return
     staging = layout.directory(f".new-{name}")
-    private = {path: ConfigurationFile(content, 0o640) for path, content in version_description_files(tree).items()}
+    description_files = {
+        path: ConfigurationFile(content, 0o640) for path, content in version_description_files(tree).items()
+    }
     directories = {""}
     for path in tree:
         parts = path.split("/")[:-1]
         directories |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
     for directory in sorted(directories):
         disk.ensure_directory(os.path.join(staging, directory).rstrip("/"), DIRECTORY_MODE, owners.directory)
-    for path, file in sorted({**tree, **private}.items()):
+    for path, file in sorted({**tree, **description_files}.items()):
         disk.write_new_file(os.path.join(staging, path), file.content, file.mode, owners.of(file.mode))
     for directory in sorted(directories, reverse=True):
         disk.sync_directory(os.path.join(staging, directory))
     disk.rename_within_parent_and_sync(staging, layout.directory(name))
 
 
-def _validate(layout: ConfigurationPaths, version: str, validate: Check) -> None:
+def _validate_version(layout: ConfigurationPaths, version: str, validate: Check) -> None:
     """Call ``validate`` with a complete version that is not in force; remove the version if it raises NodeError."""
     try:
         validate(layout.directory(version))
@@ -264,27 +270,27 @@ def _validate(layout: ConfigurationPaths, version: str, validate: Check) -> None
         raise
 
 
-def _let_it_be_taken(
+def _apply_at_runtime(
     layout: ConfigurationPaths,
     version: str,
     previous: str | None,
     reasons: list[str],
-    wanted: runtime_configuration.LiveChange,
+    live_change: runtime_configuration.LiveChange,
 ) -> bool:
     """Put a version in force and wait until the broker's log reports that it applied the change at runtime.
 
     Returns whether it did. A restart is pending until then.
     """
     runtime_configuration.trigger_configuration_reload(layout, version)
-    end = runtime_configuration.log_end_position(layout)
-    _switch(layout, version, previous, reasons, live=True)
-    if not runtime_configuration.wait_for_live_change_outcome(end, wanted):
+    log_end = runtime_configuration.log_end_position(layout)
+    _switch_to_version(layout, version, previous, reasons, live=True)
+    if not runtime_configuration.wait_for_live_change_outcome(log_end, live_change):
         return False
     pending_restart.remove_pending_restart(layout)
     return True
 
 
-def _switch(
+def _switch_to_version(
     layout: ConfigurationPaths, version: str, previous: str | None, reasons: list[str], live: bool = False
 ) -> None:
     """Put a version of a configuration in force with the link ``current``; record a required restart before."""
@@ -298,17 +304,17 @@ def _switch(
         pending_restart.remove_pending_restart(layout)
 
 
-def _clean(layout: ConfigurationPaths) -> None:
+def _remove_leftovers(layout: ConfigurationPaths) -> None:
     for path in layout.leftover_paths():
         disk.remove_tree_or_file(path)
 
 
-def _prune(layout: ConfigurationPaths, keep: int, version: str, previous: str | None) -> None:
+def _remove_old_versions(layout: ConfigurationPaths, keep: int, version: str, previous: str | None) -> None:
     """Remove old versions of a configuration, except the newest ``keep`` versions and those that a broker requires."""
     pending = pending_restart.read_pending_restart(layout)
-    needed = {version, previous, pending.previous if pending else None}
+    required = {version, previous, pending.previous if pending else None}
     for name in layout.version_names()[keep:]:
-        if name not in needed:
+        if name not in required:
             _remove_version(layout, name)
 
 

@@ -41,9 +41,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "version": {"type": "str"},
     "validate": {"type": "list", "elements": "str"},
 }
-_PATIENCE = 60
+_TIMEOUT = 60
 """Timeout in seconds of one validation command."""
-_MOST_SAID = 5
+_MOST_OUTPUT_LINES = 5
 
 
 def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool)
     base = os.path.abspath(parameters["base"])
     layout = ConfigurationPaths(base, parameters.get("link"), parameters.get("data"))
     try:
-        outcome = _act(layout, parameters, check)
+        outcome = _install_or_restore(layout, parameters, check)
         is_restart_pending = _needs_restart(layout, outcome, check)
     except OSError as error:
         raise NodeError(
@@ -74,7 +74,7 @@ def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool)
     }
 
 
-def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool) -> InstallationOutcome:
+def _install_or_restore(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool) -> InstallationOutcome:
     if parameters.get("version"):
         return restore_installed_version(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
@@ -82,8 +82,8 @@ def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool)
         raise NodeError(f"the option keep of the module configure must be at least 1, not {keep}")
     with open(parameters["archive"], "rb") as file:
         data = file.read()
-    wanted = parameters.get("sha256")
-    if wanted and hashlib.sha256(data).hexdigest() != wanted:
+    expected_sha256 = parameters.get("sha256")
+    if expected_sha256 and hashlib.sha256(data).hexdigest() != expected_sha256:
         raise NodeError(
             "the configuration archive of this host was damaged in transfer, so nothing was installed: its "
             "SHA-256 differs from the option sha256. Run the playbook again"
@@ -93,47 +93,49 @@ def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool)
         **(shipped_configuration_files(home) if home else {}),
         **unpack_configuration(data),
     }
-    owners = _owners(parameters.get("user"), parameters.get("group"), check)
+    owners = _numeric_owners(parameters.get("user"), parameters.get("group"), check)
     commands = parameters.get("validate") or []
     return install_configuration(
-        layout, tree, owners, keep, check, validate=lambda directory: _validate(commands, directory)
+        layout, tree, owners, keep, check, validate=lambda directory: _run_validation_commands(commands, directory)
     )
 
 
-def _validate(commands: Sequence[str], directory: str) -> None:
+def _run_validation_commands(commands: Sequence[str], directory: str) -> None:
     """Run each validation command of a configuration, with its directory in place of ``%s``.
 
     Raises NodeError with the last lines of a command that fails.
     """
     for command in commands:
-        words = [word.replace("%s", directory) for word in shlex.split(command)]
+        command_words = [word.replace("%s", directory) for word in shlex.split(command)]
         try:
-            done = subprocess.run(
-                words,
+            result = subprocess.run(
+                command_words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NodeError(
-                f"nothing was changed, because the check program {words[0]} could not be run ({error}). Install "
-                "this program on the host, or correct the option validate of the module configure"
+                f"nothing was changed, because the check program {command_words[0]} could not be run ({error}). "
+                "Install this program on the host, or correct the option validate of the module configure"
             ) from None
-        if done.returncode:
+        if result.returncode:
             failure_reason = (
-                "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
+                "; ".join(split_lines(result.stdout.strip())[-_MOST_OUTPUT_LINES:])
+                or f"exit status {result.returncode}"
             )
             raise NodeError(
-                f"nothing was changed, because the check program {words[0]} rejects the new configuration files "
-                f"({hide_passwords(failure_reason)}). Correct the variables of this host, and run the playbook again"
+                f"nothing was changed, because the check program {command_words[0]} rejects the new configuration "
+                f"files ({hide_passwords(failure_reason)}). Correct the variables of this host, and run the playbook "
+                "again"
             )
 
 
-def _owners(user: str | None, group: str | None, check: bool) -> Owners:
+def _numeric_owners(user: str | None, group: str | None, check: bool) -> Owners:
     """Return numeric ids for installed files; in check mode, -1 for an account that does not exist yet."""
     if not user:
         return Owners()

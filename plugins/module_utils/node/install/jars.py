@@ -24,7 +24,7 @@ _LARGEST_JAR = 128 << 20
 _LARGEST_RECORD = 1 << 20
 _LARGEST_DIRECTORY = 8 << 20
 """Maximum bytes of a jar's central directory, which is read completely; that of activemq-all has 1 MiB."""
-_LONGEST_END = 65557
+_LONGEST_END_RECORD = 65557
 
 
 def is_broker_jar(name: str) -> bool:
@@ -47,24 +47,29 @@ def release_of_jar(name: str, file: IO[bytes]) -> str | None:
     version = None
     # The account of a broker controls the files that its process has open, and zipfile raises errors of its decoders.
     with contextlib.suppress(Exception):
-        if _is_small(file):
+        if _has_small_directory(file):
             with zipfile.ZipFile(file) as jar:
-                record = _text(jar, f"META-INF/maven/org.apache.activemq/{name_match[1]}/pom.properties")
-                version = _VERSION_LINE.search(record) or _IMPLEMENTATION.search(_text(jar, "META-INF/MANIFEST.MF"))
+                record = _read_member(jar, f"META-INF/maven/org.apache.activemq/{name_match[1]}/pom.properties")
+                version = _VERSION_LINE.search(record) or _IMPLEMENTATION.search(
+                    _read_member(jar, "META-INF/MANIFEST.MF")
+                )
     return version[1] if version else name_match[2]
 
 
-def _is_small(file: IO[bytes]) -> bool:
+def _has_small_directory(file: IO[bytes]) -> bool:
     """Return whether a jar's central directory is small enough to be read; no jar of ActiveMQ is a ZIP64 file."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _LONGEST_END))
-    tail = file.read(_LONGEST_END)
-    at = tail.rfind(b"PK\5\6")
-    is_large = b"PK\6\7" in tail[:at] or int.from_bytes(tail[at + 12 : at + 16], "little") > _LARGEST_DIRECTORY
-    return at >= 0 and not is_large
+    file.seek(max(0, size - _LONGEST_END_RECORD))
+    tail = file.read(_LONGEST_END_RECORD)
+    end_record = tail.rfind(b"PK\5\6")
+    is_large = (
+        b"PK\6\7" in tail[:end_record]
+        or int.from_bytes(tail[end_record + 12 : end_record + 16], "little") > _LARGEST_DIRECTORY
+    )
+    return end_record >= 0 and not is_large
 
 
-def _text(jar: zipfile.ZipFile, name: str) -> str:
+def _read_member(jar: zipfile.ZipFile, name: str) -> str:
     try:
         with jar.open(name) as member:
             return member.read(_LARGEST_RECORD).decode("utf-8", "replace")
@@ -97,7 +102,7 @@ def releases_in_directory(directory: str) -> list[str]:
     releases = set()
     for name in filter(is_broker_jar, names):
         path = os.path.join(directory, name)
-        if os.path.isfile(path):  # neither a FIFO nor a circle of links
+        if os.path.isfile(path):  # neither a FIFO nor a loop of links
             releases.add(release_of_jar_at(path, name))
     return sorted(release for release in releases if release)
 
@@ -113,8 +118,8 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
         with tarfile.open(path, mode="r|*") as archive:
             for member in archive:
                 directory, _separator, name = os.path.normpath(member.name).rpartition("/")
-                is_there = directory == "" if depth == 0 else directory.split("/")[1:] == ["lib"]
-                if is_there and is_broker_jar(name) and member.isreg() and member.size <= _LARGEST_JAR:
+                is_in_jar_directory = directory == "" if depth == 0 else directory.split("/")[1:] == ["lib"]
+                if is_in_jar_directory and is_broker_jar(name) and member.isreg() and member.size <= _LARGEST_JAR:
                     content = archive.extractfile(member)
                     releases.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))
     except (OSError, EOFError, tarfile.TarError, ValueError) as error:
@@ -130,12 +135,12 @@ def processes_with_open_files_below(home: str) -> list[int]:
 
     The file, such as a broker's jar, is not deleted. Only root sees the processes of other accounts.
     """
-    inside = os.path.realpath(home) + "/"
+    prefix = os.path.realpath(home) + "/"
     pids = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
             if any(
-                path.startswith(inside) and not path.endswith(" (deleted)")
+                path.startswith(prefix) and not path.endswith(" (deleted)")
                 for _unused, path in open_files_with_descriptors(pid)
             ):
                 pids.append(pid)

@@ -18,7 +18,7 @@ from types import ModuleType
 _ROOT = __name__.rpartition(".install.")[0]
 """The name of the package ``node`` in this process: part of a collection, of the library, or of a program."""
 # A fixed time: the same modules give the same bytes.
-_WHEN = (2000, 1, 1, 0, 0, 0)
+_FIXED_TIME = (2000, 1, 1, 0, 0, 0)
 
 
 def pack_program(main: ModuleType, python: str) -> bytes:
@@ -33,10 +33,10 @@ def pack_program(main: ModuleType, python: str) -> bytes:
     buffer = io.BytesIO()
     buffer.write(f"#!{python} -I\n".encode())
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        _add(file, "__main__.py", f"from {_name_in_program(main.__name__)} import main\n\nmain()\n")
+        _add_member(file, "__main__.py", f"from {_name_in_program(main.__name__)} import main\n\nmain()\n")
         for name, source in sorted(sources.items()):
             path = _name_in_program(name).replace(".", "/")
-            _add(file, f"{path}/__init__.py" if name in packages else f"{path}.py", source)
+            _add_member(file, f"{path}/__init__.py" if name in packages else f"{path}.py", source)
     return buffer.getvalue()
 
 
@@ -58,8 +58,8 @@ def _imported_modules(source: str, package: str) -> list[str]:
     names = []
     for statement in ast.walk(ast.parse(source)):
         if isinstance(statement, ast.ImportFrom) and statement.level:
-            above = package.split(".")[: 1 - statement.level or None]
-            origin = ".".join([*above, *([statement.module] if statement.module else [])])
+            parent = package.split(".")[: 1 - statement.level or None]
+            origin = ".".join([*parent, *([statement.module] if statement.module else [])])
             submodules = [f"{origin}.{alias.name}" for alias in statement.names]
             names += [origin, *filter(_is_module, submodules)]
     return names
@@ -98,5 +98,5 @@ def _read_source(name: str) -> tuple[str, bool]:
     return source.decode() if isinstance(source, bytes) else source, spec.submodule_search_locations is not None
 
 
-def _add(file: zipfile.ZipFile, path: str, text: str) -> None:
-    file.writestr(zipfile.ZipInfo(path, _WHEN), text)
+def _add_member(file: zipfile.ZipFile, path: str, text: str) -> None:
+    file.writestr(zipfile.ZipInfo(path, _FIXED_TIME), text)

@@ -25,7 +25,7 @@ from ..errors import NodeError
 from ..files import disk
 from .jars import processes_with_open_files_below, releases_in_directory
 
-_SLOWEST_STOP = 600
+_SYSTEMCTL_TIMEOUT = 600
 """Timeout in seconds of an orderly stop; systemd kills the broker long before, after the timeout of its unit."""
 
 
@@ -65,8 +65,8 @@ def move_new_release_into_unused_home(home: str, release: str, source: str = "th
     disk.remove_tree_or_file(old)
     if processes_with_open_files_below(home):
         return {"changed": True, "waits": True}
-    _exchange(new, home, old)
-    _discard(home)
+    _exchange_directories(new, home, old)
+    _discard_old_release(home)
     return {"changed": True, "waits": False}
 
 
@@ -85,8 +85,8 @@ def replace_running_release(home: str, release: str, unit: str) -> dict[str, Any
             f"the directory {home}.new does not contain ActiveMQ {release}, so the broker was not stopped: run the "
             f"playbook again, which unpacks ActiveMQ {release} to this directory"
         )
-    with _stopped(unit, home):
-        _exchange(f"{home}.new", home, f"{home}.old")
+    with _unit_stopped(unit, home):
+        _exchange_directories(f"{home}.new", home, f"{home}.old")
     return {"changed": True}
 
 
@@ -100,8 +100,8 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
         return {"changed": True}
     if not _was_replaced(home, release):
         return {"changed": False}
-    with _stopped(unit, home):
-        _exchange(f"{home}.old", home, f"{home}.new")
+    with _unit_stopped(unit, home):
+        _exchange_directories(f"{home}.old", home, f"{home}.new")
         disk.remove_tree_or_file(f"{home}.new")
     return {"changed": True}
 
@@ -114,7 +114,7 @@ def roll_back_interrupted_replacement_and_start_unit(home: str, unit: str) -> di
     """
     if not _complete_exchange(home):
         return {"changed": False}
-    _systemctl("start", unit)
+    _run_systemctl("start", unit)
     return {"changed": True}
 
 
@@ -125,7 +125,7 @@ def remove_old_release(home: str, release: str) -> dict[str, Any]:
     """
     if not _was_replaced(home, release) or processes_with_open_files_below(f"{home}.old"):
         return {"changed": False}
-    _discard(home)
+    _discard_old_release(home)
     return {"changed": True}
 
 
@@ -135,7 +135,7 @@ def _was_replaced(home: str, release: str) -> bool:
     return os.path.lexists(old) and releases_in_home(home) == [release] and releases_in_home(old) != [release]
 
 
-def _discard(home: str) -> None:
+def _discard_old_release(home: str) -> None:
     """Discard ``HOME.old``: rename it before its removal, because an incomplete directory could be restored."""
     disk.remove_tree_or_file(f"{home}.new")
     disk.rename_within_parent_and_sync(f"{home}.old", f"{home}.new")
@@ -150,7 +150,7 @@ def _complete_exchange(home: str) -> bool:
     return True
 
 
-def _exchange(source: str, home: str, backup: str) -> None:
+def _exchange_directories(source: str, home: str, backup: str) -> None:
     """Rename ``home`` to ``backup`` and ``source`` to ``home``; after an OSError nothing has changed."""
     disk.remove_tree_or_file(backup)
     try:
@@ -165,26 +165,28 @@ def _exchange(source: str, home: str, backup: str) -> None:
 
 
 @contextlib.contextmanager
-def _stopped(unit: str, home: str) -> Iterator[None]:
+def _unit_stopped(unit: str, home: str) -> Iterator[None]:
     """Context manager that stops a systemd unit and starts it again in any case, even if the controller disconnects."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     try:
-        _systemctl("stop", unit)
-        left = processes_with_open_files_below(home)
-        if left:
+        _run_systemctl("stop", unit)
+        remaining_pids = processes_with_open_files_below(home)
+        if remaining_pids:
             raise NodeError(
-                f"the release directory {home} was not replaced, because process {left[0]} runs from it and does "
-                f"not belong to the service unit {unit}: stop this process, and run the playbook again"
+                f"the release directory {home} was not replaced, because process {remaining_pids[0]} runs from it and "
+                f"does not belong to the service unit {unit}: stop this process, and run the playbook again"
             )
         yield
     finally:
-        _systemctl("start", unit)
+        _run_systemctl("start", unit)
 
 
-def _systemctl(command: str, unit: str) -> None:
+def _run_systemctl(command: str, unit: str) -> None:
     try:
-        subprocess.run(["systemctl", command, unit], capture_output=True, text=True, timeout=_SLOWEST_STOP, check=True)
+        subprocess.run(
+            ["systemctl", command, unit], capture_output=True, text=True, timeout=_SYSTEMCTL_TIMEOUT, check=True
+        )
     except subprocess.CalledProcessError as error:
         raise NodeError(
             f"the command systemctl {command} {unit} failed ({error.stderr.strip()[-300:]}). Check journalctl "
@@ -192,6 +194,6 @@ def _systemctl(command: str, unit: str) -> None:
         ) from None
     except subprocess.TimeoutExpired:
         raise NodeError(
-            f"the command systemctl {command} {unit} did not end within {_SLOWEST_STOP} s: check journalctl "
+            f"the command systemctl {command} {unit} did not end within {_SYSTEMCTL_TIMEOUT} s: check journalctl "
             f"-u {unit} on this host, and run the playbook again"
         ) from None

@@ -29,16 +29,18 @@ from ..text_lines import split_lines
 
 DOCUMENT = "conf/activemq.xml"
 _CREDENTIALS = "conf/credentials.properties"
-_PATIENCE = 30.0
-_SETTLED = 1.0  # seconds: an error is logged within milliseconds after the start of a change
-_POLL = 0.25
-_LONGEST = 16 << 20
+_TIMEOUT = 30.0
+_SETTLING_SECONDS = 1.0  # an error is logged within milliseconds after the start of a change
+_POLL_SECONDS = 0.25
+_MOST_LOG_BYTES = 16 << 20
 """Maximum bytes of the log that are searched for the plugin's records of one change."""
-_PLUGIN = "org.apache.activemq.plugin."
-_SAW = re.compile(r"change in .+ at: .+|No material change to configuration in .+")
-_LINK = re.compile(r"started new network connector: .+")
-_CHANGED = re.compile(r"changes to (\w+)")
-_FAILED = re.compile(r"[Ff]ailed |Unexpected |No runtime support |No processor |cannot find |stopped and removed ")
+_PLUGIN_PACKAGE = "org.apache.activemq.plugin."
+_CHANGE_DETECTED = re.compile(r"change in .+ at: .+|No material change to configuration in .+")
+_LINK_STARTED = re.compile(r"started new network connector: .+")
+_CHANGED_GROUP = re.compile(r"changes to (\w+)")
+_CHANGE_FAILED = re.compile(
+    r"[Ff]ailed |Unexpected |No runtime support |No processor |cannot find |stopped and removed "
+)
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,15 @@ def live_change_of_configuration(
         or pending_restart.read_pending_restart(layout) is not None
     ):
         return None
-    needed = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
-    if not needed <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in needed:
+    paths_requiring_restart = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
+    if not paths_requiring_restart <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in paths_requiring_restart:
         return None
-    if not _keeps_passwords(old.read_installed_file(_CREDENTIALS), tree.get(_CREDENTIALS)):
+    if not _are_passwords_unchanged(old.read_installed_file(_CREDENTIALS), tree.get(_CREDENTIALS)):
         return None
     return live_change_of_activemq_xml(old.read_installed_file(DOCUMENT) or b"", tree[DOCUMENT].content)
 
 
-def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
+def _are_passwords_unchanged(old: bytes | None, new: ConfigurationFile | None) -> bool:
     before = dict(parse_property_entries((old or b"").decode("latin-1")))
     after = dict(parse_property_entries((new.content if new else b"").decode("latin-1")))
     return all(after.get(name, value) == value for name, value in before.items())
@@ -103,7 +105,7 @@ def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
     have a live change without links and plugins. Pure.
     """
     try:
-        before, after = _Document(old), _Document(new)
+        before, after = _ParsedActivemqXml(old), _ParsedActivemqXml(new)
     except ElementTree.ParseError:
         return None
     if not before.period or before.rest != after.rest or before.links != after.links[: len(before.links)]:
@@ -112,7 +114,7 @@ def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
     return LiveChange(added, before.accounts != after.accounts, before.period)
 
 
-class _Document:
+class _ParsedActivemqXml:
     """An activemq.xml in parts: links and accounts, which the plugin supports, and the rest."""
 
     def __init__(self, data: bytes) -> None:
@@ -124,18 +126,18 @@ class _Document:
             self.period = int(plugin.get("checkPeriod", "0")) / 1000
         for broker in elements_with_local_name(root, "broker"):
             for group in [child for child in broker if child.tag.rpartition("}")[2] == "networkConnectors"]:
-                self.links += [_text(link) for link in group]
+                self.links += [_canonical_text(link) for link in group]
                 broker.remove(group)
         for plugin in [
             *elements_with_local_name(root, "simpleAuthenticationPlugin"),
             *elements_with_local_name(root, "authorizationEntries"),
         ]:
-            self.accounts.append(_text(plugin))
+            self.accounts.append(_canonical_text(plugin))
             plugin.clear()
-        self.rest = _text(root)
+        self.rest = _canonical_text(root)
 
 
-def _text(element: ElementTree.Element) -> str:
+def _canonical_text(element: ElementTree.Element) -> str:
     """Return the element as text, without regard to white space, comments and the order of attributes."""
     return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
 
@@ -160,9 +162,9 @@ def suppress_configuration_reload(layout: ConfigurationPaths, version: str, prev
         with open(old, "rb") as file:
             if b"runtimeConfigurationPlugin" not in file.read():
                 return
-        known = os.stat(old).st_mtime_ns
-        if os.stat(new).st_mtime_ns > known:
-            os.utime(new, ns=(known, known))
+        old_mtime = os.stat(old).st_mtime_ns
+        if os.stat(new).st_mtime_ns > old_mtime:
+            os.utime(new, ns=(old_mtime, old_mtime))
     except FileNotFoundError:
         return
 
@@ -187,15 +189,15 @@ def wait_for_live_change_outcome(since: LogEndPosition, live_change: LiveChange)
 
     Returns False if the change failed, or was not reported within 30 s after the broker's next check of the file.
     """
-    deadline = time.monotonic() + live_change.period + _PATIENCE
+    deadline = time.monotonic() + live_change.period + _TIMEOUT
     while time.monotonic() < deadline:
-        change_outcome = logged_outcome_of_live_change(_read(since), live_change)
+        change_outcome = logged_outcome_of_live_change(_read_log_since(since), live_change)
         if change_outcome is False:
             return False
         if change_outcome:
-            time.sleep(_SETTLED)
-            return logged_outcome_of_live_change(_read(since), live_change) is True
-        time.sleep(_POLL)
+            time.sleep(_SETTLING_SECONDS)
+            return logged_outcome_of_live_change(_read_log_since(since), live_change) is True
+        time.sleep(_POLL_SECONDS)
     return False
 
 
@@ -207,13 +209,13 @@ def logged_outcome_of_live_change(log_lines: Iterable[str], live_change: LiveCha
     """
     seen, links, groups = False, 0, set()
     for record in parse_records(log_lines):
-        if not record.logger.startswith(_PLUGIN) or record.is_of_client_thread:
+        if not record.logger.startswith(_PLUGIN_PACKAGE) or record.is_of_client_thread:
             continue
-        if _FAILED.match(record.message):
+        if _CHANGE_FAILED.match(record.message):
             return False
-        seen = seen or bool(_SAW.match(record.message))
-        links += bool(_LINK.match(record.message))
-        changed = _CHANGED.match(record.message)
+        seen = seen or bool(_CHANGE_DETECTED.match(record.message))
+        links += bool(_LINK_STARTED.match(record.message))
+        changed = _CHANGED_GROUP.match(record.message)
         if changed:
             groups.add(changed[1])
     if seen and links >= live_change.links and ("Plugins" in groups or not live_change.plugins):
@@ -221,7 +223,7 @@ def logged_outcome_of_live_change(log_lines: Iterable[str], live_change: LiveCha
     return None
 
 
-def _read(since: LogEndPosition) -> list[str]:
+def _read_log_since(since: LogEndPosition) -> list[str]:
     """Return the log's lines after a position; if the log was rotated since then, also the end of the old file."""
     data = b""
     for path in (since.path + ".1", since.path):
@@ -232,7 +234,7 @@ def _read(since: LogEndPosition) -> list[str]:
                     file.seek(since.size)
                 elif path != since.path:
                     continue
-                data += file.read(_LONGEST)
+                data += file.read(_MOST_LOG_BYTES)
         except (OSError, UntrustedPathError):
             continue
     return split_lines(data.decode(errors="replace"))

@@ -28,12 +28,12 @@ UNUSABLE_SUFFIX = ".unusable"
 
 _HEADER = 4096
 """Bytes before page 0 of an index (PageFile.PAGE_FILE_HEADER_SIZE)."""
-_PAGE = struct.Struct(">B8x8x4x4x8x")
+_PAGE_HEAD = struct.Struct(">B8x8x4x4x8x")
 """The head of page 0: type, transaction, next page, checksum; then the index's state and its page of destinations."""
 _POSITION = struct.Struct(">?ii")
 _VERSION = struct.Struct(">i")
-_WHOLE_PAGE = 2
-_WITH_ACKS = 5
+_COMPLETE_PAGE = 2
+_FIRST_VERSION_WITH_ACKS = 5
 """The first version of an index that also has the journal position of the map of acknowledgements (5.10)."""
 
 
@@ -65,25 +65,25 @@ def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
     try:
         with os.fdopen(open_file(path), "rb") as index:
             index.seek(_HEADER)
-            page = index.read(_PAGE.size + 4 * _POSITION.size + _VERSION.size)
+            page = index.read(_PAGE_HEAD.size + 4 * _POSITION.size + _VERSION.size)
     except FileNotFoundError:
         return ()
-    if page[:1] != bytes([_WHOLE_PAGE]):
+    if page[:1] != bytes([_COMPLETE_PAGE]):
         return ()
     positions = []
-    at = _PAGE.size
+    at = _PAGE_HEAD.size
     try:
         for _index in range(3):
             position, at = _read_position(page, at)
             positions.append(position)
         (version,) = _VERSION.unpack_from(page, at)
-        if version >= _WITH_ACKS:
+        if version >= _FIRST_VERSION_WITH_ACKS:
             positions.append(_read_position(page, at + _VERSION.size)[0])
     except struct.error:
         return ()
     last_update, in_progress, *others = positions
-    begins = last_update if in_progress is None else in_progress
-    return (begins, *others)
+    start = last_update if in_progress is None else in_progress
+    return (start, *others)
 
 
 def missing_journal_files(store: str) -> tuple[str, ...]:

@@ -16,15 +16,15 @@ from ..protocols import read_varint_and_next_offset
 
 _HEADER = 4096
 _HEADER_TEXT = 2048
-_PAGE = struct.Struct(">Bqqi")
+_PAGE_HEAD = struct.Struct(">Bqqi")
 """Type, transaction, next page (of the last page of a record: the length of its content), checksum."""
-_PART, _END = 1, 2
+_PART_PAGE, _LAST_PAGE = 1, 2
 _POSITION = struct.Struct(">?ii")
 _LONG = struct.Struct(">q")
 _SHORT = struct.Struct(">H")
 _INT = struct.Struct(">i")
-_DESTINATION = 3 * _LONG.size
-_PRIORITIES = 2 * _LONG.size
+_DESTINATION_SIZE = 3 * _LONG.size
+_PRIORITIES_SIZE = 2 * _LONG.size
 _MOST_PAGES = 1_000_000
 """Maximum pages of one tree that are read, because the pages of a damaged index may form a cycle."""
 
@@ -48,10 +48,10 @@ def subscriptions_in_index(index_path: str) -> set[tuple[str, str]]:
             return {
                 (destination, key)
                 for destination, tree in pages.walk_btree(
-                    root, lambda content, at: _subscriptions_of(content, at, version)
+                    root, lambda content, at: _read_destination(content, at, version)
                 )
                 if tree is not None
-                for key, _unused in pages.walk_btree(tree, _skip_framed)
+                for key, _unused in pages.walk_btree(tree, _skip_framed_value)
             }
         except IndexPageError:
             raise
@@ -80,9 +80,9 @@ def _root_and_version(page: bytes) -> tuple[int, int]:
     return root, _INT.unpack_from(page, at)[0]
 
 
-def _subscriptions_of(content: bytes, at: int, version: int) -> tuple[int | None, int]:
+def _read_destination(content: bytes, at: int, version: int) -> tuple[int | None, int]:
     """Return the page of a destination's subscriptions, None for a queue, and the offset of the next record."""
-    at += _DESTINATION
+    at += _DESTINATION_SIZE
     tree = None
     is_topic, at = content[at], at + 1
     if is_topic:
@@ -90,10 +90,10 @@ def _subscriptions_of(content: bytes, at: int, version: int) -> tuple[int | None
         # Subscriptions and their acknowledgements; from version 3 on also the positions of the acknowledgements, from
         # version 5 on (5.9) those of the subscriptions.
         at += _LONG.size * (2 + (version >= 3) + (version >= 5))
-    return tree, at + (_PRIORITIES if version >= 2 else 0)
+    return tree, at + (_PRIORITIES_SIZE if version >= 2 else 0)
 
 
-def _skip_framed(content: bytes, at: int) -> tuple[None, int]:
+def _skip_framed_value(content: bytes, at: int) -> tuple[None, int]:
     size, at = read_varint_and_next_offset(content, at)
     return None, at + size
 
@@ -106,9 +106,9 @@ class _PageFile:
         self._file = open(path, "rb")  # noqa: SIM115 - closed with the object
         header = self._file.read(_HEADER_TEXT)
         sizes = [line for line in header.split(b"\n") if line.startswith(b"pageSize=")]
-        self._size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
-        if not _PAGE.size < self._size <= 1 << 20:
-            raise IndexPageError(path, f"page size {self._size}")
+        self._page_size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
+        if not _PAGE_HEAD.size < self._page_size <= 1 << 20:
+            raise IndexPageError(path, f"page size {self._page_size}")
 
     def __enter__(self) -> _PageFile:
         return self
@@ -125,16 +125,16 @@ class _PageFile:
         for _index in range(_MOST_PAGES):
             if number < 0:
                 break
-            self._file.seek(_HEADER + number * self._size)
-            page = self._file.read(self._size)
-            if len(page) < _PAGE.size:
+            self._file.seek(_HEADER + number * self._page_size)
+            page = self._file.read(self._page_size)
+            if len(page) < _PAGE_HEAD.size:
                 break
-            kind, _unused, following, _unused = _PAGE.unpack_from(page)
-            if kind == _END:
-                return content + page[_PAGE.size : _PAGE.size + following]
-            if kind != _PART or len(content) > 1 << 26:
+            kind, _unused, following, _unused = _PAGE_HEAD.unpack_from(page)
+            if kind == _LAST_PAGE:
+                return content + page[_PAGE_HEAD.size : _PAGE_HEAD.size + following]
+            if kind != _PART_PAGE or len(content) > 1 << 26:
                 break
-            content += page[_PAGE.size :]
+            content += page[_PAGE_HEAD.size :]
             number = following
         raise IndexPageError(self.path, f"incomplete page {number}")
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads every record of the journal of a kahaDB store, as 5.3 to 6.3 write them, and encodes trace records.
 
-A data file ``db-N.log`` is a row of batches. A batch begins with a control record (length, type 2,
+A data file ``db-N.log`` is a sequence of batches. A batch begins with a control record (length, type 2,
 ``WRITE BATCH``, size, Adler-32 or 0); each record in it is length, type 1, the kind of the command in
 one byte, and the command as a framed protocol buffer (activemq-core's ``journal-data.proto``).
 """
@@ -28,7 +28,7 @@ MAX_FILE = 4 << 30
 """Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
 TOPICS = ("1:", "3:")
 """The prefixes of ``Command.destination`` for topics, including temporary topics."""
-_HOLES = 64
+_MAX_SPARSE_RATIO = 64
 """Maximum ratio of a journal's size to its disk usage, in addition to the preallocated part of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
 TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT, ACK_FILES, UPDATE = range(11)
@@ -103,7 +103,7 @@ class JournalEnd:
     def record_damaged_range(self, start: int, stop: int, reason: str) -> None:
         """Record a damaged range of the current file of a kahaDB journal."""
         self.damaged += 1
-        self._note(start, stop, reason)
+        self._add_range(start, stop, reason)
 
     def record_undecodable_range(self, start: int, stop: int, reason: str) -> None:
         """Record an undecodable range of the current file of a kahaDB journal.
@@ -111,9 +111,9 @@ class JournalEnd:
         It holds a record which cannot be decoded.
         """
         self.unread += 1
-        self._note(start, stop, reason)
+        self._add_range(start, stop, reason)
 
-    def _note(self, start: int, stop: int, reason: str) -> None:
+    def _add_range(self, start: int, stop: int, reason: str) -> None:
         if len(self.places) < LISTED:
             self.places.append(DamagedRange(self.file, start, stop, reason))
 
@@ -217,7 +217,7 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
         return
     with directory:
         files = data_file_numbers_and_names(directory)
-        _refuse_holes(directory, files)
+        _check_not_sparse(directory, files)
         for position, (number, name) in enumerate(files):
             tail.file, tail.offset = number, 0
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
@@ -226,20 +226,20 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
                     tail.record_damaged_range(0, size, "file too large")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                        for start, stop, checksum in _batches(data, tail, 0, size):
+                        for start, stop, checksum in _read_batches(data, tail, 0, size):
                             tail.batches += 1
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
                                 tail.record_damaged_range(start, stop, "wrong checksum")
-                            for command in _records(data, start, stop, tail):
+                            for command in _read_records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
-                        rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
+                        trailing_bytes = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its beginning; a page that was never written contains zeros.
-                        is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
-                        if rest and (position < len(files) - 1 or not is_begun):
+                        is_batch_start = _HEADER.startswith(trailing_bytes[: len(_HEADER)].rstrip(b"\0"))
+                        if trailing_bytes and (position < len(files) - 1 or not is_batch_start):
                             tail.record_damaged_range(tail.offset, size, "no records")
-                        tail.unfinished = len(rest) if is_begun else 0
+                        tail.unfinished = len(trailing_bytes) if is_batch_start else 0
             tail.ends[number] = tail.offset
 
 
@@ -255,17 +255,17 @@ def read_data_file_commands(
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 end = end_of_last_batch(data) if end is None else end
-                for start, stop, _unused in _batches(data, JournalEnd(), offset, end):
-                    yield from _records(data, start, stop, JournalEnd(), kinds)
+                for start, stop, _unused in _read_batches(data, JournalEnd(), offset, end):
+                    yield from _read_records(data, start, stop, JournalEnd(), kinds)
 
 
-def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
+def _check_not_sparse(directory: Directory, files: list[tuple[int, str]]) -> None:
     size = allocated = 0
     for _unused, name in files:
         with contextlib.suppress(FileNotFoundError):
             status = directory.entry_status(name)
             size, allocated = size + status.st_size, allocated + status.st_blocks * 512
-    if size > _HOLES * allocated + 2 * MAX_FILE:
+    if size > _MAX_SPARSE_RATIO * allocated + 2 * MAX_FILE:
         raise NodeError(
             f"the data files db-*.log in {directory.path} have a size of {size >> 20} MiB, but use only "
             f"{allocated >> 20} MiB of the disk, so the store was not read. A broker does not write sparse files: find "
@@ -273,7 +273,7 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
         )
 
 
-def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _read_batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield start and end of each batch's records and its checksum; set the ``offset`` of ``tail`` at the end.
 
     Other bytes count as damage if another batch follows them.
@@ -298,12 +298,12 @@ def end_of_last_batch(data: mmap.mmap) -> int:
 
     Returns 0 without one.
     """
-    whole = [
+    batch_ends = [
         stop
-        for start, stop, checksum in _batches(data, JournalEnd(), 0, len(data))
+        for start, stop, checksum in _read_batches(data, JournalEnd(), 0, len(data))
         if not checksum or zlib.adler32(data[start:stop]) == checksum
     ]
-    return max(whole, default=0)
+    return max(batch_ends, default=0)
 
 
 def first_record_kind(path: str) -> int | None:
@@ -327,14 +327,14 @@ def encode_trace_batch(text: str) -> bytes:
     An end-of-file record is after it, as 5.14 and later write them. Brokers skip trace records. ``text`` has less than
     120 bytes.
     """
-    words = text.encode()
-    message = bytes([1 << 3 | 2, len(words)]) + words
+    encoded_text = text.encode()
+    message = bytes([1 << 3 | 2, len(encoded_text)]) + encoded_text
     command = bytes([TRACE, len(message)]) + message
     record = _RECORD.pack(_RECORD.size + len(command), 1) + command
     return _CONTROL.pack(_CONTROL.size, 2, _MAGIC, len(record), zlib.adler32(record)) + record + _END_OF_FILE
 
 
-def _records(
+def _read_records(
     data: mmap.mmap, at: int, end: int, tail: JournalEnd, kinds: Collection[int] | None = None
 ) -> Iterator[JournalCommand]:
     while at + _RECORD.size < end:
@@ -344,9 +344,9 @@ def _records(
             return
         command = data[at + _RECORD.size]
         if kind == 1 and (kinds is None or command in kinds):
-            if command in _FIELDS or command in _WITHOUT_MESSAGE:
+            if command in _FIELD_NUMBERS or command in _KINDS_WITHOUT_MESSAGE:
                 try:
-                    yield _command(data, at + _RECORD.size, at + length)
+                    yield _parse_command(data, at + _RECORD.size, at + length)
                 except (ValueError, IndexError):
                     tail.record_undecodable_range(at, at + length, "undecodable record")
             else:
@@ -356,34 +356,34 @@ def _records(
         at += length
 
 
-def _command(data: mmap.mmap, at: int, end: int) -> JournalCommand:
+def _parse_command(data: mmap.mmap, at: int, end: int) -> JournalCommand:
     span = (at - _RECORD.size, end)
     kind = data[at]
     size, at = read_varint_and_next_offset(data, at + 1)
     if at + size > end:
         raise ValueError(size)
-    if kind in _WITHOUT_MESSAGE:
+    if kind in _KINDS_WITHOUT_MESSAGE:
         return JournalCommand(kind, span=span)
-    transaction, destination, message, subscription, info = _FIELDS[kind]
+    transaction, destination, message, subscription, info = _FIELD_NUMBERS[kind]
     field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, at, at + size)}
-    if kind == UPDATE:  # holds the record of the message as it is now
+    if kind == UPDATE:  # contains the updated record of the message
         field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, *field_spans.get(1, (0, 0)))}
-    name, xa = _transaction(data, *field_spans[transaction]) if transaction in field_spans else (b"", False)
+    name, xa = _parse_transaction(data, *field_spans[transaction]) if transaction in field_spans else (b"", False)
     return JournalCommand(
         kind,
-        destination=_destination(data, *field_spans[destination]) if destination in field_spans else "",
-        message=_text(data, field_spans.get(message)),
-        subscription=_text(data, field_spans.get(subscription)),
+        destination=_parse_destination(data, *field_spans[destination]) if destination in field_spans else "",
+        message=_decode_field(data, field_spans.get(message)),
+        subscription=_decode_field(data, field_spans.get(subscription)),
         transaction=name,
         xa=xa,
         info=bool(info) and info in field_spans,
-        content=field_spans.get(_CONTENT, (0, 0)) if kind in (ADD, UPDATE) else (0, 0),
+        content=field_spans.get(_CONTENT_FIELD, (0, 0)) if kind in (ADD, UPDATE) else (0, 0),
         span=span,
     )
 
 
 # By kind, the protocol buffer's field numbers of: transaction, destination, message id, subscription key, subscription.
-_FIELDS = {
+_FIELD_NUMBERS = {
     TRACE: (0, 0, 1, 0, 0),
     ADD: (1, 2, 3, 0, 0),
     REMOVE: (1, 2, 3, 5, 0),
@@ -394,11 +394,11 @@ _FIELDS = {
     SUBSCRIPTION: (0, 1, 0, 2, 4),
     UPDATE: (1, 2, 3, 0, 0),
 }
-_WITHOUT_MESSAGE = frozenset({AUDIT, ACK_FILES, MOVED_ACKS})
-_CONTENT = 4
+_KINDS_WITHOUT_MESSAGE = frozenset({AUDIT, ACK_FILES, MOVED_ACKS})
+_CONTENT_FIELD = 4
 
 
-def _destination(data: mmap.mmap, at: int, end: int) -> str:
+def _parse_destination(data: mmap.mmap, at: int, end: int) -> str:
     kind, name = 0, ""
     for field, start, stop in field_offsets(data, at, end):
         if field == 1:
@@ -408,12 +408,12 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
     return f"{kind}:{name}"
 
 
-def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
+def _parse_transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
     for field, start, stop in field_offsets(data, at, end):
         if field in (1, 2):
             return read_field_within_size_limit(data, start, stop), field == 2
     return b"?", False
 
 
-def _text(data: mmap.mmap, place: tuple[int, int] | None) -> str:
-    return read_field_within_size_limit(data, *place).decode(errors="surrogateescape") if place else ""
+def _decode_field(data: mmap.mmap, field_span: tuple[int, int] | None) -> str:
+    return read_field_within_size_limit(data, *field_span).decode(errors="surrogateescape") if field_span else ""

@@ -34,8 +34,8 @@ DIRECTORY = "kept-index"
 """The name of the directory, in a kahaDB store, with the kept copy of the index and the kept data files."""
 SETTLING = 0.03
 """Seconds before and after a copy in which the index must not change: more than the resolution of file times."""
-_FILES = "files.json"
-_PIECE = 16 << 20
+_FILE_LIST = "files.json"
+_PIECE_BYTES = 16 << 20
 
 
 class KeptIndex:
@@ -55,14 +55,14 @@ class KeptIndex:
 
         Drops the copy and all files if the kept files belong to a different store, which was replaced.
         """
-        held, present = self._held_inodes(), _inodes(self.store)
-        if held and not _are_of_one_store(held, present):
+        kept, present = self._kept_inodes(), _inodes(self.store)
+        if kept and not _belong_to_one_store(kept, present):
             self.delete_kept_index_directory()
-            held = {}
+            kept = {}
         # A file with moved records of subscriptions is replaced when a store is restored.
-        replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
+        replaced = {name for name in kept.keys() & present.keys() if kept[name] != present[name]}
         self.delete_kept_data_files(replaced)
-        if missing := present.keys() - (held.keys() - replaced):
+        if missing := present.keys() - (kept.keys() - replaced):
             os.makedirs(self._journal, 0o750, exist_ok=True)
             for name in missing:
                 with suppress(FileNotFoundError, FileExistsError):
@@ -75,7 +75,7 @@ class KeptIndex:
         """
         present = _inodes(self.store)
         removed = {}
-        for name in self._held_inodes():
+        for name in self._kept_inodes():
             if name not in present:
                 removed[name] = os.stat(os.path.join(self._journal, name)).st_blocks * 512
         return removed
@@ -85,9 +85,9 @@ class KeptIndex:
 
         The files that the copy of the store's index requires stay.
         """
-        needed = journal_file_numbers_for_recovery(os.path.join(self._copy, INDEX[0]))
+        required = journal_file_numbers_for_recovery(os.path.join(self._copy, INDEX[0]))
         for name in names:
-            if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
+            if journal.data_file_number(name) not in required or os.path.exists(os.path.join(self.store, name)):
                 disk.remove_file_or_link(os.path.join(self._journal, name))
 
     def delete_kept_index_directory(self) -> None:
@@ -109,11 +109,11 @@ class KeptIndex:
             disk.remove_tree_or_file(new)
             return False
         self.hard_link_data_files()
-        needed = set(journal_file_numbers_for_recovery(os.path.join(new, INDEX[0])))
-        if not needed or not needed <= set(map(journal.data_file_number, self._held_inodes())):
+        required = set(journal_file_numbers_for_recovery(os.path.join(new, INDEX[0])))
+        if not required or not required <= set(map(journal.data_file_number, self._kept_inodes())):
             disk.remove_tree_or_file(new)
             return False
-        disk.write_new_file(os.path.join(new, _FILES), json.dumps(files).encode(), 0o640)
+        disk.write_new_file(os.path.join(new, _FILE_LIST), json.dumps(files).encode(), 0o640)
         disk.sync_directory(new)
         disk.set_symlink_target(self._copy, os.path.basename(new))
         for name in os.listdir(self.directory):
@@ -135,18 +135,18 @@ class KeptIndex:
 
         No later data file is missing.
         """
-        held, present = self._held_inodes(), _inodes(self.store)
-        return _are_of_one_store(held, present) and self._covers(held.keys() | present.keys())
+        kept, present = self._kept_inodes(), _inodes(self.store)
+        return _belong_to_one_store(kept, present) and self._includes_required_files(kept.keys() | present.keys())
 
-    def _covers(self, names: Iterable[str]) -> bool:
+    def _includes_required_files(self, names: Iterable[str]) -> bool:
         """Return whether ``names`` contain every data file of the copy and every later one."""
         try:
-            with open(os.path.join(self._copy, _FILES), encoding="ascii") as file:
+            with open(os.path.join(self._copy, _FILE_LIST), encoding="ascii") as file:
                 files = [str(name) for name in json.load(file)]
         except (FileNotFoundError, ValueError):
             return False
-        needed = journal_file_numbers_for_recovery(os.path.join(self._copy, INDEX[0]))
-        return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
+        required = journal_file_numbers_for_recovery(os.path.join(self._copy, INDEX[0]))
+        return bool(files and required) and _has_all_required(names, {*map(journal.data_file_number, files), *required})
 
     def restore_index(self, target: str, clear_index: Callable[[], None]) -> str:
         """Restore the index of a kahaDB store from the copy that was made earlier in its directory ``kept-index``.
@@ -155,12 +155,12 @@ class KeptIndex:
         store, or a generation that was made from it. ``clear_index()`` removes the index of the target after a check
         that all kept files exist.
         """
-        held, present, there = self._held_inodes(), _inodes(self.store), _inodes(target)
-        if not _are_of_one_store(held, present):
+        kept, present, target_inodes = self._kept_inodes(), _inodes(self.store), _inodes(target)
+        if not _belong_to_one_store(kept, present):
             return ""
         # A file that is still in the store is never linked: a broker that may be alive could write to it.
-        removed = held.keys() - present.keys() - there.keys()
-        if not self._covers(removed | there.keys()):
+        removed = kept.keys() - present.keys() - target_inodes.keys()
+        if not self._includes_required_files(removed | target_inodes.keys()):
             return ""
         for name in removed:
             os.link(os.path.join(self._journal, name), os.path.join(target, name))
@@ -170,11 +170,12 @@ class KeptIndex:
                 replace_moved_subscription_records(target, start, subscriptions_in_index(pages))
         disk.sync_directory(target)
         clear_index()
-        self._put_index(target)
+        self._copy_index_to(target)
         data_files = count_with_noun(len(removed), "data file")
-        return f"a saved copy of the index, made at {_time_of(self._copy)}, with {data_files} from {self.directory}"
+        made_at = _modification_time(self._copy)
+        return f"a saved copy of the index, made at {made_at}, with {data_files} from {self.directory}"
 
-    def _put_index(self, target: str) -> None:
+    def _copy_index_to(self, target: str) -> None:
         for name in reversed(INDEX):  # The pages last: a store without them has no index.
             source = os.path.join(self._copy, name)
             path = os.path.join(target, name)
@@ -191,17 +192,17 @@ class KeptIndex:
         """
         if not self.is_complete():
             return
-        heir = KeptIndex(target)
-        copy = os.path.join(heir.directory, os.readlink(self._copy))
+        generation_index = KeptIndex(target)
+        copy = os.path.join(generation_index.directory, os.readlink(self._copy))
         os.makedirs(copy, 0o750)
-        heir.hard_link_data_files()
+        generation_index.hard_link_data_files()
         for name in os.listdir(self._copy):
             os.link(os.path.join(self._copy, name), os.path.join(copy, name))
-        disk.set_symlink_target(heir._copy, os.path.basename(copy))
-        for name in self._held_inodes().keys() - _inodes(self.store).keys() - _inodes(target).keys():
-            os.link(os.path.join(self._journal, name), os.path.join(heir._journal, name))
+        disk.set_symlink_target(generation_index._copy, os.path.basename(copy))
+        for name in self._kept_inodes().keys() - _inodes(self.store).keys() - _inodes(target).keys():
+            os.link(os.path.join(self._journal, name), os.path.join(generation_index._journal, name))
 
-    def _held_inodes(self) -> dict[str, int]:
+    def _kept_inodes(self) -> dict[str, int]:
         return _inodes(self._journal)
 
 
@@ -211,27 +212,27 @@ def try_copy_settled_index(store: str, target: str, settling_seconds: float = SE
     A settled index does not change for ``settling_seconds`` before and after the copy. Returns False if it changed, or
     is missing; an unusable copy may then remain in the directory. The files of the copy are synced to the disk.
     """
-    before = _looks(store)
+    states_before = _index_file_states(store)
     time.sleep(settling_seconds)
-    if _looks(store) != before or INDEX[0] not in before:
+    if _index_file_states(store) != states_before or INDEX[0] not in states_before:
         return False
-    for name in before:
+    for name in states_before:
         try:
             _copy_file(os.path.join(store, name), os.path.join(target, name))
         except FileNotFoundError:
             return False
     time.sleep(settling_seconds)
-    return _looks(store) == before
+    return _index_file_states(store) == states_before
 
 
-def _looks(store: str) -> dict[str, tuple[int, int, int]]:
-    looks = {}
+def _index_file_states(store: str) -> dict[str, tuple[int, int, int]]:
+    states = {}
     for name in INDEX:
         with suppress(FileNotFoundError), open(os.path.join(store, name), "rb") as file:
             # The file is opened, because only then NFS reliably shows changes by other clients.
             status = os.fstat(file.fileno())
-            looks[name] = status.st_ino, status.st_size, status.st_mtime_ns
-    return looks
+            states[name] = status.st_ino, status.st_size, status.st_mtime_ns
+    return states
 
 
 def _inodes(directory: str) -> dict[str, int]:
@@ -244,28 +245,28 @@ def _inodes(directory: str) -> dict[str, int]:
     return inodes
 
 
-def _are_of_one_store(held: dict[str, int], present: dict[str, int]) -> bool:
+def _belong_to_one_store(kept: dict[str, int], present: dict[str, int]) -> bool:
     """Return whether kept data files belong to this store; another store or a copy may have replaced it."""
-    return any(held[name] == present[name] for name in held.keys() & present.keys())
+    return any(kept[name] == present[name] for name in kept.keys() & present.keys())
 
 
-def _has_all(names: Iterable[str], needed: Iterable[int]) -> bool:
-    """Return whether data files include all ``needed`` ones, and all from the last needed one to the last of ``names``.
+def _has_all_required(names: Iterable[str], required: Iterable[int]) -> bool:
+    """Return whether data files include all ``required`` ones, and all from the last of these to the last of ``names``.
 
     Brokers number data files consecutively.
     """
-    numbers, wanted = set(map(journal.data_file_number, names)), set(needed)
-    wanted.update(range(max(wanted), max(numbers, default=0)))
-    return wanted <= numbers
+    numbers, required_numbers = set(map(journal.data_file_number, names)), set(required)
+    required_numbers.update(range(max(required_numbers), max(numbers, default=0)))
+    return required_numbers <= numbers
 
 
 def _copy_file(source: str, target: str) -> None:
     with open(source, "rb") as old, open(target, "xb") as new:
-        while piece := old.read(_PIECE):
+        while piece := old.read(_PIECE_BYTES):
             new.write(piece)
         new.flush()
         os.fsync(new.fileno())
 
 
-def _time_of(directory: str) -> str:
+def _modification_time(directory: str) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(os.stat(directory).st_mtime))

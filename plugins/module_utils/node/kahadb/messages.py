@@ -29,18 +29,18 @@ MAX_UNDECIDED = 2_000_000
 """Maximum number of records of open transactions in memory."""
 MAX_DELIVERIES = 200_000_000
 """Maximum number of deliveries of topic messages to subscribers in the whole journal; more would take hours."""
-_STARTS = 1000
-_LOAD = 200
+_MOST_STARTS = 1000
+_MOST_START_TEXT = 200
 _RECORD = struct.Struct(">BQ")
-_ITEM = struct.Struct(">QQ")
+_KEY_PAIR = struct.Struct(">QQ")
 
 
-def _message_key(*words: str) -> int:
+def _message_key(*parts: str) -> int:
     """Return the key of a message or subscription: a 64-bit hash of destination, message id and subscription.
 
     Any of the parts may be empty.
     """
-    text = "\0".join(words).encode(errors="surrogateescape")
+    text = "\0".join(parts).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
@@ -72,26 +72,26 @@ class StoreContentHashes:
         NodeError if the limits of this module are exceeded.
         """
         for command in commands:
-            self._note(command)
+            self._record_command(command)
             for effective_command in self.transactions.records_applied_by_command(command):
-                self._apply(effective_command)
-            _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have not ended")
+                self._apply_command(effective_command)
+            _check_limit(self.transactions.held, MAX_UNDECIDED, "records of transactions that have not ended")
         for command in self.transactions.unended_xa_transaction_records():
             if command.kind == journal.ADD:
-                self._apply(command)
+                self._apply_command(command)
 
-    def _note(self, command: JournalCommand) -> None:
+    def _record_command(self, command: JournalCommand) -> None:
         if command.kind == journal.TRACE:
-            self.loads.append(command.message[:_LOAD])
-            if len(self.loads) > 2 * _STARTS:
-                del self.loads[:_STARTS]
-            self._keep(journal.TRACE, 0)
+            self.loads.append(command.message[:_MOST_START_TEXT])
+            if len(self.loads) > 2 * _MOST_STARTS:
+                del self.loads[:_MOST_STARTS]
+            self._append_record(journal.TRACE, 0)
         elif command.kind in (journal.ADD, journal.REMOVE):
-            self._keep(command.kind, _message_key(command.destination, command.message, command.subscription))
+            self._append_record(command.kind, _message_key(command.destination, command.message, command.subscription))
         elif command.kind == journal.SUBSCRIPTION:
-            self._keep(command.kind, _message_key(command.destination, "", command.subscription))
+            self._append_record(command.kind, _message_key(command.destination, "", command.subscription))
 
-    def _keep(self, kind: int, name: int) -> None:
+    def _append_record(self, kind: int, name: int) -> None:
         self.kinds.append(kind)
         self.keys.append(name)
         if len(self.kinds) >= 2 * LIMIT:
@@ -99,57 +99,57 @@ class StoreContentHashes:
             del self.kinds[:LIMIT]
             del self.keys[:LIMIT]
 
-    def _apply(self, command: JournalCommand) -> None:
-        here = self.live.setdefault(command.destination, {})
-        before = len(here)
-        self._apply_to(here, command)
-        self.held += len(here) - before
-        _refuse_more(self.held, MAX_LIVE, "messages and subscriptions")
-        _refuse_more(len(self.live), MAX_LIVE, "destinations")
+    def _apply_command(self, command: JournalCommand) -> None:
+        destination_keys = self.live.setdefault(command.destination, {})
+        previous_count = len(destination_keys)
+        self._update_keys(destination_keys, command)
+        self.held += len(destination_keys) - previous_count
+        _check_limit(self.held, MAX_LIVE, "messages and subscriptions")
+        _check_limit(len(self.live), MAX_LIVE, "destinations")
 
-    def _apply_to(self, here: dict[int, int], command: JournalCommand) -> None:
+    def _update_keys(self, destination_keys: dict[int, int], command: JournalCommand) -> None:
         if command.kind == journal.ADD:
-            brought = _message_key(command.destination, command.message, "")
+            message_key = _message_key(command.destination, command.message, "")
             if command.destination.startswith(journal.TOPICS):
                 subscribers = self.subscribers.get(command.destination, ())
                 self.deliveries += len(subscribers)
-                _refuse_more(self.deliveries, MAX_DELIVERIES, "deliveries to durable subscribers")
+                _check_limit(self.deliveries, MAX_DELIVERIES, "deliveries to durable subscribers")
                 for subscriber in subscribers:
-                    here[_message_key(command.destination, command.message, subscriber)] = brought
+                    destination_keys[_message_key(command.destination, command.message, subscriber)] = message_key
             else:
-                here[brought] = brought
+                destination_keys[message_key] = message_key
         elif command.kind == journal.REMOVE:
-            here.pop(_message_key(command.destination, command.message, command.subscription), None)
+            destination_keys.pop(_message_key(command.destination, command.message, command.subscription), None)
         elif command.kind == journal.REMOVE_DESTINATION:
-            here.clear()
+            destination_keys.clear()
             self.subscribers.pop(command.destination, None)
         elif command.kind == journal.SUBSCRIPTION:
-            self._subscribe(command, here)
+            self._update_subscription(command, destination_keys)
 
-    def _subscribe(self, command: JournalCommand, here: dict[int, int]) -> None:
-        itself = _message_key(command.destination, "", command.subscription)
+    def _update_subscription(self, command: JournalCommand, destination_keys: dict[int, int]) -> None:
+        subscription_key = _message_key(command.destination, "", command.subscription)
         subscribers = self.subscribers.setdefault(command.destination, set())
         if command.info:
             subscribers.add(command.subscription)
-            here[itself] = itself
+            destination_keys[subscription_key] = subscription_key
         else:
             subscribers.discard(command.subscription)
-            here.pop(itself, None)
+            destination_keys.pop(subscription_key, None)
 
     def remaining_message_and_subscription_keys(self) -> list[tuple[int, int]]:
         """Return a sorted list of the keys (hashes) of the messages and subscriptions left in a kahaDB store.
 
         Each is a pair: the key, and the key of the record that added it.
         """
-        return sorted(pair for here in self.live.values() for pair in here.items())
+        return sorted(pair for destination_keys in self.live.values() for pair in destination_keys.items())
 
 
-def _refuse_more(number: int, most: int, what: str) -> None:
-    if number > most:
+def _check_limit(number: int, limit: int, description: str) -> None:
+    if number > limit:
         raise NodeError(
             f"the stores of the two nodes cannot be compared, because the journal of this host's store has more than "
-            f"{most} {what}. Find out from activemq.log of both nodes which node served clients last, and run the "
-            "playbook resync again with -e activemq_resync_from=HOST, the host of that node. The store that the "
+            f"{limit} {description}. Find out from activemq.log of both nodes which node served clients last, and run "
+            "the playbook resync again with -e activemq_resync_from=HOST, the host of that node. The store that the "
             "playbook replaces is kept as a backup"
         )
 
@@ -182,21 +182,21 @@ def read_store_content_hashes(store: str) -> dict[str, Any]:
     files = journal.data_file_numbers_and_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped
-    packed = b"".join(_ITEM.pack(*item) for item in items)
+    packed = b"".join(_KEY_PAIR.pack(*item) for item in items)
     return {
         "seen": True,
         "files": files,
         "end": [tail.file, tail.offset],
         "damaged": tail.damaged + tail.unread,
-        "loads": contents.loads[-_STARTS:],
+        "loads": contents.loads[-_MOST_STARTS:],
         "messages": len(items),
         "records": records,
         "whole": records == len(order) and len(items) <= LIMIT,
-        "order": _compressed(b"".join(order)),
-        "live": _compressed(packed[: LIMIT * _ITEM.size]),
+        "order": _compress_to_base64(b"".join(order)),
+        "live": _compress_to_base64(packed[: LIMIT * _KEY_PAIR.size]),
         "state": hashlib.sha256(packed).hexdigest(),
     }
 
 
-def _compressed(data: bytes) -> str:
+def _compress_to_base64(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 1)).decode()

@@ -18,7 +18,7 @@ from ..files import disk
 from . import journal
 from .index import hold_store_lock_if_free
 
-_NOTE = "activemq.fleet created this data file, because the previous data file begins with moved acknowledgements"
+_TRACE_TEXT = "activemq.fleet created this data file, because the previous data file begins with moved acknowledgements"
 
 
 def begin_data_file_if_acks_moved(store: str) -> str:
@@ -31,7 +31,7 @@ def begin_data_file_if_acks_moved(store: str) -> str:
     if not number:
         return ""
     name = f"db-{number + 1}.log"
-    disk.replace_file(os.path.join(store, name), journal.encode_trace_batch(_NOTE), 0o640)
+    disk.replace_file(os.path.join(store, name), journal.encode_trace_batch(_TRACE_TEXT), 0o640)
     return name
 
 

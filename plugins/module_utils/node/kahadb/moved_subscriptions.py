@@ -20,7 +20,7 @@ from . import journal
 
 _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
-_SHORTEST = 2
+_SHORTEST_FIELD = 2
 
 
 def replace_moved_subscription_records(
@@ -43,15 +43,15 @@ def replace_moved_subscription_records(
         if journal.data_file_number(name) < number:
             continue
         path = os.path.join(store, name)
-        after = offset if journal.data_file_number(name) == number else -1
+        skipped_until = offset if journal.data_file_number(name) == number else -1
         moved = []
         kinds = (journal.SUBSCRIPTION, journal.REMOVE_DESTINATION)
         for command in journal.read_data_file_commands(path, 0, kinds=kinds):
-            if command.span[0] <= after:
+            if command.span[0] <= skipped_until:
                 continue
             pair = command.destination, command.subscription
             if command.kind == journal.REMOVE_DESTINATION:
-                present = {each for each in present if each[0] != command.destination}
+                present = {subscription for subscription in present if subscription[0] != command.destination}
             elif not command.info:
                 present.discard(pair)
             elif pair in present:
@@ -69,7 +69,7 @@ def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
         content = bytearray(file.read())
         mode = os.fstat(file.fileno()).st_mode & 0o777
     for start, stop in spans:
-        content[start + _RECORD.size : stop] = _trace(stop - start - _RECORD.size)
+        content[start + _RECORD.size : stop] = _encode_trace(stop - start - _RECORD.size)
     at = 0
     while at + _CONTROL.size <= len(content):
         length, kind, magic, size, checksum = _CONTROL.unpack_from(content, at)
@@ -83,20 +83,20 @@ def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
     disk.replace_file(path, bytes(content), mode)
 
 
-def _trace(size: int) -> bytes:
+def _encode_trace(size: int) -> bytes:
     """Return the command of a kahaDB trace record with a length: kind, and a framed message with one or two texts."""
     frame = size - 1
     for prefix in range(1, 5):
         body = frame - prefix
-        if body >= _SHORTEST and len(encode_varint(body)) == prefix:
-            return bytes([journal.TRACE]) + encode_varint(body) + _texts(body)
+        if body >= _SHORTEST_FIELD and len(encode_varint(body)) == prefix:
+            return bytes([journal.TRACE]) + encode_varint(body) + _encode_text_fields(body)
     raise ValueError(size)
 
 
-def _texts(size: int) -> bytes:
+def _encode_text_fields(size: int) -> bytes:
     """Return protobuf text fields that fill ``size`` bytes: one field, or two if one field cannot have the size."""
     for prefix in range(1, 5):
         text = size - 1 - prefix
         if text >= 0 and len(encode_varint(text)) == prefix:
             return bytes([1 << 3 | 2]) + encode_varint(text) + b" " * text
-    return bytes([1 << 3 | 2, 0]) + _texts(size - _SHORTEST)
+    return bytes([1 << 3 | 2, 0]) + _encode_text_fields(size - _SHORTEST_FIELD)

@@ -45,15 +45,15 @@ class _FrameReader:
     """
 
     def __init__(self, frame: bytes, version: int) -> None:
-        self.frame, self.version, self.at = frame, version, _HEAD.size
+        self.frame, self.version, self.position = frame, version, _HEAD.size
 
     def skip(self, size: int) -> None:
-        if size < 0 or self.at + size > len(self.frame):
+        if size < 0 or self.position + size > len(self.frame):
             raise ValueError(size)
-        self.at += size
+        self.position += size
 
     def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(f">{form}", self.frame, self.at)
+        (value,) = struct.unpack_from(f">{form}", self.frame, self.position)
         self.skip(struct.calcsize(f">{form}"))
         return int(value)
 
@@ -66,7 +66,7 @@ class _FrameReader:
             return 0, 0
         size = self.number("i")
         self.skip(size)
-        return self.at - size, self.at
+        return self.position - size, self.position
 
     def skip_nested_object(self) -> None:
         """Skip a nested object in the frame of an OpenWire message.
@@ -109,24 +109,24 @@ def parse_openwire_message(frame: bytes) -> StoredMessage:
     """
     for version in VERSIONS:
         try:
-            return _read(frame, version)
+            return _parse_frame(frame, version)
         except (ValueError, struct.error):
             continue
     raise ValueError("the message has neither the format of OpenWire 6 nor that of OpenWire 11")
 
 
-def _read(frame: bytes, version: int) -> StoredMessage:
+def _parse_frame(frame: bytes, version: int) -> StoredMessage:
     reader = _FrameReader(frame, version)
     if _HEAD.unpack_from(frame)[0] != len(frame) - 4:
         raise ValueError(len(frame))
     reader.skip_nested_object()  # producer
-    destination = reader.at
+    destination = reader.position
     reader.skip_nested_object()
-    transaction = reader.at
+    transaction = reader.position
     reader.skip_nested_object()
-    rest = reader.at
+    rest = reader.position
     reader.skip_nested_object()  # original destination
-    message_id = reader.at
+    message_id = reader.position
     reader.skip_nested_object()
     reader.skip_nested_object()  # original transaction
     reader.string()  # group
@@ -141,14 +141,14 @@ def _read(frame: bytes, version: int) -> StoredMessage:
     reader.skip_nested_object()  # data structure
     reader.skip_nested_object()  # target consumer
     reader.skip(1 + 4)
-    reader.array()  # brokers on the way
+    reader.array()  # path of brokers
     reader.skip(8)
     reader.string()  # user
     reader.skip(2)
     reader.array()  # cluster
     reader.skip(16 + (version >= 10))
-    if reader.at != len(frame):
-        raise ValueError(len(frame) - reader.at)
+    if reader.position != len(frame):
+        raise ValueError(len(frame) - reader.position)
     return StoredMessage(frame, version, destination, transaction, rest, message_id, content)
 
 

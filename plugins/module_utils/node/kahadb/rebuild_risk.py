@@ -16,7 +16,7 @@ from .kept_index import DIRECTORY as KEPT
 from .remaining_messages import RecoverySimulation
 from .risk_records import NO_RISK, RebuildRisk
 
-_PASSES_OVER_RECORDS = 5
+_VERSION_SKIPPING_RECORDS = 5
 """The version of an index of 5.9 to 5.11."""
 
 
@@ -38,7 +38,7 @@ def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRi
     """
     known, versions = _known_subscriptions([store, *index_stores])
     is_complete = bool(versions)
-    reads_records = is_complete and _PASSES_OVER_RECORDS not in versions
+    reads_records = is_complete and _VERSION_SKIPPING_RECORDS not in versions
     numbers = []
     with suppress(FileNotFoundError):
         numbers = sorted(filter(None, map(journal.data_file_number, os.listdir(store))))

@@ -81,12 +81,12 @@ class RecoverySimulation:
 
     def __init__(self) -> None:
         self._messages: dict[str, dict[str, None]] = defaultdict(dict)
-        self._known: dict[str, set[str]] = defaultdict(set)
-        self._acked: dict[tuple[str, str], set[str]] = defaultdict(set)
-        self._born: dict[tuple[str, str], int] = {}
-        self._gone: set[tuple[str, str]] = set()
+        self._subscriptions_by_topic: dict[str, set[str]] = defaultdict(set)
+        self._acknowledged: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._first_position_by_pair: dict[tuple[str, str], int] = {}
+        self._removed_subscriptions: set[tuple[str, str]] = set()
         self._transactions = journal.OpenTransactions()
-        self._held = 0
+        self._held_count = 0
 
     def apply_record(self, command: JournalCommand) -> None:
         """Apply the next record of a journal to the simulated recovery of a kahaDB store.
@@ -94,8 +94,8 @@ class RecoverySimulation:
         Raises NodeError above ``MAX_RECORDS`` records.
         """
         for effective_command in self._transactions.records_applied_by_command(command):
-            self._do(effective_command)
-        if self._held + self._transactions.held > MAX_RECORDS:
+            self._apply_effective_command(effective_command)
+        if self._held_count + self._transactions.held > MAX_RECORDS:
             raise NodeError(
                 "the messages in the store of this broker were not counted, because the store has more than "
                 f"{MAX_RECORDS} messages and acknowledgements: let clients consume messages until the broker "
@@ -106,40 +106,42 @@ class RecoverySimulation:
         """Return whether the simulated store holds a message, in its queue or for a subscription of its topic."""
         if message not in self._messages.get(destination, ()):
             return False
-        keys = self._known.get(destination, ())
-        is_taken = destination.startswith(journal.TOPICS) and keys
-        return not is_taken or any(message not in self._acked.get((destination, key), ()) for key in keys)
+        keys = self._subscriptions_by_topic.get(destination, ())
+        has_subscriptions = destination.startswith(journal.TOPICS) and keys
+        return not has_subscriptions or any(
+            message not in self._acknowledged.get((destination, key), ()) for key in keys
+        )
 
-    def _do(self, command: JournalCommand) -> None:
+    def _apply_effective_command(self, command: JournalCommand) -> None:
         name = command.destination
         if command.kind == journal.REMOVE_DESTINATION:
-            self._held -= len(self._messages.pop(name, {}))
-            self._known.pop(name, None)
+            self._held_count -= len(self._messages.pop(name, {}))
+            self._subscriptions_by_topic.pop(name, None)
         elif command.kind == journal.SUBSCRIPTION:
-            self._held += 1
-            self._subscribe(name, command.subscription, command.info)
+            self._held_count += 1
+            self._apply_subscription(name, command.subscription, command.info)
         elif command.kind == journal.ADD:
-            self._held += command.message not in self._messages[name]
+            self._held_count += command.message not in self._messages[name]
             self._messages[name][command.message] = None
         elif command.kind == journal.REMOVE and name.startswith(journal.TOPICS):
-            self._held += 1
-            self._acked[name, command.subscription].add(command.message)
+            self._held_count += 1
+            self._acknowledged[name, command.subscription].add(command.message)
         elif command.kind == journal.REMOVE and command.message in self._messages[name]:
-            self._held -= 1
+            self._held_count -= 1
             self._messages[name].pop(command.message)
 
-    def _subscribe(self, topic: str, key: str, creates: bool) -> None:
+    def _apply_subscription(self, topic: str, key: str, creates: bool) -> None:
         """Create or remove a subscription; a subscription that is created again keeps its waiting messages."""
-        if creates and key not in self._known[topic]:
+        if creates and key not in self._subscriptions_by_topic[topic]:
             # Earlier acknowledgements are kept, because a cleanup may have moved the record.
-            self._known[topic] |= {key}
-            self._born[topic, key] = len(self._messages[topic])
-            self._gone.discard((topic, key))
+            self._subscriptions_by_topic[topic] |= {key}
+            self._first_position_by_pair[topic, key] = len(self._messages[topic])
+            self._removed_subscriptions.discard((topic, key))
         elif not creates:
-            self._acked.pop((topic, key), None)
-            self._born.pop((topic, key), None)
-            self._known[topic] -= {key}
-            self._gone.add((topic, key))
+            self._acknowledged.pop((topic, key), None)
+            self._first_position_by_pair.pop((topic, key), None)
+            self._subscriptions_by_topic[topic] -= {key}
+            self._removed_subscriptions.add((topic, key))
 
     def message_counts_after_recovery(self, subscriptions: set[tuple[str, str]] | None = None) -> MessageCounts:
         """Return how many messages a kahaDB store has after its simulated recovery, by queue and durable subscription.
@@ -148,15 +150,17 @@ class RecoverySimulation:
         pairs to count; None: those in the journal. For a subscription whose first record is no longer in the journal,
         all messages that it has not acknowledged count.
         """
-        seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
-        seen |= {pair for pair in self._acked if pair not in self._gone}
-        named = seen if subscriptions is None else {(f"1:{topic}", key) for topic, key in subscriptions}
+        journal_pairs = {(topic, key) for topic, keys in self._subscriptions_by_topic.items() for key in keys}
+        journal_pairs |= {pair for pair in self._acknowledged if pair not in self._removed_subscriptions}
+        counted_pairs = (
+            journal_pairs if subscriptions is None else {(f"1:{topic}", key) for topic, key in subscriptions}
+        )
         positions = {
             name: {message: position for position, message in enumerate(messages)}
             for name, messages in self._messages.items()
             if name.startswith(journal.TOPICS)
         }
-        remaining = {pair: self._remaining(positions.get(pair[0], {}), pair) for pair in named}
+        remaining = {pair: self._count_remaining(positions.get(pair[0], {}), pair) for pair in counted_pairs}
         return MessageCounts(
             queues={
                 name.partition(":")[2]: len(messages)
@@ -183,29 +187,31 @@ class RecoverySimulation:
         """
         pairs = (
             known_subscriptions
-            | set(self._acked)
-            | {(topic, key) for topic, keys in self._known.items() for key in keys}
+            | set(self._acknowledged)
+            | {(topic, key) for topic, keys in self._subscriptions_by_topic.items() for key in keys}
         )
         if not is_complete:
             pairs |= {(topic, "") for topic in self._messages if topic.startswith(journal.TOPICS)}
         lost = {}
         topic, positions = "", {}
-        for destination, key in sorted(pairs - self._gone):
+        for destination, key in sorted(pairs - self._removed_subscriptions):
             if destination != topic:
                 topic = destination
                 positions = {message: position for position, message in enumerate(self._messages.get(topic, ()))}
-            waiting = len(positions) - sum(message in positions for message in self._acked.get((topic, key), ()))
-            has_record = reads_records and key in self._known.get(topic, ())
-            delivered = self._remaining(positions, (topic, key)) if has_record else 0
+            waiting = len(positions) - sum(message in positions for message in self._acknowledged.get((topic, key), ()))
+            has_record = reads_records and key in self._subscriptions_by_topic.get(topic, ())
+            delivered = self._count_remaining(positions, (topic, key)) if has_record else 0
             if waiting > delivered:
                 lost[topic.partition(":")[2], key] = waiting - delivered
         return lost
 
-    def _remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
+    def _count_remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
         """Return the number of a topic's messages since the subscription was created, without the acknowledged ones.
 
         The time is proportional to the number of the subscription's acknowledgements.
         """
-        born = self._born.get(pair, 0)
-        taken = sum(1 for message in self._acked.get(pair, ()) if positions.get(message, -1) >= born)
-        return max(0, len(positions) - born) - taken
+        first_position = self._first_position_by_pair.get(pair, 0)
+        acknowledged = sum(
+            1 for message in self._acknowledged.get(pair, ()) if positions.get(message, -1) >= first_position
+        )
+        return max(0, len(positions) - first_position) - acknowledged

@@ -20,8 +20,8 @@ from ..foreign_data import parse_json
 from ..process.system_accounts import SystemAccount
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"
-_BESIDE = ".resync.json"
-_LIMIT = 64 << 10
+_PLAN_SUFFIX = ".resync.json"
+_MOST_BYTES = 64 << 10
 _STAGING = re.compile(r"\.resync-[0-9a-f]{16}")
 _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
@@ -47,8 +47,8 @@ def write_store_replacement_plan(plan: StoreReplacementPlan, account: SystemAcco
 
     The file is written durably and atomically. Raises NodeError, OSError.
     """
-    with _open(plan.store, account, make=True) as directory:
-        directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
+    with _open_plan_directory(plan.store, account, make=True) as directory:
+        directory.replace_file(_plan_file_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
 def read_store_replacement_plan(store: str, account: SystemAccount) -> StoreReplacementPlan | None:
@@ -57,17 +57,19 @@ def read_store_replacement_plan(store: str, account: SystemAccount) -> StoreRepl
     Raises NodeError for a plan that ``write_store_replacement_plan`` did not write; OSError.
     """
     try:
-        with _open(store, account, make=False) as directory:
-            data = directory.read_file(_name(store, account), _LIMIT, owners={os.geteuid()}, single_name=True)
-            path = os.path.join(directory.path, _name(store, account))
+        with _open_plan_directory(store, account, make=False) as directory:
+            data = directory.read_file(
+                _plan_file_name(store, account), _MOST_BYTES, owners={os.geteuid()}, single_name=True
+            )
+            path = os.path.join(directory.path, _plan_file_name(store, account))
     except FileNotFoundError:
         return None
     base = os.path.basename(store)
     try:
         plan = StoreReplacementPlan(**parse_json(data))
-        is_ours = plan.store == store and all(isinstance(value, str) for value in asdict(plan).values())
-        staging = is_ours and plan.staging.startswith(base) and _STAGING.fullmatch(plan.staging[len(base) :])
-        backup = is_ours and (not plan.backup or plan.backup.startswith(base))
+        is_plan_of_store = plan.store == store and all(isinstance(value, str) for value in asdict(plan).values())
+        staging = is_plan_of_store and plan.staging.startswith(base) and _STAGING.fullmatch(plan.staging[len(base) :])
+        backup = is_plan_of_store and (not plan.backup or plan.backup.startswith(base))
         if staging and backup and _BACKUP.fullmatch(plan.backup[len(base) :]):
             return plan
     except (ValueError, TypeError):
@@ -85,8 +87,8 @@ def has_store_replacement_plan(store: str, account: SystemAccount) -> bool:
     The resync is then unfinished.
     """
     try:
-        with _open(store, account, make=False) as directory:
-            return bool(directory.exists(_name(store, account)))
+        with _open_plan_directory(store, account, make=False) as directory:
+            return bool(directory.exists(_plan_file_name(store, account)))
     except FileNotFoundError:
         return False
 
@@ -96,8 +98,8 @@ def remove_store_replacement_plan(store: str, account: SystemAccount) -> None:
 
     The store has been replaced. Raises OSError.
     """
-    with _open(store, account, make=False) as directory:
-        directory.remove_file_or_link(_name(store, account))
+    with _open_plan_directory(store, account, make=False) as directory:
+        directory.remove_file_or_link(_plan_file_name(store, account))
         directory.sync()
 
 
@@ -111,9 +113,9 @@ def untrusted_plan_message(store: str, account: SystemAccount) -> str:
     if account.is_current_account:
         return ""
     with open_directory(os.path.dirname(store)) as parent:
-        if not parent.exists(os.path.basename(store) + _BESIDE):
+        if not parent.exists(os.path.basename(store) + _PLAN_SUFFIX):
             return ""
-    path = store + _BESIDE
+    path = store + _PLAN_SUFFIX
     return (
         f"the file {path}, which describes an interrupted resync of the store {store}, is not used, because an "
         f"account other than root could have changed it. On this host, if {store} does not exist, rename the newest "
@@ -122,13 +124,13 @@ def untrusted_plan_message(store: str, account: SystemAccount) -> str:
     )
 
 
-def _name(store: str, account: SystemAccount) -> str:
+def _plan_file_name(store: str, account: SystemAccount) -> str:
     if account.is_current_account:
-        return os.path.basename(store) + _BESIDE
+        return os.path.basename(store) + _PLAN_SUFFIX
     return hashlib.sha256(store.encode(errors="surrogateescape")).hexdigest()[:24] + ".json"
 
 
-def _open(store: str, account: SystemAccount, make: bool) -> Directory:
+def _open_plan_directory(store: str, account: SystemAccount, make: bool) -> Directory:
     """Open the directory of the plan. Raises NodeError if another account could have written the plan.
 
     ``make``: create the directory if it does not exist.
@@ -140,7 +142,7 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     except FileNotFoundError:
         if not make:
             raise
-        plan_directory = _make(DIRECTORY)
+        plan_directory = _create_directory(DIRECTORY)
     if not plan_directory.is_trusted_directory:
         plan_directory.close()
         raise NodeError(
@@ -151,19 +153,19 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     return plan_directory
 
 
-def _make(path: str) -> Directory:
+def _create_directory(path: str) -> Directory:
     parent, name = os.path.split(path)
     try:
-        above = open_directory(parent)
+        parent_directory = open_directory(parent)
     except FileNotFoundError:
-        above = _make(parent)
-    with above:
-        if not above.is_trusted_directory:
+        parent_directory = _create_directory(parent)
+    with parent_directory:
+        if not parent_directory.is_trusted_directory:
             raise NodeError(
                 f"the playbook resync stopped, because it keeps a record of its steps below the directory {parent}, "
                 f"and accounts other than root can write to this directory. Run chown root {parent} and chmod go-w "
                 f"{parent}, and run the playbook resync again"
             )
-        made = above.create_and_open_directory(name, 0o700)
-        above.sync()
-        return made
+        created = parent_directory.create_and_open_directory(name, 0o700)
+        parent_directory.sync()
+        return created

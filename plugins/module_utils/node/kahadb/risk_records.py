@@ -21,7 +21,7 @@ from ..printable import count_with_noun, escape_unprintable
 
 DIRECTORY = "at-risk"
 """The directory in a store with the records of starts without a usable index."""
-_LISTED = 3
+_MOST_NAMED = 3
 _MOST_BYTES = 1 << 20
 _MOST_RECORDS = 100
 _MOST_ROWS = 1000
@@ -54,7 +54,7 @@ class RebuildRisk:
         names = [
             f"{escape_unprintable(key) or 'unknown subscriptions'} of topic://{escape_unprintable(topic)} "
             f"({_describe_message_count(number)})"
-            for (topic, key), number in list(self.messages.items())[:_LISTED]
+            for (topic, key), number in list(self.messages.items())[:_MOST_NAMED]
         ]
         more = len(self.messages) - len(names)
         text = ", ".join(names) + (f" and {count_with_noun(more, 'more subscription')}" if more else "")
@@ -108,7 +108,7 @@ class RebuildRiskRecord:
         It has the subscriptions at risk, the start's time, and the record's path.
         """
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
-        return f"{self._subscriptions()}, at the start of {moment} ({escape_unprintable(self.path)})"
+        return f"{self._subscription_description()}, at the start of {moment} ({escape_unprintable(self.path)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recorded risk of losing messages by the rebuild of a kahaDB index as a dict for JSON.
@@ -119,10 +119,10 @@ class RebuildRiskRecord:
             "time": self.time,
             "path": escape_unprintable(self.path)[:_LONGEST_TEXT],
             "subscriptions": self.at_risk_subscription_count,
-            "description": self._subscriptions(),
+            "description": self._subscription_description(),
         }
 
-    def _subscriptions(self) -> str:
+    def _subscription_description(self) -> str:
         return self.risk.describe_subscriptions()[:_LONGEST_TEXT]
 
 

@@ -35,7 +35,7 @@ from .store_files import Manifest, store_fingerprint
 
 CHUNK = 8 << 20
 """Bytes of a chunk: small enough for a module's argument, and large enough to justify the start of a module."""
-_SPARE = 64 << 20
+_SPARE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                     "its directory: set activemq_store_directory to a directory below the mount point"
                 )
             free = shutil.disk_usage(parent.descriptor).free
-        if free < needed + _SPARE:
+        if free < needed + _SPARE_BYTES:
             return (
                 f"the file system of {path} has {free >> 20} MiB free, but the copy of the store requires "
-                f"{(needed + _SPARE) >> 20} MiB: delete other files, or enlarge the file system"
+                f"{(needed + _SPARE_BYTES) >> 20} MiB: delete other files, or enlarge the file system"
             )
         return str(resync_plans.untrusted_plan_message(store, account_to_access_path_as(store, user)))
     except FileNotFoundError:
@@ -151,48 +151,48 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
     Files that are identical in this host's store are copied to the staging directory first; earlier staging directories
     are removed. ``files``: the other node's files. Raises NodeError, OSError.
     """
-    where = locate_store_and_writing_accounts(store, user)
-    _refuse_untrusted_plan(where)
-    run_as(where.owner, store_files.check_store_not_locked, where.store)
-    staging, prefix = _staging(where, files), f"{where.name}.resync-"
-    mode = run_as(where.owner, store_files.store_directory_mode, where.store)
-    for name in run_as(where.keeper, _other_stagings, where.parent, prefix, staging):
-        run_as(where.owner, store_files.remove_directory_content, where.path_in_parent_directory(name))
-    run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
-    wanted: dict[str, int] = run_as(
-        where.owner,
+    location = locate_store_and_writing_accounts(store, user)
+    _check_plan_trusted(location)
+    run_as(location.owner, store_files.check_store_not_locked, location.store)
+    staging, prefix = _staging_name(location, files), f"{location.name}.resync-"
+    mode = run_as(location.owner, store_files.store_directory_mode, location.store)
+    for name in run_as(location.keeper, _other_staging_directories, location.parent, prefix, staging):
+        run_as(location.owner, store_files.remove_directory_content, location.path_in_parent_directory(name))
+    run_as(location.keeper, _create_staging_directory, location, prefix, staging, 0o750 if mode is None else mode)
+    incomplete_files: dict[str, int] = run_as(
+        location.owner,
         store_files.copy_unchanged_files_to_staging,
-        where.store,
-        where.path_in_parent_directory(staging),
+        location.store,
+        location.path_in_parent_directory(staging),
         dict(files),
     )
-    return wanted
+    return incomplete_files
 
 
-def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
+def _other_staging_directories(path: str, prefix: str, current_name: str) -> list[str]:
     with open_directory(path) as parent:
         return [
             name
             for name in parent.entry_names()
-            if name.startswith(prefix) and name != but and parent.is_directory(name)
+            if name.startswith(prefix) and name != current_name and parent.is_directory(name)
         ]
 
 
-def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -> None:
+def _create_staging_directory(location: _StoreLocation, prefix: str, staging: str, mode: int) -> None:
     """Create the staging directory for a copy of a store; remove those of earlier copies, which must be empty."""
-    with open_directory(where.parent) as parent:
+    with open_directory(location.parent) as parent:
         for name in parent.entry_names():
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
                 parent.remove_empty_directory(name)
             elif name.startswith(prefix) and not parent.is_directory(name):
                 parent.remove_file_or_link(name)
         if parent.exists(staging):
-            with parent.open_subdirectory(staging) as there:
-                if there.directory_status().st_uid == where.owner.uid:
+            with parent.open_subdirectory(staging) as existing:
+                if existing.directory_status().st_uid == location.owner.uid:
                     return
             # A run created this directory and ended before it changed the owner; only an empty directory is removed.
             parent.remove_empty_directory(staging)
-        ids = (-1, -1) if where.owner.is_current_account else (where.owner.uid, where.owner.gid)
+        ids = (-1, -1) if location.owner.is_current_account else (location.owner.uid, location.owner.gid)
         parent.create_and_open_directory(staging, mode, *ids).close()
         parent.sync()
 
@@ -234,9 +234,9 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
     Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
-    where = locate_store_and_writing_accounts(store, user)
-    staging = where.path_in_parent_directory(_staging(where, files))
-    return int(run_as(where.owner, store_files.append_piece, staging, files, name, offset, unpack_chunk(data)))
+    location = locate_store_and_writing_accounts(store, user)
+    staging = location.path_in_parent_directory(_staging_name(location, files))
+    return int(run_as(location.owner, store_files.append_piece, staging, files, name, offset, unpack_chunk(data)))
 
 
 def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
@@ -245,23 +245,26 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
     Returns the path of the old store's backup. The result is empty if there was no store. Before the renames the copy
     is verified again, and the checksums of the old store are written to a file. Raises NodeError, OSError.
     """
-    where = locate_store_and_writing_accounts(store, user)
-    _refuse_untrusted_plan(where)
-    run_as(where.owner, store_files.check_store_not_locked, where.store)
-    staging = _staging(where, files)
-    if _fingerprint(where, staging) != store_fingerprint(files):
+    location = locate_store_and_writing_accounts(store, user)
+    _check_plan_trusted(location)
+    run_as(location.owner, store_files.check_store_not_locked, location.store)
+    staging = _staging_name(location, files)
+    if _directory_fingerprint(location, staging) != store_fingerprint(files):
         raise NodeError(
-            f"{where.path_in_parent_directory(staging)} is not a complete copy of the other node's store, so the store "
-            "of this host was not replaced: run the playbook resync again"
+            f"{location.path_in_parent_directory(staging)} is not a complete copy of the other node's store, so the "
+            "store of this host was not replaced: run the playbook resync again"
         )
     backup = before = ""
-    if run_as(where.owner, store_files.store_directory_mode, where.store) is not None:
-        old = store_manifest(where.store, user)
-        text = {"of": where.store, "replaced_by": store_fingerprint(files), "from": source, "files": old}
+    if run_as(location.owner, store_files.store_directory_mode, location.store) is not None:
+        old = store_manifest(location.store, user)
+        text = {"of": location.store, "replaced_by": store_fingerprint(files), "from": source, "files": old}
         content = json.dumps(text, indent=1) + "\n"
-        backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
+        backup, before = (
+            str(run_as(location.keeper, _write_backup_checksums, location.parent, location.name, content)),
+            _manifest_hash(old),
+        )
     resync_plans.write_store_replacement_plan(
-        StoreReplacementPlan(where.store, staging, backup, before, source), where.owner
+        StoreReplacementPlan(location.store, staging, backup, before, source), location.owner
     )
     return finish_interrupted_store_replacement(store, user)
 
@@ -272,29 +275,31 @@ def finish_interrupted_store_replacement(store: str, user: str | None = None) ->
     Returns the path of the old store's backup. Follows the plan in the store. Returns "" if there is no plan, or was no
     store. Raises NodeError, OSError.
     """
-    where = locate_store_and_writing_accounts(store, user)
-    _refuse_untrusted_plan(where)
-    plan = resync_plans.read_store_replacement_plan(where.store, where.owner)
+    location = locate_store_and_writing_accounts(store, user)
+    _check_plan_trusted(location)
+    plan = resync_plans.read_store_replacement_plan(location.store, location.owner)
     if plan is None:
         return ""
-    run_as(where.owner, store_files.check_store_not_locked, where.store)
-    run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
+    run_as(location.owner, store_files.check_store_not_locked, location.store)
+    run_as(location.keeper, _exchange_store_and_copy, location.parent, location.name, plan.staging, plan.backup)
     if (
         plan.backup
-        and _sums(run_as(where.owner, store_files.store_manifest, where.path_in_parent_directory(plan.backup)))
+        and _manifest_hash(
+            run_as(location.owner, store_files.store_manifest, location.path_in_parent_directory(plan.backup))
+        )
         != plan.before
     ):
-        backup = where.path_in_parent_directory(plan.backup)
+        backup = location.path_in_parent_directory(plan.backup)
         raise NodeError(
             f"the playbook resync replaced the store of this host, but the backup {backup} differs from the old "
             "store, so the disk of this host lost or changed data. Check the disk before you start the broker of "
             "this host, and do not delete the backup"
         )
-    resync_plans.remove_store_replacement_plan(where.store, where.owner)
-    return where.path_in_parent_directory(plan.backup) if plan.backup else ""
+    resync_plans.remove_store_replacement_plan(location.store, location.owner)
+    return location.path_in_parent_directory(plan.backup) if plan.backup else ""
 
 
-def _exchange(path: str, name: str, staging: str, backup: str) -> None:
+def _exchange_store_and_copy(path: str, name: str, staging: str, backup: str) -> None:
     """Exchange a store and its copy: rename the store to its backup, then the copy to the store, if not yet done."""
     with open_directory(path) as parent:
         store, has_store = os.path.join(path, name), parent.is_directory(name)
@@ -324,43 +329,46 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
         parent.sync()
 
 
-def _write_sums(path: str, name: str, content: str) -> str:
+def _write_backup_checksums(path: str, name: str, content: str) -> str:
     """Choose the name of the backup, write the store's checksums next to it, and return the name."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     with open_directory(path) as parent:
-        for backup in (f"{name}.before-{stamp}", *(f"{name}.before-{stamp}-{number}" for number in range(1, 100))):
+        for backup in (
+            f"{name}.before-{timestamp}",
+            *(f"{name}.before-{timestamp}-{number}" for number in range(1, 100)),
+        ):
             if not parent.exists(backup) and not parent.exists(f"{backup}.json"):
                 parent.write_new_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
     raise NodeError(
         f"the store was not replaced, because the directory {path} already contains 100 backups "
-        f"{name}.before-{stamp}-NUMBER: move them to a different directory, and run the playbook resync again"
+        f"{name}.before-{timestamp}-NUMBER: move them to a different directory, and run the playbook resync again"
     )
 
 
-def _refuse_untrusted_plan(where: _StoreLocation) -> None:
-    refusal = resync_plans.untrusted_plan_message(where.store, where.owner)
-    if refusal:
-        raise NodeError(refusal)
+def _check_plan_trusted(location: _StoreLocation) -> None:
+    problem = resync_plans.untrusted_plan_message(location.store, location.owner)
+    if problem:
+        raise NodeError(problem)
 
 
-def _staging(where: _StoreLocation, files: Manifest) -> str:
-    return f"{where.name}.resync-{store_fingerprint(files)}"
+def _staging_name(location: _StoreLocation, files: Manifest) -> str:
+    return f"{location.name}.resync-{store_fingerprint(files)}"
 
 
-def _fingerprint(where: _StoreLocation, name: str) -> str:
+def _directory_fingerprint(location: _StoreLocation, name: str) -> str:
     """Return the fingerprint of a directory next to the store; empty if it does not exist."""
     try:
         fingerprint: str = store_fingerprint(
-            run_as(where.owner, store_files.store_manifest, where.path_in_parent_directory(name))
+            run_as(location.owner, store_files.store_manifest, location.path_in_parent_directory(name))
         )
     except FileNotFoundError:
         return ""
     return fingerprint
 
 
-def _sums(files: Manifest) -> str:
+def _manifest_hash(files: Manifest) -> str:
     """Return a hash of a manifest of files, with their modes."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 

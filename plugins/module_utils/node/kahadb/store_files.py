@@ -25,11 +25,11 @@ from . import kept_index, risk_records
 LOCK = "lock"
 PART = ".part"
 """Suffix of a file of a copy that is not complete yet."""
-_PIECE = 1 << 20
+_PIECE_BYTES = 1 << 20
 Manifest = typing.Mapping[str, typing.Mapping[str, Any]]
 
 
-_OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
+_HOST_DIRECTORIES = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
 def store_manifest(store: str) -> dict[str, dict[str, Any]]:
@@ -43,7 +43,7 @@ def store_manifest(store: str) -> dict[str, dict[str, Any]]:
         for directory, name in top.walk_files_and_links():
             path = os.path.join(directory.path, name)
             relative = os.path.relpath(path, top.path)
-            if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
+            if not _HOST_DIRECTORIES.isdisjoint(relative.split("/")[:-1]):
                 continue
             if not stat.S_ISREG(directory.entry_status(name).st_mode):
                 raise NodeError(
@@ -69,7 +69,7 @@ def sha256_of_open_file(descriptor: int) -> str:
     """Return the SHA-256 of an open file's whole content, in hexadecimal."""
     digest = hashlib.sha256()
     os.lseek(descriptor, 0, os.SEEK_SET)
-    while data := os.read(descriptor, _PIECE):
+    while data := os.read(descriptor, _PIECE_BYTES):
         digest.update(data)
     return digest.hexdigest()
 
@@ -136,20 +136,22 @@ def copy_unchanged_files_to_staging(store: str, staging: str, files: Manifest) -
     The new store is described by the manifest ``files`` of the other node's store. Returns the files that must still be
     transferred, each with its first missing byte. Raises NodeError, OSError.
     """
-    wanted: dict[str, int] = {}
+    incomplete_files: dict[str, int] = {}
     with open_directory(staging) as top:
         for name, entry in files.items():
-            with _directory_of(top, name, make=True) as (directory, plain):
-                if _is_whole(directory, plain, entry):
+            with _open_parent_directory(top, name, make=True) as (directory, file_name):
+                if _is_complete(directory, file_name, entry):
                     continue
-                directory.remove_tree_or_file(plain)
-                if not directory.exists(plain + PART) and _copy_own(store, name, directory, plain, entry):
+                directory.remove_tree_or_file(file_name)
+                if not directory.exists(file_name + PART) and _copy_from_store(
+                    store, name, directory, file_name, entry
+                ):
                     continue
                 if not entry["size"]:
-                    directory.write_new_file(plain, b"", entry["mode"])
+                    directory.write_new_file(file_name, b"", entry["mode"])
                 else:
-                    wanted[name] = _received_length(directory, plain + PART, entry["size"])
-    return wanted
+                    incomplete_files[name] = _received_length(directory, file_name + PART, entry["size"])
+    return incomplete_files
 
 
 def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
@@ -159,22 +161,22 @@ def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: b
     or for a file with a wrong checksum.
     """
     entry = files[name]
-    with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
-        length = _received_length(directory, plain + PART, entry["size"])
+    with open_directory(staging) as top, _open_parent_directory(top, name) as (directory, file_name):
+        length = _received_length(directory, file_name + PART, entry["size"])
         path = os.path.join(staging, name)
         if length != offset:
             raise NodeError(
                 f"the copy of the store's file {path} received data from byte {offset}, but expected data "
                 f"from byte {length}, so the copy is incomplete: run the playbook resync again"
             )
-        with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
+        with os.fdopen(_open_partial_file(directory, file_name + PART), "r+b") as file:
             file.seek(offset)
             # The end of a data file is preallocated and empty: it stays a hole.
             file.write(piece.rstrip(b"\0"))
             file.truncate(offset + len(piece))
             file.flush()
             if offset + len(piece) == entry["size"]:
-                _complete_file(directory, plain, file.fileno(), entry, path)
+                _complete_file(directory, file_name, file.fileno(), entry, path)
     return offset + len(piece)
 
 
@@ -183,8 +185,8 @@ def read_piece(store: str, name: str, offset: int, file_size: int, length: int) 
 
     ``file_size`` is the expected size of the whole file. Raises NodeError when the file changed, OSError.
     """
-    with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
-        descriptor = directory.open_file(plain)
+    with open_directory(store) as top, _open_parent_directory(top, name) as (directory, file_name):
+        descriptor = directory.open_file(file_name)
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_size != file_size:
             path = os.path.join(store, name)
@@ -206,7 +208,7 @@ def remove_directory_content(path: str) -> None:
 
 
 @contextmanager
-def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tuple[Directory, str]]:
+def _open_parent_directory(top: Directory, name: str, make: bool = False) -> Iterator[tuple[Directory, str]]:
     """Context manager: yield the directory of a store that contains a file, and the file's own name.
 
     ``make``: create missing directories.
@@ -218,19 +220,21 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
             "was not written: run the playbook resync again"
         )
     opened: list[Directory] = []
-    here = top
+    current = top
     try:
         for part in parts[:-1]:
-            missing = make and not here.exists(part)
-            opened.append(here.create_and_open_directory(part, 0o750) if missing else here.open_subdirectory(part))
-            here = opened[-1]
-        yield here, parts[-1]
+            missing = make and not current.exists(part)
+            opened.append(
+                current.create_and_open_directory(part, 0o750) if missing else current.open_subdirectory(part)
+            )
+            current = opened[-1]
+        yield current, parts[-1]
     finally:
         for directory in opened:
             directory.close()
 
 
-def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool:
+def _is_complete(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool:
     try:
         descriptor = directory.open_file(name)
     except (FileNotFoundError, UntrustedPathError):
@@ -243,28 +247,28 @@ def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool
         os.close(descriptor)
 
 
-def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Mapping[str, Any]) -> bool:
+def _copy_from_store(store: str, name: str, directory: Directory, file_name: str, entry: Mapping[str, Any]) -> bool:
     """Copy a file from this host's store into the copy; return False if the store has no identical file."""
     try:
-        with open_directory(store) as top, _directory_of(top, name) as (source_directory, source_name):
-            if not _is_whole(source_directory, source_name, entry):
+        with open_directory(store) as top, _open_parent_directory(top, name) as (source_directory, source_name):
+            if not _is_complete(source_directory, source_name, entry):
                 return False
             source = source_directory.open_file(source_name)
     except (FileNotFoundError, UntrustedPathError):
         return False
-    with os.fdopen(source, "rb") as old, os.fdopen(directory.create_and_open_file(plain + PART), "r+b") as new:
-        while piece := old.read(_PIECE):
+    with os.fdopen(source, "rb") as old, os.fdopen(directory.create_and_open_file(file_name + PART), "r+b") as new:
+        while piece := old.read(_PIECE_BYTES):
             if any(piece):
                 new.write(piece)
             else:
                 new.seek(len(piece), os.SEEK_CUR)
         new.truncate(entry["size"])
         new.flush()
-        _complete_file(directory, plain, new.fileno(), entry, os.path.join(directory.path, plain))
+        _complete_file(directory, file_name, new.fileno(), entry, os.path.join(directory.path, file_name))
     return True
 
 
-def _open_part(directory: Directory, part: str) -> int:
+def _open_partial_file(directory: Directory, part: str) -> int:
     """Open or create the incomplete file of a store's copy; return its descriptor.
 
     A file with a second hard link raises UntrustedPathError.

@@ -22,11 +22,11 @@ from ..process.system_accounts import (
 )
 
 MARKER = ".activemq-fleet-pair"
-_LIMIT = 255
+_MOST_CHARACTERS = 255
 """Maximum characters of a line of the marker: the limit of host names, after which pairs are named."""
-_PATIENCE = 60.0
+_READ_TIMEOUT = 60.0
 """Timeout in seconds for reading the store's marker."""
-_UNREADABLE = "(invalid name)"
+_INVALID_LINE = "(invalid name)"
 
 
 def read_store_and_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def read_store_and_marker_state(directory: str, user: str | None = None) -> dict
     """
     account = account_to_access_path_as(directory, user if user and is_existing_account(user) else None)
     try:
-        store_state = run_as(account, _read_state, directory, patience=_PATIENCE)
+        store_state = run_as(account, _read_state, directory, patience=_READ_TIMEOUT)
     except PermissionError:
         raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{MARKER}")) from None
-    return {"mounted": _mounted(directory), **store_state}
+    return {"mounted": _is_on_mount(directory), **store_state}
 
 
 def _read_state(directory: str) -> dict[str, Any]:
@@ -66,11 +66,11 @@ def read_marker_pair_and_run_id(store: Directory) -> list[str] | None:
     Raises UntrustedPathError, OSError.
     """
     try:
-        text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
+        text = store.read_file(MARKER, 2 * _MOST_CHARACTERS + 2).decode(errors="replace")
     except FileNotFoundError:
         return None
     lines = text.split("\n")[:2]
-    return [line if line.isprintable() and len(line) <= _LIMIT else _UNREADABLE for line in lines if line]
+    return [line if line.isprintable() and len(line) <= _MOST_CHARACTERS else _INVALID_LINE for line in lines if line]
 
 
 def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None = None) -> bool:
@@ -95,7 +95,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
             "created: mount the shared file system of this store on this host, and run the playbook again"
         )
     account = account_to_access_path_as(directory, user)
-    _make_missing(os.path.abspath(directory), account, 0o750, account)
+    _create_missing_directories(os.path.abspath(directory), account, 0o750, account)
     try:
         run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
     except PermissionError:
@@ -103,29 +103,29 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
     return True
 
 
-def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAccount) -> None:
+def _create_missing_directories(path: str, account: SystemAccount, mode: int, owner: SystemAccount) -> None:
     """Create the store's directory and its missing parents, each as the account that may write in its parent."""
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):
-        _make_missing(parent, account, 0o755, current_account())
+        _create_missing_directories(parent, account, 0o755, current_account())
     keeper = account_for_renames_in_directory(parent, account)
     ids = (owner.uid, owner.gid) if keeper.is_current_account and not owner.is_current_account else (-1, -1)
-    run_as(keeper, _make_or_give, parent, name, mode, *ids)
+    run_as(keeper, _create_or_adapt_directory, parent, name, mode, *ids)
 
 
-def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None:
+def _create_or_adapt_directory(parent: str, name: str, mode: int, uid: int, gid: int) -> None:
     """Create a directory, or set mode and owner of an existing one."""
-    with open_directory(parent) as above:
+    with open_directory(parent) as parent_directory:
         try:
-            above.create_and_open_directory(name, mode, uid, gid).close()
+            parent_directory.create_and_open_directory(name, mode, uid, gid).close()
         except FileExistsError:
-            with above.open_subdirectory(name) as there:
-                status = there.directory_status()
+            with parent_directory.open_subdirectory(name) as existing:
+                status = existing.directory_status()
                 if (uid, gid) not in ((-1, -1), (status.st_uid, status.st_gid)):
-                    os.fchown(there.descriptor, uid, gid)
+                    os.fchown(existing.descriptor, uid, gid)
                 if status.st_mode & 0o7777 != mode:
-                    os.fchmod(there.descriptor, mode)
-        above.sync()
+                    os.fchmod(existing.descriptor, mode)
+        parent_directory.sync()
 
 
 def _write_marker(directory: str, text: str) -> None:
@@ -147,7 +147,7 @@ def _remove_marker(directory: str, run_id: str) -> bool:
     return False
 
 
-def _mounted(directory: str) -> bool:
+def _is_on_mount(directory: str) -> bool:
     """Return whether the directory, existing or not, lies on a mount other than the root."""
     path = os.path.abspath(directory)
     while not os.path.lexists(path):

@@ -22,7 +22,7 @@ from .moved_acks import begin_data_file_unless_locked
 from .rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from .risk_records import record_rebuild_risk
 
-_STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
+_MKAHADB_STORE_NAME = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 """The directory name of a store in an mKahaDB: from its destinations, or, for all other destinations, as in
 ``Release.mkahadb_rest`` (MultiKahaDBPersistenceAdapter.nameFromDestinationFilter)."""
 
@@ -39,23 +39,23 @@ def repair_killed_broker_stores(root: str, *, accept_loss: bool) -> Iterator[str
     failed: OSError | RebuildRefusedError | None = None
     for store in store_directories(root):
         try:
-            yield from _mend(store, root, accept_loss=accept_loss)
+            yield from _repair_store(store, root, accept_loss=accept_loss)
         except (OSError, RebuildRefusedError) as error:
             failed = failed or error
     if failed:
         raise failed
 
 
-def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
+def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
     if describe_unusable_index(store):
         # If the caller stops early, the stack is closed and releases the lock.
         with ExitStack() as stack:
             if stack.enter_context(hold_store_lock_if_free(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
-    if made := begin_data_file_unless_locked(store, root):
+    if created_file := begin_data_file_unless_locked(store, root):
         yield (
-            f"the empty data file {made} was created in the store {store}, so that the broker writes new messages to "
-            "it. The previous data file begins with acknowledgements that the broker moved from an older file. "
+            f"the empty data file {created_file} was created in the store {store}, so that the broker writes new "
+            "messages to it. The previous data file begins with acknowledgements that the broker moved from an older file. "
             "Without the new file, messages could be lost. No action is required"
         )
 
@@ -104,5 +104,5 @@ def store_directories(root: str) -> list[str]:
         names = sorted(os.listdir(root))
     except FileNotFoundError:
         return []
-    below = (os.path.join(root, name) for name in names if _STORE_OF_MKAHADB.fullmatch(name))
-    return [root, *filter(os.path.isdir, below)]
+    substores = (os.path.join(root, name) for name in names if _MKAHADB_STORE_NAME.fullmatch(name))
+    return [root, *filter(os.path.isdir, substores)]
