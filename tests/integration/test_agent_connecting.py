@@ -141,8 +141,8 @@ def wait_until_received(accepted: list[str], sender: Agent, receiver: Agent) -> 
     kept = sender.store.row_and_byte_counts().outbox_rows
     message = (
         f"no further event arrived for 60 s: {len(missing)} of {len(accepted)} events are missing; the sender keeps "
-        f"{kept}, of which {len(sender.publisher._unacknowledged)} are in flight; its records of the first missing event: "
-        f"{kinds}"
+        f"{kept}, of which {len(sender.publisher._unacknowledged)} are in flight; its records of the first missing "
+        f"event: {kinds}"
     )
     link = receiver.subscriber.link
     link.queue_for_connection_loop(ConnectionEnded(link.conn, "the test connects again"))

@@ -137,7 +137,7 @@ def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(sandbox
 def count_searched_characters(act: Callable[[], object]) -> int:
     """Return the number of characters that the pattern for errors searches while ``act`` runs."""
     searched: list[int] = []
-    pattern = broker_log._NAMES_ERROR
+    pattern = broker_log._ERROR_TEXT
 
     class CountingPattern:
         def search(self, text: str) -> object:
@@ -145,7 +145,7 @@ def count_searched_characters(act: Callable[[], object]) -> int:
             return pattern.search(text[:1000])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(broker_log, "_NAMES_ERROR", CountingPattern())
+        patch.setattr(broker_log, "_ERROR_TEXT", CountingPattern())
         act()
     return sum(searched)
 

@@ -56,7 +56,7 @@ def test_invalid_or_hostile_stream_is_error(data: bytes, reason: str) -> None:
 
 def test_hash_of_method_is_that_of_rmi() -> None:
     # The class RMIServerImpl_Stub of every JDK contains this number.
-    assert struct.unpack(">q", jmx._hash_of(jmx._NEW_CLIENT))[0] == -1089742558549201240
+    assert struct.unpack(">q", jmx._method_hash(jmx._NEW_CLIENT))[0] == -1089742558549201240
 
 
 def test_quoted_properties_of_object_name_are_read_completely() -> None:

@@ -136,7 +136,7 @@ def test_gathered_broker_state_is_that_of_judge(
 ) -> None:
     deployed = SimpleNamespace(listeners=(), consoles=(), store="/store", pure=case.pure, persistence={})
     monkeypatch.setattr(state, "find_broker_process", lambda *_: case.process)
-    monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
+    monkeypatch.setattr(state, "_read_deployed_settings", lambda *_: deployed)
     monkeypatch.setattr(broker_log, "phase_of_process_since", lambda *_: case.phase)
     monkeypatch.setattr(state, "probe_connectors_until_first_silent", lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "process_account_listens_on_one_of", lambda *_: case.listens)

@@ -204,12 +204,12 @@ def test_last_error_ignores_connection_of_client(tmp_path: Path) -> None:
     ],
 )
 def test_errors_count_from_last_start_of_unit(unit: dict[str, str], since: int) -> None:
-    assert state._last_start({**unit, "ConditionTimestampMonotonic": "300000000"}, 1000) == since
+    assert state._last_start_time({**unit, "ConditionTimestampMonotonic": "300000000"}, 1000) == since
 
 
 def test_errors_count_at_any_time_if_start_of_unit_is_unknown() -> None:
-    assert state._last_start({}, 1000) == 0
-    assert state._last_start({"ConditionTimestampMonotonic": "0"}, 1000) == 0
+    assert state._last_start_time({}, 1000) == 0
+    assert state._last_start_time({"ConditionTimestampMonotonic": "0"}, 1000) == 0
 
 
 def test_long_error_is_shortened_and_keeps_root_cause(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_unhealthy_broker_is_accepted_where_hung_broker_is() -> None:
     ],
 )
 def test_end_of_broker_is_described_unless_it_stopped_normally(unit: dict[str, str], expected: str) -> None:
-    assert state._ending(unit, "no such option") == expected
+    assert state._describe_end(unit, "no such option") == expected
 
 
 def units(*restarts: int, active: str = "activating") -> list[dict[str, str]]:
@@ -339,9 +339,9 @@ def units(*restarts: int, active: str = "activating") -> list[dict[str, str]]:
 def test_wait_ends_for_broker_that_systemd_restarts_repeatedly(
     first: dict[str, str], now: dict[str, str], hopeless: bool
 ) -> None:
-    assert state._is_hopeless({"unit": first}, {"unit": now, "state": "stopped"}) is hopeless
-    assert not state._is_hopeless({"unit": first}, {"unit": now, "state": "starting"})
-    assert not state._is_hopeless({"unit": None}, {"unit": None, "state": "stopped"})
+    assert state._is_start_hopeless({"unit": first}, {"unit": now, "state": "stopped"}) is hopeless
+    assert not state._is_start_hopeless({"unit": first}, {"unit": now, "state": "starting"})
+    assert not state._is_start_hopeless({"unit": None}, {"unit": None, "state": "stopped"})
 
 
 def test_phase_without_log_is_unknown(tmp_path: Path) -> None:
@@ -629,7 +629,7 @@ def test_broker_is_ready_only_when_its_configuration_is_loaded_crash_loop_late_b
         return loading
 
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
-    monkeypatch.setattr(state, "_gather_now", observe_once)
+    monkeypatch.setattr(state, "_gather_once", observe_once)
     monkeypatch.setattr(state, "time", clock)
     monkeypatch.setattr(state, "ReadinessDetector", lambda: ReadinessDetector(is_loading, clock.monotonic))
     ready = ("active", "standby")
@@ -662,7 +662,7 @@ def test_wait_reports_hung_broker_only_after_repeated_observations(
             SimpleNamespace(evidence=SimpleNamespace(process=ALIVE)),
         )
 
-    monkeypatch.setattr(state, "_gather_now", observe_once)
+    monkeypatch.setattr(state, "_gather_once", observe_once)
     monkeypatch.setattr(state, "ReadinessDetector", lambda: ReadinessDetector(lambda _process: False))
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "time", clock)

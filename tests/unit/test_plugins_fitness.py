@@ -210,7 +210,7 @@ def test_store_access_names_path_that_broker_account_cannot_use(base: Configurat
 def test_health_of_unresponsive_store_times_out(
     base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_PATIENCE", 0.3)
+    monkeypatch.setattr(health, "_STORE_TIMEOUT", 0.3)
     monkeypatch.setattr(health, "_read_store_evidence", lambda _store: time.sleep(600))
     facts = within(PATIENCE, lambda: gather_health(base, store=str(store)))
     assert facts["store_access"] == f"the file system of the store {store} does not answer within 0.3 s"

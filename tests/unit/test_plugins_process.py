@@ -168,7 +168,7 @@ def test_hidden_broker_is_queried_as_its_account_and_not_as_root(base: Path) -> 
         wait_for(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
         broker_process = process.find_broker_process(str(base))
         assert broker_process is not None
-        assert management._account(broker_process) == (AGENT, AGENT)
+        assert management._process_account(broker_process) == (AGENT, AGENT)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-# Control characters, marks of direction and of nothing, line ends of Unicode, halves of characters.
+# Control characters, direction marks, invisible characters, Unicode line ends, and surrogates.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
-_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_NAMED_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def escape_unprintable(text: str, *, lines: bool = False) -> str:
@@ -28,13 +28,13 @@ def escape_unprintable(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
 
-    def escaped(character_match: re.Match[str]) -> str:
+    def escape_character(character_match: re.Match[str]) -> str:
         char = character_match[0]
         if lines and char in "\n\t":
             return char
-        return _NAMED.get(char) or (f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")
+        return _NAMED_ESCAPES.get(char) or (f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")
 
-    return _HIDDEN.sub(escaped, text)
+    return _HIDDEN.sub(escape_character, text)
 
 
 def terminal_safe_json(data: Any, indent: int = 2) -> str:

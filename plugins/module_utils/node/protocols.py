@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the protocols that a broker's connectors speak, and functions on connectors' URI schemes."""
+"""The table of the protocols of a broker's connectors, and functions on connectors' URI schemes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import mmap
 import struct
 from dataclasses import dataclass
 
-_OF_SCHEMES = {
+_PROTOCOL_BY_SCHEME = {
     "auto": "openwire",
     "https": "http",
     "nio": "openwire",
@@ -66,7 +66,7 @@ def protocol_name_of_scheme(scheme: str) -> str:
     without what follows a plus sign.
     """
     first = scheme.split("+", 1)[0]
-    return _OF_SCHEMES.get(first, first)
+    return _PROTOCOL_BY_SCHEME.get(first, first)
 
 
 def is_encrypted(scheme: str) -> bool:

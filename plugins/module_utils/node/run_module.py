@@ -37,10 +37,10 @@ def run_module(
     """
     module = AnsibleModule(argument_spec=argument_spec, **{"supports_check_mode": True, **restrictions})
     if sys.version_info < OLDEST_PYTHON:
-        needed = ".".join(map(str, OLDEST_PYTHON))
+        required_version = ".".join(map(str, OLDEST_PYTHON))
         module.fail_json(
             msg=f"{sys.executable} on this host is Python {platform.python_version()}, but activemq.fleet requires "
-            f"Python {needed} or later. Install it, and set ansible_python_interpreter to its path"
+            f"Python {required_version} or later. Install it, and set ansible_python_interpreter to its path"
         )
     try:
         result = act(module.params, module.check_mode)

@@ -14,15 +14,15 @@ LAB_PROBE = 10.0
 """``PROBE`` in the lab, where one machine runs the whole fleet, all JVMs of which may start at once."""
 
 HUNG = 30.0
-"""Seconds that a broker must be silent until operations take it for hung: a machine under load, or one that collects
-garbage, may be slow to answer. The watchdog comes to the same within 27 s, and drills freeze a node for so long."""
+"""Seconds that a broker must be silent until operations consider it hung: a machine under load, or a JVM that collects
+garbage, may answer slowly. The watchdog concludes the same within 27 s, and drills freeze a node for this time."""
 MISSES = 3
-"""Samples in a row without an answer until the watchdog takes a broker for hung; one may be chance."""
+"""Consecutive samples without an answer until the watchdog considers a broker hung; a single one may be accidental."""
 WATCH_INTERVAL = 6.0
 """Seconds between two samples of the watchdog. With a sample's own timeout, the third miss is seen within 27 s."""
 WATCH_BUSY = 120.0
-"""Seconds that a broker with open ports may be silent, while its log reports a start or stop, until the watchdog takes
-it for hung."""
+"""Seconds that a broker with open ports may be silent, while its log reports a start or stop, until the watchdog
+considers it hung."""
 
 SETTLE = 120.0
 """Seconds until a broker that is starting, stopping or taking over counts as unhealthy."""

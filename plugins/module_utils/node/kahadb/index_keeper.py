@@ -100,7 +100,8 @@ class IndexKeeper:
         raise IndexCopyError(
             f"the saved copy of the index of the store {self._store} was removed to free disk space. Because of "
             f"this copy, {removed_bytes >> 20} MiB of data files that the broker no longer uses stayed on the disk. "
-            "The next copy is made automatically. Until then, a damaged index can lose messages of durable subscriptions"
+            "The next copy is made automatically. Until then, a damaged index can lose messages of durable "
+            "subscriptions"
         )
 
     def _is_copy_due(self, removed_bytes: int) -> bool:

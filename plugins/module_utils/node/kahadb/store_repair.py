@@ -55,8 +55,8 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
     if created_file := begin_data_file_unless_locked(store, root):
         yield (
             f"the empty data file {created_file} was created in the store {store}, so that the broker writes new "
-            "messages to it. The previous data file begins with acknowledgements that the broker moved from an older file. "
-            "Without the new file, messages could be lost. No action is required"
+            "messages to it. The previous data file begins with acknowledgements that the broker moved from an older "
+            "file. Without the new file, messages could be lost. No action is required"
         )
 
 

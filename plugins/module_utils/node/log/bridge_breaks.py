@@ -13,12 +13,12 @@ from .kinds import parse_log_event
 from .log_records import Record
 
 BREAKS = 3
-"""A bridge that broke so many times in a row breaks repeatedly."""
+"""Number of consecutive breaks from which on a bridge breaks repeatedly."""
 SOON = 10.0
-"""Seconds after it came up within which a bridge breaks soon."""
+"""Seconds after its start within which a break of a bridge counts."""
 RECENT = 120.0
 """Seconds since the last break after which the bridge is no longer reported."""
-_LONGEST = 300
+_MOST_ERROR_CHARACTERS = 300
 
 
 def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
@@ -29,29 +29,29 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
     epoch), ``error``, the most frequent one, and ``destination`` of the message that it was about to forward; both are
     empty where the log does not name them. Pure.
     """
-    up: dict[str, tuple[str, float]] = {}
+    established: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
     errors: dict[str, Counter[str]] = {}
     for event in filter(None, map(parse_log_event, records)):
         if not event.kind.startswith("NET-"):
             continue
-        at = log_time_to_epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6
+        logged_at = log_time_to_epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6
         local, peer = event.fields.get("local", ""), event.fields.get("peer", "")
         if event.kind == "NET-UP":
-            up[local] = peer, at
+            established[local] = peer, logged_at
             continue
         if event.kind == "NET-DOWN":
-            local = _bridge_to(peer, up)
-        peer, began = up.pop(local, ("", at))
+            local = _local_end_of_bridge(peer, established)
+        peer, established_at = established.pop(local, ("", logged_at))
         if not peer:
             continue
-        if at - began > SOON:
-            for known in (times, errors):
-                known.pop(peer, None)
+        if logged_at - established_at > SOON:
+            for history in (times, errors):
+                history.pop(peer, None)
         else:
-            times.setdefault(peer, []).append(at)
+            times.setdefault(peer, []).append(logged_at)
             if "e" in event.fields:
-                errors.setdefault(peer, Counter())[event.fields["e"][:_LONGEST]] += 1
+                errors.setdefault(peer, Counter())[event.fields["e"][:_MOST_ERROR_CHARACTERS]] += 1
     return [
         {
             "peer": peer,
@@ -61,16 +61,16 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
             "error": _most_frequent(errors.get(peer)),
         }
         for peer, breaks in times.items()
-        if len(breaks) >= BREAKS and now - breaks[-1] <= RECENT and not _lasts(peer, up, now)
+        if len(breaks) >= BREAKS and now - breaks[-1] <= RECENT and not _is_stable(peer, established, now)
     ]
 
 
-def _bridge_to(peer: str, up: dict[str, tuple[str, float]]) -> str:
-    return next((local for local, (name, _unused) in up.items() if name == peer), "")
+def _local_end_of_bridge(peer: str, established: dict[str, tuple[str, float]]) -> str:
+    return next((local for local, (name, _unused) in established.items() if name == peer), "")
 
 
-def _lasts(peer: str, up: dict[str, tuple[str, float]], now: float) -> bool:
-    return any(name == peer and now - began > SOON for name, began in up.values())
+def _is_stable(peer: str, established: dict[str, tuple[str, float]], now: float) -> bool:
+    return any(name == peer and now - established_at > SOON for name, established_at in established.values())
 
 
 def _most_frequent(texts: Counter[str] | None) -> str:

@@ -21,24 +21,26 @@ from .log_layouts import READABLE_LAYOUTS
 from .log_records import Record, parse_log
 from .root_cause import CAUSE, root_cause
 
-_LOG = "activemq.log"
-_ERRORS = ("ERROR", "FATAL")
-_OF_CLIENT = re.compile(r"Could not accept connection|Security Error occurred on connection|Transport Connection to: ")
+_LOG_NAME = "activemq.log"
+_ERROR_LEVELS = ("ERROR", "FATAL")
+_CLIENT_CONNECTION = re.compile(
+    r"Could not accept connection|Security Error occurred on connection|Transport Connection to: "
+)
 """Messages about the connection of one client, such as a probe, which never stop a broker."""
-_NO_ERROR = re.compile(r"\s*(?:TRACE|DEBUG|INFO|WARN)\s*\|")
-"""The beginning of a log record on the console that is no error."""
-_RECORD = re.compile(r"\s*(?:ERROR|FATAL)\s*\|")
-_THROWN = re.compile(r"  |\t|(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b")
+_HARMLESS_RECORD = re.compile(r"\s*(?:TRACE|DEBUG|INFO|WARN)\s*\|")
+"""The beginning of a log record on the console that is not an error."""
+_ERROR_RECORD = re.compile(r"\s*(?:ERROR|FATAL)\s*\|")
+_STACK_TRACE_LINE = re.compile(r"  |\t|(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b")
 """The beginning of a line of a stack trace on the console, which the configuration of some releases indents."""
 _LINE_END = re.compile(r"\\r\\n|\\[rn]")
-_FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
-_NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
-_SHOWN = 400
-_SLACK = 1.5  # seconds
-_MESSAGE = 120
+_STACK_FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
+_ERROR_TEXT = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
+_MOST_CHARACTERS = 400
+_TIME_TOLERANCE = 1.5  # seconds
+_LEAST_MESSAGE_CHARACTERS = 120
 """Minimum number of characters of a message that are shown before its cause."""
 # Far more than a start writes; a log that was rotated since then has no records of the start.
-_READ = 4 << 20
+_MOST_BYTES = 4 << 20
 
 
 def read_broker_phase(data_directory: str, since: float) -> Phase:
@@ -55,7 +57,7 @@ def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
     ``since`` is in epoch seconds. Pure.
     """
     # No JVM starts a broker within one second: earlier records belong to the previous process.
-    process_phase = phase_after_records(record for record in records if _is_of(record, since + _SLACK))
+    process_phase = phase_after_records(record for record in records if _is_in_period(record, since + _TIME_TOLERANCE))
     return replace(phase_after_records(records), has_started=process_phase.has_started)
 
 
@@ -65,8 +67,8 @@ def read_log_records(data_directory: str, since: float) -> list[Record]:
     They are those of activemq.log and the file before it in ``data_directory``. ``since`` is in seconds since the
     epoch; of each file its last 4 MiB are read.
     """
-    lines = [*_tail(data_directory, "activemq.log.1"), *_tail(data_directory, _LOG)]
-    return [record for record in parse_records(lines) if _is_of(record, since)]
+    lines = [*_read_last_lines(data_directory, "activemq.log.1"), *_read_last_lines(data_directory, _LOG_NAME)]
+    return [record for record in parse_records(lines) if _is_in_period(record, since)]
 
 
 def unreadable_log_reason(data_directory: str, since: float) -> str:
@@ -76,10 +78,10 @@ def unreadable_log_reason(data_directory: str, since: float) -> str:
     process has not written to is readable: nothing is missing in it.
     """
     try:
-        was_written = os.lstat(os.path.join(data_directory, _LOG)).st_mtime >= since
+        was_written = os.lstat(os.path.join(data_directory, _LOG_NAME)).st_mtime >= since
     except OSError:
         return ""
-    lines = _tail(data_directory, _LOG)
+    lines = _read_last_lines(data_directory, _LOG_NAME)
     if not was_written or not any(line.strip() for line in lines) or read_log_records(data_directory, since):
         return ""
     newest = max((record.time for record in parse_records(lines)), default=None)
@@ -97,11 +99,13 @@ def last_logged_error(data_directory: str, since: float = 0) -> str:
 
     Its root cause is included. ``since`` is in seconds since the epoch.
     """
-    records = _whole_records(_tail(data_directory, _LOG), stacks=True)
-    errors = [record for record in records if record.level in _ERRORS and not _OF_CLIENT.search(record.message)]
-    if not errors or not _is_of(errors[-1], since):
+    records = _complete_records(_read_last_lines(data_directory, _LOG_NAME), stacks=True)
+    errors = [
+        record for record in records if record.level in _ERROR_LEVELS and not _CLIENT_CONNECTION.search(record.message)
+    ]
+    if not errors or not _is_in_period(errors[-1], since):
         return ""
-    return _with_cause(errors[-1].message, root_cause(errors[-1].stack.split("\n")))
+    return _join_error_and_cause(errors[-1].message, root_cause(errors[-1].stack.split("\n")))
 
 
 def find_error_in_output(lines: Sequence[str]) -> str:
@@ -112,43 +116,43 @@ def find_error_in_output(lines: Sequence[str]) -> str:
     records that are no error or concern the connection of one client, with their stack traces.
     """
     lines = list(_without_harmless_records([line[:COMPARED] for line in lines]))
-    printed = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
-    error = next((line for line in printed if _NAMES_ERROR.search(line)), printed[-1] if printed else "")
-    return _with_cause("" if error.startswith(CAUSE) else error, root_cause(lines))
+    output_lines = [line.strip() for line in lines if line.strip() and not _STACK_FRAME.match(line)]
+    error = next((line for line in output_lines if _ERROR_TEXT.search(line)), output_lines[-1] if output_lines else "")
+    return _join_error_and_cause("" if error.startswith(CAUSE) else error, root_cause(lines))
 
 
 def _without_harmless_records(lines: Iterable[str]) -> Iterator[str]:
     is_harmless = False
     for line in lines:
-        if _NO_ERROR.match(line) or (_RECORD.match(line) and _OF_CLIENT.search(line)):
+        if _HARMLESS_RECORD.match(line) or (_ERROR_RECORD.match(line) and _CLIENT_CONNECTION.search(line)):
             is_harmless = True
-        elif not (_THROWN.match(line) or _FRAME.match(line) or line.lstrip().startswith(CAUSE)):
+        elif not (_STACK_TRACE_LINE.match(line) or _STACK_FRAME.match(line) or line.lstrip().startswith(CAUSE)):
             is_harmless = False
         if not is_harmless:
             yield line
 
 
-def _with_cause(error: str, cause: str) -> str:
+def _join_error_and_cause(error: str, cause: str) -> str:
     """Return error and cause on one line; when it is too long, the end of the message is cut and never the cause."""
     error, cause = (" ".join(_LINE_END.sub(" ", text).split()) for text in (error, cause))
-    if not cause or cause in error[:_SHOWN]:
-        return error[:_SHOWN]
-    cause = cause[:_SHOWN]
-    if len(error) + len(cause) > _SHOWN:
-        error = error[: max(_SHOWN - len(cause), _MESSAGE)] + "…"
+    if not cause or cause in error[:_MOST_CHARACTERS]:
+        return error[:_MOST_CHARACTERS]
+    cause = cause[:_MOST_CHARACTERS]
+    if len(error) + len(cause) > _MOST_CHARACTERS:
+        error = error[: max(_MOST_CHARACTERS - len(cause), _LEAST_MESSAGE_CHARACTERS)] + "…"
     return f"{error}: {cause}" if error else cause
 
 
-def _tail(data_directory: str, name: str) -> list[str]:
+def _read_last_lines(data_directory: str, name: str) -> list[str]:
     try:
         with open_directory(data_directory) as directory:
             descriptor = open_file_of_directory_owner(directory, name)
         with os.fdopen(descriptor, "rb") as file:
-            begin = max(0, os.fstat(file.fileno()).st_size - _READ)
-            file.seek(begin)
-            lines = file.read(_READ).decode(errors="replace").split("\n")
+            start = max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES)
+            file.seek(start)
+            lines = file.read(_MOST_BYTES).decode(errors="replace").split("\n")
             # The first line may be incomplete.
-            return lines[1:] if begin else lines
+            return lines[1:] if start else lines
     except (UntrustedPathError, OSError):
         return []
 
@@ -158,19 +162,19 @@ def parse_records(lines: Iterable[str]) -> Iterator[Record]:
 
     A record without logger and thread is left out.
     """
-    return _whole_records(lines, stacks=False)
+    return _complete_records(lines, stacks=False)
 
 
-def _whole_records(lines: Iterable[str], *, stacks: bool) -> Iterator[Record]:
+def _complete_records(lines: Iterable[str], *, stacks: bool) -> Iterator[Record]:
     return (record for record in parse_log(lines, stacks=stacks) if record.logger)
 
 
-def _is_of(record: Record, since: float) -> bool:
+def _is_in_period(record: Record, since: float) -> bool:
     """Return whether a record was written after ``since`` and not in the future.
 
-    The log has whole seconds: 1.5 s of slack.
+    The tolerance is 1.5 s, because the log has whole seconds.
     """
-    return since - _SLACK <= log_time_to_epoch_seconds(record.time) <= time.time() + _SLACK
+    return since - _TIME_TOLERANCE <= log_time_to_epoch_seconds(record.time) <= time.time() + _TIME_TOLERANCE
 
 
 def log_time_to_epoch_seconds(local_time: datetime) -> float:

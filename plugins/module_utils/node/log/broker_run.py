@@ -21,7 +21,7 @@ PhaseName = Literal["starting", "waiting", "attached", "started", "stopping", "s
 
 # Forms of a connected socket: tcp:///127.0.0.1:47178@61616, tcp://name/127.0.0.1:61616, tcp://name:61616. Only a socket
 # that the remote end opened has no name before its address.
-_REMOTE = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+))?:(?P<port>\d+)(?:@\d+)?(?:\?.*)?")
+_REMOTE_SOCKET = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+))?:(?P<port>\d+)(?:@\d+)?(?:\?.*)?")
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class EstablishedBridge:
     """A bridge to a peer that a broker's log shows as established.
 
     ``local`` is the broker's own end (``vm://orders-mq01#0``), which distinguishes two bridges to one peer. ``peer`` is
-    the remote broker's brokerName, ``remote`` the other end as logged, ``remote_host`` and ``remote_port`` the dialled
-    address. For a ``responder``, the passive end of a duplex link, these hold the port from which the remote broker
-    dialled. ``since`` is the local time of the broker's host.
+    the remote broker's brokerName, ``remote`` the other end as logged, ``remote_host`` and ``remote_port`` the
+    address to which the broker connected. For a ``responder``, the passive end of a duplex link, these hold the port
+    from which the remote broker connected. ``since`` is the local time of the broker's host.
     """
 
     local: str
@@ -77,11 +77,11 @@ class BrokerRun:
         """Whether the broker is a pure slave that took over from its master."""
         self.lost_slave = False
         """Whether the broker is a pure master that continues without its slave, so that their stores differ."""
-        self._shown_by: Record | None = None
-        self._dials_master = False
+        self._phase_record: Record | None = None
+        self._is_connecting_to_master = False
         self._bridges: dict[str, EstablishedBridge] = {}
-        self._ended: Counter[str] = Counter()
-        self._responders: dict[str, bool] = {}
+        self._failed_bridges_by_peer: Counter[str] = Counter()
+        self._is_one_way_by_link: dict[str, bool] = {}
 
     @property
     def one_way_duplex_link_names(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class BrokerRun:
         NullPointerException, and the remote failover transport connects again without opening a new passive end.
         Restart the owner of the link.
         """
-        return tuple(link for link, half in self._responders.items() if half)
+        return tuple(link for link, is_one_way in self._is_one_way_by_link.items() if is_one_way)
 
     @property
     def established_bridges(self) -> tuple[EstablishedBridge, ...]:
@@ -109,7 +109,7 @@ class BrokerRun:
 
         The newest log record counts.
         """
-        record = self._shown_by
+        record = self._phase_record
         return Phase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
 
     def apply_records(self, records: Iterable[Record]) -> BrokerRun:
@@ -125,56 +125,56 @@ class BrokerRun:
 
         Kinds of events without effect on it are ignored.
         """
-        react = REACTIONS.get(event.kind)
-        if react is not None:
-            react(self, event)
+        reaction = REACTIONS.get(event.kind)
+        if reaction is not None:
+            reaction(self, event)
 
-    def _enter(self, phase: PhaseName, event: LogEvent) -> None:
-        self._shown_by = event.record
+    def _enter_phase(self, phase: PhaseName, event: LogEvent) -> None:
+        self._phase_record = event.record
         if phase != self.phase or self.since is None:
             self.phase, self.since = phase, event.record.time
 
-    def _begin(self, event: LogEvent) -> None:
-        self._clear()
-        self._dials_master = self.promoted = self.lost_slave = False
-        self._enter("starting", event)
+    def _begin_run(self, event: LogEvent) -> None:
+        self._clear_bridges()
+        self._is_connecting_to_master = self.promoted = self.lost_slave = False
+        self._enter_phase("starting", event)
 
-    def _clear(self) -> None:
+    def _clear_bridges(self) -> None:
         self._bridges.clear()
-        self._responders.clear()
-        self._ended.clear()
+        self._is_one_way_by_link.clear()
+        self._failed_bridges_by_peer.clear()
 
-    def _got_lock(self, event: LogEvent) -> None:
-        if self.phase in ("waiting", "stopped", "failed") or self._shown_by is None:
-            self._enter("starting", event)
+    def _enter_starting_with_lock(self, event: LogEvent) -> None:
+        if self.phase in ("waiting", "stopped", "failed") or self._phase_record is None:
+            self._enter_phase("starting", event)
 
-    def _started(self, event: LogEvent) -> None:
+    def _record_start(self, event: LogEvent) -> None:
         self.has_started = True
-        self._enter("attached" if self._dials_master else "started", event)
+        self._enter_phase("attached" if self._is_connecting_to_master else "started", event)
 
-    def _dial_master(self, event: LogEvent) -> None:
-        self._dials_master = True
+    def _record_master_connection(self, event: LogEvent) -> None:
+        self._is_connecting_to_master = True
 
-    def _attached(self, event: LogEvent) -> None:
+    def _record_attachment(self, event: LogEvent) -> None:
         self.has_started = True
-        self._enter("attached", event)
+        self._enter_phase("attached", event)
 
-    def _no_master(self, event: LogEvent) -> None:
-        self._dials_master = False
+    def _record_missing_master(self, event: LogEvent) -> None:
+        self._is_connecting_to_master = False
 
-    def _promoted(self, event: LogEvent) -> None:
-        self._dials_master, self.promoted, self.has_started = False, True, True
-        self._enter("started", event)
+    def _record_promotion(self, event: LogEvent) -> None:
+        self._is_connecting_to_master, self.promoted, self.has_started = False, True, True
+        self._enter_phase("started", event)
 
-    def _slave_failed(self, event: LogEvent) -> None:
+    def _record_lost_slave(self, event: LogEvent) -> None:
         self.lost_slave = True
 
-    def _stopped(self, event: LogEvent) -> None:
-        self._clear()
-        self._enter("stopped", event)
+    def _record_stop(self, event: LogEvent) -> None:
+        self._clear_bridges()
+        self._enter_phase("stopped", event)
 
-    def _bridge_up(self, event: LogEvent) -> None:
-        match = _REMOTE.fullmatch(event.fields["remote"])
+    def _add_bridge(self, event: LogEvent) -> None:
+        match = _REMOTE_SOCKET.fullmatch(event.fields["remote"])
         name, address, port = match.group("name", "address", "port") if match else ("", None, "0")
         self._bridges[event.fields["local"]] = EstablishedBridge(
             local=event.fields["local"],
@@ -186,65 +186,65 @@ class BrokerRun:
             since=event.record.time,
         )
 
-    def _bridge_error(self, event: LogEvent) -> None:
+    def _remove_failed_bridge(self, event: LogEvent) -> None:
         bridge = self._bridges.pop(event.fields["local"], None)
         if bridge is not None:
-            self._ended[bridge.peer] += 1  # its "stopped" names only the peer
+            self._failed_bridges_by_peer[bridge.peer] += 1  # the later record of its stop contains only the peer
 
-    def _bridge_down(self, event: LogEvent) -> None:
+    def _remove_stopped_bridge(self, event: LogEvent) -> None:
         peer = event.fields["peer"]
-        if self._ended[peer]:
-            self._ended[peer] -= 1
+        if self._failed_bridges_by_peer[peer]:
+            self._failed_bridges_by_peer[peer] -= 1
             return
         oldest = next((local for local, bridge in self._bridges.items() if bridge.peer == peer), None)
         if oldest is not None:
             del self._bridges[oldest]
 
-    def _duplex_up(self, event: LogEvent) -> None:
+    def _add_duplex_link(self, event: LogEvent) -> None:
         link, _separator, broker_id = event.fields["duplexId"].partition("@")
-        self._responders[link] = broker_id == "null"
+        self._is_one_way_by_link[link] = broker_id == "null"
 
 
-def _into(phase: PhaseName) -> Callable[[BrokerRun, LogEvent], None]:
-    return lambda run, event: run._enter(phase, event)
+def _phase_reaction(phase: PhaseName) -> Callable[[BrokerRun, LogEvent], None]:
+    return lambda run, event: run._enter_phase(phase, event)
 
 
 REACTIONS: dict[str, Callable[[BrokerRun, LogEvent], None]] = {
-    "LIFE-STORE-CHOSEN": BrokerRun._begin,
-    "LOCK-FILE-WAIT": _into("waiting"),
-    "LOCK-FILE-WAIT-OLD": _into("waiting"),
-    # From 5.14 on a lease's waiting is logged at DEBUG only: all that shows is the attempt.
-    "LOCK-DB-TRY": _into("waiting"),
-    "LOCK-DB-WAIT": _into("waiting"),
-    "LOCK-LEASE-TRY": _into("waiting"),
-    "LOCK-LEASE-WAIT": _into("waiting"),
-    "LOCK-DB-GOT": BrokerRun._got_lock,
-    "LOCK-LEASE-GOT": BrokerRun._got_lock,
-    # No release logs that it got a file lock: these are the first lines after it.
-    "KDB-OPENING": BrokerRun._got_lock,
-    "KDB-VERSION": BrokerRun._got_lock,
-    "LIFE-PA-STARTED": BrokerRun._got_lock,
-    "LIFE-STARTING": BrokerRun._got_lock,
-    "LIFE-STARTING-OLD": BrokerRun._got_lock,
-    "LIFE-STARTED": BrokerRun._started,
-    "LIFE-STARTED-OLD": BrokerRun._started,
-    "PMS-SLAVE-CONNECTING": BrokerRun._dial_master,
-    "PMS-SLAVE-ATTACHED": BrokerRun._attached,
-    "PMS-SLAVE-REATTACHED": BrokerRun._attached,
-    "PMS-SLAVE-NO-MASTER": BrokerRun._no_master,
-    "LIFE-MASTERFAIL-PROMOTE": BrokerRun._promoted,
-    "LIFE-MASTERFAIL-STOP": _into("stopping"),
-    "PMS-SLAVE-FAILED": BrokerRun._slave_failed,
-    "LOCK-LOST": _into("stopping"),
-    "LIFE-STOPPING": _into("stopping"),
-    "LIFE-STOPPED": BrokerRun._stopped,
-    "LIFE-STOPPED-OLD": BrokerRun._stopped,
-    "LIFE-START-FAILED": _into("failed"),
-    "LIFE-CONFIG-INVALID": _into("failed"),
-    "NET-UP": BrokerRun._bridge_up,
-    "NET-REMOTE-ERR": BrokerRun._bridge_error,
-    "NET-LOCAL-ERR": BrokerRun._bridge_error,
-    "NET-DOWN": BrokerRun._bridge_down,
-    "NET-DUPLEX-UP": BrokerRun._duplex_up,
+    "LIFE-STORE-CHOSEN": BrokerRun._begin_run,
+    "LOCK-FILE-WAIT": _phase_reaction("waiting"),
+    "LOCK-FILE-WAIT-OLD": _phase_reaction("waiting"),
+    # From 5.14 on, waiting for a lease is logged only at DEBUG; other levels log only the attempt.
+    "LOCK-DB-TRY": _phase_reaction("waiting"),
+    "LOCK-DB-WAIT": _phase_reaction("waiting"),
+    "LOCK-LEASE-TRY": _phase_reaction("waiting"),
+    "LOCK-LEASE-WAIT": _phase_reaction("waiting"),
+    "LOCK-DB-GOT": BrokerRun._enter_starting_with_lock,
+    "LOCK-LEASE-GOT": BrokerRun._enter_starting_with_lock,
+    # No release logs that it acquired a file lock: these are the first records after it.
+    "KDB-OPENING": BrokerRun._enter_starting_with_lock,
+    "KDB-VERSION": BrokerRun._enter_starting_with_lock,
+    "LIFE-PA-STARTED": BrokerRun._enter_starting_with_lock,
+    "LIFE-STARTING": BrokerRun._enter_starting_with_lock,
+    "LIFE-STARTING-OLD": BrokerRun._enter_starting_with_lock,
+    "LIFE-STARTED": BrokerRun._record_start,
+    "LIFE-STARTED-OLD": BrokerRun._record_start,
+    "PMS-SLAVE-CONNECTING": BrokerRun._record_master_connection,
+    "PMS-SLAVE-ATTACHED": BrokerRun._record_attachment,
+    "PMS-SLAVE-REATTACHED": BrokerRun._record_attachment,
+    "PMS-SLAVE-NO-MASTER": BrokerRun._record_missing_master,
+    "LIFE-MASTERFAIL-PROMOTE": BrokerRun._record_promotion,
+    "LIFE-MASTERFAIL-STOP": _phase_reaction("stopping"),
+    "PMS-SLAVE-FAILED": BrokerRun._record_lost_slave,
+    "LOCK-LOST": _phase_reaction("stopping"),
+    "LIFE-STOPPING": _phase_reaction("stopping"),
+    "LIFE-STOPPED": BrokerRun._record_stop,
+    "LIFE-STOPPED-OLD": BrokerRun._record_stop,
+    "LIFE-START-FAILED": _phase_reaction("failed"),
+    "LIFE-CONFIG-INVALID": _phase_reaction("failed"),
+    "NET-UP": BrokerRun._add_bridge,
+    "NET-REMOTE-ERR": BrokerRun._remove_failed_bridge,
+    "NET-LOCAL-ERR": BrokerRun._remove_failed_bridge,
+    "NET-DOWN": BrokerRun._remove_stopped_bridge,
+    "NET-DUPLEX-UP": BrokerRun._add_duplex_link,
 }
-"""How a BrokerRun reacts to each kind of event; other kinds do not affect its state."""
+"""The function that applies each kind of event to a BrokerRun; other kinds do not affect its state."""

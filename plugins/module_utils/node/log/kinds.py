@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of log records from which hosts, the lab and audits read phases of brokers, bridges and pure pairs.
 
-Each expression was made from the source of all 114 release tags of apache/activemq from 5.3.0 to 6.3.1 and checked
+Each expression is derived from the source of all 114 release tags of apache/activemq from 5.3.0 to 6.3.1 and checked
 against the logs of real brokers. ``activemq_fleet.logs`` adds the kinds that only audits read, as data.
 
 Messages contain names that clients choose, and log4j 1 writes their line ends unchanged. So a record matches a kind
@@ -64,7 +64,7 @@ class LogEvent:
     fields: Mapping[str, str]
 
 
-_NODE = r"\((?P<broker>[^,()]+), (?P<brokerId>[^)]+)\)"
+_BROKER = r"\((?P<broker>[^,()]+), (?P<brokerId>[^)]+)\)"
 _BRIDGE = r"Network connection between (?P<local>\S+) and (?P<remote>\S+)"
 _SLAVE_CONNECTION = r"Slave connection between (?P<local>.+) and (?P<remote>.+) has been"
 _FAILED = r"Failed to start (?:Apache ActiveMQ|ActiveMQ JMS Message Broker)"
@@ -73,14 +73,14 @@ _IS_LOCKED = r"Database (?P<lock>.+) is locked"
 # By the classes that write them: kinds with the expression that matches a message from its beginning.
 _EXPRESSIONS = {
     "BrokerService": {
-        "LIFE-STARTING": rf"Apache ActiveMQ (?P<version>\S+) {_NODE} is starting$",
-        "LIFE-STARTED": rf"Apache ActiveMQ (?P<version>\S+) {_NODE} started$",
+        "LIFE-STARTING": rf"Apache ActiveMQ (?P<version>\S+) {_BROKER} is starting$",
+        "LIFE-STARTED": rf"Apache ActiveMQ (?P<version>\S+) {_BROKER} started$",
         "LIFE-STARTING-OLD": r"ActiveMQ (?P<version>\S+) JMS Message Broker \((?P<broker>[^)]+)\) is starting$",
-        "LIFE-STARTED-OLD": rf"ActiveMQ JMS Message Broker {_NODE} started$",
-        "LIFE-STOPPING": rf"(?:Apache ActiveMQ (?P<version>\S+)|ActiveMQ Message Broker) {_NODE} is shutting down$",
-        "LIFE-STOPPED": rf"Apache ActiveMQ (?P<version>\S+) {_NODE} is shutdown$",
-        "LIFE-STOPPED-OLD": rf"ActiveMQ JMS Message Broker {_NODE} stopped$",
-        "LIFE-START-FAILED": rf"{_FAILED}(?: {_NODE})?(?:$|\. Reason: (?P<reason>.*))",
+        "LIFE-STARTED-OLD": rf"ActiveMQ JMS Message Broker {_BROKER} started$",
+        "LIFE-STOPPING": rf"(?:Apache ActiveMQ (?P<version>\S+)|ActiveMQ Message Broker) {_BROKER} is shutting down$",
+        "LIFE-STOPPED": rf"Apache ActiveMQ (?P<version>\S+) {_BROKER} is shutdown$",
+        "LIFE-STOPPED-OLD": rf"ActiveMQ JMS Message Broker {_BROKER} stopped$",
+        "LIFE-START-FAILED": rf"{_FAILED}(?: {_BROKER})?(?:$|\. Reason: (?P<reason>.*))",
         "LIFE-STORE-CHOSEN": r"Using Persistence Adapter: (?P<adapter>.+)$",
         "LIFE-PA-STARTED": r"Persistence Adapter successfully started$",
         "LIFE-MASTERFAIL-PROMOTE": r"Master Failed - starting all connectors$",
@@ -138,7 +138,7 @@ KINDS = {
     for id_, regex in expressions.items()
 }
 """The kinds that more than audits read, by identifier."""
-_BY_CLASS = {
+_KINDS_BY_CLASS = {
     name: [kind for kind in KINDS.values() if name in kind.classes]
     for classes in _EXPRESSIONS
     for name in classes.split()
@@ -152,7 +152,7 @@ def parse_log_event(record: Record) -> LogEvent | None:
     """
     if not record.logger.startswith(_PACKAGE):
         return None
-    for kind in _BY_CLASS.get(record.logger.rpartition(".")[2], ()):
+    for kind in _KINDS_BY_CLASS.get(record.logger.rpartition(".")[2], ()):
         match = kind.regex.match(record.message[:COMPARED])
         if match is not None:
             fields = {name: text for name, text in match.groupdict().items() if text is not None}

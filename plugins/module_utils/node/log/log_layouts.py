@@ -23,7 +23,7 @@ _DATE = (
     r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
     r"|(?:19(?:[79][26]|8[048])|20(?:[02468][048]|[13579][26]))-02-29)"
 )
-"""Dates that exist, from 1970 to 2099, so that what begins a record never depends on a calendar."""
+"""Dates that exist, from 1970 to 2099, so that the beginning of a record does not depend on a calendar."""
 _CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
 START = rf"{_DATE} {_CLOCK},\d{{3}} \| "
 """The regular expression of a record's beginning in the default layout, at the beginning of a line."""
@@ -54,7 +54,7 @@ _PATTERN = re.compile(
     r" *(?:[-:] +)?(?P<message>.*)",
     re.ASCII | re.DOTALL,
 )
-_BARS = re.compile(rf"(?P<time>{_TIME}) \| (?P<rest>{_LEVEL} *\| .*)", re.ASCII | re.DOTALL)
+_BAR_LAYOUT = re.compile(rf"(?P<time>{_TIME}) \| (?P<rest>{_LEVEL} *\| .*)", re.ASCII | re.DOTALL)
 _START = re.compile(START, re.ASCII)
 _NO_THREAD = "-"
 
@@ -74,7 +74,7 @@ _STACKS = (
     "full_message",
 )
 _SYSLOG_LEVELS = ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG")
-_OTHER_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL", "EMERGENCY": "FATAL", "ALERT": "FATAL", "NOTICE": "INFO"}
+_LEVEL_SYNONYMS = {"WARNING": "WARN", "CRITICAL": "FATAL", "EMERGENCY": "FATAL", "ALERT": "FATAL", "NOTICE": "INFO"}
 
 
 _JSON_BEGIN = r'\{ ?"'
@@ -93,7 +93,7 @@ class LogLineRewriter:
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         self._zone = zone
-        self._time_of_object = ""
+        self._last_object_time = ""
 
     def rewrite_line(self, line: str) -> list[str]:
         """Rewrite a line of a broker's log from another layout, such as JSON, to ActiveMQ's default layout.
@@ -104,24 +104,24 @@ class LogLineRewriter:
         if line[:1] not in OTHER_FIRST_LETTERS:
             return [line]
         if _START.match(line):
-            self._time_of_object = ""
+            self._last_object_time = ""
             return [line]
         if line.startswith("{"):
             return self._rewrite_object(line)
-        record = self._record_of_bars(line) or self._record_of_pattern(line)
+        record = self._rewrite_bars(line) or self._rewrite_pattern(line)
         return [line if record is None else record]
 
-    def _record_of_bars(self, line: str) -> str | None:
-        match = _BARS.match(line)
-        return f"{self._local(match['time'])} | {match['rest']}" if match else None
+    def _rewrite_bars(self, line: str) -> str | None:
+        match = _BAR_LAYOUT.match(line)
+        return f"{self._to_local_time(match['time'])} | {match['rest']}" if match else None
 
-    def _record_of_pattern(self, line: str) -> str | None:
+    def _rewrite_pattern(self, line: str) -> str | None:
         match = _PATTERN.match(line)
         if match is None:
             return None
         threads = (match["thread"], match["thread_last"], match["thread_between"], match["thread_after"])
         return _default_line(
-            self._local(match["time"]),
+            self._to_local_time(match["time"]),
             match["level"].strip("[] "),
             match["message"],
             (match["logger_before"] or match["logger"]).strip("[]()"),
@@ -131,43 +131,43 @@ class LogLineRewriter:
     def _rewrite_object(self, line: str) -> list[str]:
         try:
             fields = json.loads(line)
-            lines = list(self._lines_of_object(fields))
+            lines = list(self._object_lines(fields))
         except (ValueError, LookupError, TypeError, OverflowError, OSError, RecursionError):
             # A record without a level is one that could not be read.
-            return [f"{self._time_of_object} | {line}" if self._time_of_object else line]
+            return [f"{self._last_object_time} | {line}" if self._last_object_time else line]
         return lines
 
-    def _lines_of_object(self, fields: Mapping[str, Any]) -> Iterator[str]:
-        time = self._time_of(_value(fields, _TIMES))
-        level = _value(fields, _LEVEL_KEYS)
+    def _object_lines(self, fields: Mapping[str, Any]) -> Iterator[str]:
+        time = self._parse_time(_first_value(fields, _TIMES))
+        level = _first_value(fields, _LEVEL_KEYS)
         if isinstance(level, int):
             level = _SYSLOG_LEVELS[level]
         level = str(level).upper()
-        stack = _value(fields, _STACKS, "")
-        message = str(_value(fields, _MESSAGES))
+        stack = _first_value(fields, _STACKS, "")
+        message = str(_first_value(fields, _MESSAGES))
         if "_exception" in fields and isinstance(stack, str):  # GcpLayout.json appends it to the message
             message = message.rstrip().removesuffix(f" {stack.strip()}")
         yield _default_line(
             time,
-            _OTHER_LEVELS.get(level, level),
+            _LEVEL_SYNONYMS.get(level, level),
             "\\n".join(split_lines(message)),
-            str(_value(fields, _LOGGERS)),
-            str(_value(fields, _THREADS, _NO_THREAD)),
+            str(_first_value(fields, _LOGGERS)),
+            str(_first_value(fields, _THREADS, _NO_THREAD)),
         )
-        frames = split_lines(stack) if isinstance(stack, str) else _causes(fields.get("thrown"))
-        self._time_of_object = time
+        frames = split_lines(stack) if isinstance(stack, str) else _cause_lines(fields.get("thrown"))
+        self._last_object_time = time
         yield from (f" {frame}" if _START.match(frame) else frame for frame in frames)
 
-    def _time_of(self, value: Any) -> str:
+    def _parse_time(self, value: Any) -> str:
         if isinstance(value, dict):
             value = value["epochSecond"] + value.get("nanoOfSecond", 0) / 1e9
         elif isinstance(value, int) and value > 1 << 33:  # milliseconds: no log is of the year 2242
             value /= 1000
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return self._default_time(datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value))
-        return self._local(value)
+        return self._to_local_time(value)
 
-    def _local(self, text: str) -> str:
+    def _to_local_time(self, text: str) -> str:
         """Return the time of a record in the default form; one with a zone as local time. Raises ValueError."""
         match = _TIME_PARTS.fullmatch(text)
         if match is None:
@@ -176,19 +176,19 @@ class LogLineRewriter:
         if not match["zone"]:
             return f"{match['date']} {match['clock']},{millis}"
         zone = match["zone"].replace(":", "").replace("Z", "+00").ljust(5, "0")
-        when = datetime.strptime(f"{match['date']} {match['clock']}.{millis} {zone}", "%Y-%m-%d %H:%M:%S.%f %z")
-        return self._default_time(when)
+        zoned_time = datetime.strptime(f"{match['date']} {match['clock']}.{millis} {zone}", "%Y-%m-%d %H:%M:%S.%f %z")
+        return self._default_time(zoned_time)
 
-    def _default_time(self, when: datetime) -> str:
-        local = when.astimezone(self._zone)
-        return f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03}"
+    def _default_time(self, zoned_time: datetime) -> str:
+        local_time = zoned_time.astimezone(self._zone)
+        return f"{local_time:%Y-%m-%d %H:%M:%S},{local_time.microsecond // 1000:03}"
 
 
 def _default_line(time: str, level: str, message: str, logger: str, thread: str) -> str:
     return f"{time} | {level:<5} | {message} | {logger} | {thread.replace(' | ', ' ')}"
 
 
-def _causes(thrown: Any) -> Iterator[str]:
+def _cause_lines(thrown: Any) -> Iterator[str]:
     """Yield an exception and its causes, of which JsonLayout writes the frames as objects."""
     prefix = ""
     while isinstance(thrown, dict):
@@ -197,7 +197,7 @@ def _causes(thrown: Any) -> Iterator[str]:
         prefix, thrown = "Caused by: ", thrown.get("cause")
 
 
-def _value(fields: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
+def _first_value(fields: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
     """Return the first of the named fields of an object, whose dots may separate objects. Raises KeyError."""
     for name in names:
         if name in fields:

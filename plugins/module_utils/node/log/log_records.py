@@ -25,7 +25,7 @@ _START = re.compile(START, re.ASCII)
 # A layout that every release ships commented out has the connector before the level, 20 wide.
 _FIRST = re.compile(r"(?P<time>.{23}) \| (?:[^\n]{20} \| )??(?:(?P<level>[A-Z]+) +|\[ *(?P<bracketed>[A-Z]+) *\] *)\| ")
 _LAST = re.compile(r"^(?P<message>.*) \| (?P<logger>[^\s|]+) \| (?P<thread>.*)$", re.MULTILINE)
-_TIME = len("2026-03-01 10:00:00,123")
+_TIME_LENGTH = len("2026-03-01 10:00:00,123")
 _CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|qtp\d")
 
 
@@ -58,7 +58,7 @@ def parse_record_fields(text: str) -> RecordFields:
     """
     first = _FIRST.match(text)
     if first is None:
-        return RecordFields(text[:_TIME], "", text[_TIME + 3 :], "", "", "", whole=False)
+        return RecordFields(text[:_TIME_LENGTH], "", text[_TIME_LENGTH + 3 :], "", "", "", whole=False)
     level = first["level"] or first["bracketed"]
     body = text[first.end() :]
     last = _LAST.search(body)
@@ -102,9 +102,9 @@ class IncrementalLogParser:
 
     def __init__(self, *, stacks: bool = True) -> None:
         self._stacks = stacks
-        self._rest = ""
-        self._number = 0
-        self._begun_at = 0
+        self._incomplete_line = ""
+        self._line_number = 0
+        self._first_line_number = 0
         self._lines: list[str] = []
         self._rewriter = LogLineRewriter()
 
@@ -113,8 +113,8 @@ class IncrementalLogParser:
 
         The piece may end anywhere.
         """
-        lines = (self._rest + text).split("\n")
-        self._rest = lines.pop()
+        lines = (self._incomplete_line + text).split("\n")
+        self._incomplete_line = lines.pop()
         return list(self.feed_lines(lines))
 
     def feed_lines(self, lines: Iterable[str]) -> Iterator[Record]:
@@ -123,23 +123,23 @@ class IncrementalLogParser:
         The lines may have line ends.
         """
         for line in lines:
-            yield from self._take(line.removesuffix("\n").removesuffix("\r"))
+            yield from self._parse_line(line.removesuffix("\n").removesuffix("\r"))
 
     def finish_parsing(self) -> list[Record]:
         """Parse the unfinished rest of a broker's log at its end, and return the log records in it."""
-        done = list(self.feed_lines([self._rest])) if self._rest else []
-        self._rest = ""
-        return [*done, *self._finish()]
+        records = list(self.feed_lines([self._incomplete_line])) if self._incomplete_line else []
+        self._incomplete_line = ""
+        return [*records, *self._finish_record()]
 
-    def _take(self, line: str) -> Iterator[Record]:
-        self._number += 1
+    def _parse_line(self, line: str) -> Iterator[Record]:
+        self._line_number += 1
         for rewritten in self._rewriter.rewrite_line(line):
-            yield from self._take_rewritten(rewritten)
+            yield from self._parse_rewritten_line(rewritten)
 
-    def _take_rewritten(self, line: str) -> Iterator[Record]:
+    def _parse_rewritten_line(self, line: str) -> Iterator[Record]:
         if _START.match(line):
-            yield from self._finish()
-            self._begun_at, self._lines = self._number, [line]
+            yield from self._finish_record()
+            self._first_line_number, self._lines = self._line_number, [line]
         elif not self._lines:
             return  # the end of a record of an earlier file, or an unused stack trace
         else:
@@ -149,16 +149,16 @@ class IncrementalLogParser:
         fields = parse_record_fields("\n".join(self._lines))
         if fields.whole:
             self._lines = []
-            yield _record(self._begun_at, fields)
+            yield _make_record(self._first_line_number, fields)
 
-    def _finish(self) -> Iterator[Record]:
+    def _finish_record(self) -> Iterator[Record]:
         if self._lines:
             fields = parse_record_fields("\n".join(self._lines))
             self._lines = []
-            yield _record(self._begun_at, fields)
+            yield _make_record(self._first_line_number, fields)
 
 
-def _record(line: int, fields: RecordFields) -> Record:
+def _make_record(line: int, fields: RecordFields) -> Record:
     time = datetime.fromisoformat(fields.time.replace(",", "."))
     return Record(line, time, fields.level, fields.message, fields.logger, fields.thread, fields.stack)
 

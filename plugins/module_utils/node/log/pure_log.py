@@ -17,10 +17,10 @@ from .broker_log import parse_records
 from .kinds import parse_log_event
 from .log_records import Record
 
-_LONGEST = 64 << 10
-_KEPT = 50
-_FILES = 20
-_PROPERTIES = {
+_MOST_LINE_BYTES = 64 << 10
+_MOST_RUNS = 50
+_MOST_ROTATED_FILES = 20
+_PROPERTY_BY_KIND = {
     "LIFE-STARTED": "started",
     "LIFE-STARTED-OLD": "started",
     "PMS-SLAVE-ATTACHED": "established",
@@ -28,7 +28,7 @@ _PROPERTIES = {
     "LIFE-MASTERFAIL-PROMOTE": "served",
     "PMS-SLAVE-NO-MASTER": "served",
 }
-"""The property of a run that a record shows, by the record's kind."""
+"""The property of a run that a record proves, by the record's kind."""
 
 
 def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
@@ -39,34 +39,34 @@ def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
     beginning of the run is no longer in the files. Raises UntrustedPathError for a log that is not a regular file.
     """
     runs: list[dict[str, Any]] = []
-    for event in filter(None, map(parse_log_event, _records(data))):
+    for event in filter(None, map(parse_log_event, _read_records(data))):
         is_begin, is_attached = event.kind == "LIFE-STORE-CHOSEN", event.kind == "PMS-MASTER-SAW-SLAVE"
-        if not (is_begin or is_attached or event.kind in _PROPERTIES):
+        if not (is_begin or is_attached or event.kind in _PROPERTY_BY_KIND):
             continue
         if is_begin or not runs:
             began = f"{event.record.time:%Y-%m-%d %H:%M:%S}" if is_begin else ""
             run = {"began": began, "started": False, "attached": 0, "established": False, "served": False}
-            runs = [*runs[1 - _KEPT :], run]
+            runs = [*runs[1 - _MOST_RUNS :], run]
         if is_attached:
             runs[-1]["attached"] += 1
         elif not is_begin:
-            runs[-1][_PROPERTIES[event.kind]] = True
+            runs[-1][_PROPERTY_BY_KIND[event.kind]] = True
     return runs
 
 
-def _records(data: str) -> Iterator[Record]:
-    for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _FILES + 1))]):
+def _read_records(data: str) -> Iterator[Record]:
+    for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _MOST_ROTATED_FILES + 1))]):
         with suppress(FileNotFoundError), os.fdopen(open_file(os.path.join(data, name)), "rb") as file:
-            yield from parse_records(_lines(file))
+            yield from parse_records(_read_lines(file))
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
+def _read_lines(file: BinaryIO) -> Iterator[str]:
     """Yield the first 64 KiB of each line of an open log file.
 
     The rest of a longer line is skipped, as no record of interest is that long.
     """
     is_begin = True
-    while line := file.readline(_LONGEST):
+    while line := file.readline(_MOST_LINE_BYTES):
         if is_begin:
             yield line.decode(errors="replace")
         is_begin = line.endswith(b"\n")

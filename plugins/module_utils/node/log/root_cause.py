@@ -19,11 +19,11 @@ def root_cause(lines: Iterable[str]) -> str:
     """
     causes = [line.strip()[len(CAUSE) :].strip() for line in lines if line.lstrip().startswith(CAUSE)]
     cause = causes.pop() if causes else ""
-    while causes and len(causes[-1]) <= SHOWN and _message_of(cause) in causes[-1]:
+    while causes and len(causes[-1]) <= SHOWN and _message_without_class(cause) in causes[-1]:
         cause = causes.pop()
     return cause
 
 
-def _message_of(cause: str) -> str:
+def _message_without_class(cause: str) -> str:
     """Return the message of a cause without the class of the exception."""
     return cause.partition(": ")[2] or cause

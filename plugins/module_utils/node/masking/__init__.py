@@ -1,16 +1,16 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Masks secrets: text of a host in, the same text without its secrets out.
+"""Masks the secrets in texts of a host.
 
 The package runs on managed hosts, so that no secret leaves them, and as ``activemq_fleet.node.masking`` in the
 library (a link to this directory), so that planned and collected files are masked by the same rules and
 can be compared. A secret whose variable is known becomes ``@VARIABLE@``, as in planned files; any
-other becomes ``@secret@``. References such as ``${activemq.password}`` stay. Masking what is masked
-changes nothing. The time grows with the length of the text, whatever it contains. It imports nothing but
-the standard library of Python 3.9.
+other becomes ``@secret@``. References such as ``${activemq.password}`` stay. Masking a masked text
+again changes nothing. The time is proportional to the length of the text. The package imports only the standard
+library of Python 3.9.
 
 A text passes through the stages one after the other: known secrets (``known``), XML and tables (``documents``),
-values that follow a secret's name (``named``), secrets that show by their own shape (``shapes``), and lines of
+values that follow a secret's name (``named``), secrets that are recognized by their shape (``shapes``), and lines of
 files (``documents``).
 """
 
@@ -45,15 +45,26 @@ __all__ = [
 ]
 
 LINE_LENGTH = 65536
-"""Lines of logs and journals are cut after so many characters."""
+"""Number of characters after which lines of logs and journals are cut."""
 
-_GROWTH = 16
+_MOST_GROWTH = 16
 """A line that was cut already may be this many times ``LINE_LENGTH`` long, because masking made it longer."""
-_ROUNDS = 6
+_MOST_ROUNDS = 6
 _OPTION = re.compile(r"--?(?P<name>[\w.-]{1,200})")
-_KEYSTORES = ("*.jks", "*.jceks", "*.ks", "*.ts", "*.keystore", "*.truststore", "*.p12", "*.pfx", "*.pkcs12", "*.bks")
-_KEYS = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
-_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
+_KEYSTORE_FILES = (
+    "*.jks",
+    "*.jceks",
+    "*.ks",
+    "*.ts",
+    "*.keystore",
+    "*.truststore",
+    "*.p12",
+    "*.pfx",
+    "*.pkcs12",
+    "*.bks",
+)
+_KEY_FILES = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
+_KEYSTORE_BEGINS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
 def mask_configuration_file(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
@@ -61,7 +72,7 @@ def mask_configuration_file(path: str, text: str, known: KnownSecrets = NO_SECRE
 
     They are replaced by marks such as ``@secret@``.
     """
-    return _masked(text, known, syntax_of_file(path))
+    return _mask_until_stable(text, known, syntax_of_file(path))
 
 
 def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
@@ -71,12 +82,12 @@ def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
     with a note of how many characters were left out.
     """
     if len(text) > LINE_LENGTH:
-        text = "\n".join(_cut(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
-    return _masked(text, known, "text")
+        text = "\n".join(_cut_line(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
+    return _mask_until_stable(text, known, "text")
 
 
-def _cut(line: str) -> str:
-    if len(line) <= LINE_LENGTH * _GROWTH and IS_CUT.search(line, len(line) - 80):
+def _cut_line(line: str) -> str:
+    if len(line) <= LINE_LENGTH * _MOST_GROWTH and IS_CUT.search(line, len(line) - 80):
         return line
     return line[:LINE_LENGTH] + CUT_NOTE.format(len(line) - LINE_LENGTH)
 
@@ -91,19 +102,19 @@ def mask_command_line(words: Sequence[str], known: KnownSecrets = NO_SECRETS) ->
         name, equals, value = word.partition("=")
         option = _OPTION.fullmatch(words[number - 1]) if number else None
         if option and is_secret_name(option["name"]) and not option["name"].startswith(("ask", "no-", "prompt")):
-            masked.append(_shown(word, "", known))
+            masked.append(_mask_value(word, "", known))
         elif equals and is_secret_name(name.lstrip("-")):
-            masked.append(f"{name}={_shown(value, f'{name}=', known)}")
+            masked.append(f"{name}={_mask_value(value, f'{name}=', known)}")
         elif option and option["name"] in ("u", "U", "p", "P", "a", "w", "k", "user", "proxy-user"):
-            masked.append(_masked_behind(f"{words[0]} {option[0]} ", word, known))
+            masked.append(_mask_after_text(f"{words[0]} {option[0]} ", word, known))
         elif number and word.startswith("-"):
-            masked.append(_masked_behind(f"{words[0]} ", word, known))
+            masked.append(_mask_after_text(f"{words[0]} ", word, known))
         else:
             masked.append(mask_text(word, known))
     return masked
 
 
-def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
+def _mask_after_text(before: str, word: str, known: KnownSecrets) -> str:
     """Return one word of a command line, masked with regard to the text ``before`` it."""
     masked = mask_text(before + word.replace(" ", "\0"), known).replace("\0", " ")
     return masked[len(before) :] if masked.startswith(before) else UNKNOWN
@@ -118,7 +129,7 @@ def mask_json_value(data: object, known: KnownSecrets = NO_SECRETS) -> object:
         return mask_text(data, known)
     if isinstance(data, dict):
         return {
-            key: _shown(value, "", known)
+            key: _mask_value(value, "", known)
             if isinstance(value, str) and is_secret_name(str(key))
             else mask_json_value(value, known)
             for key, value in data.items()
@@ -134,11 +145,11 @@ def reason_to_omit_from_evidence(path: str, content: bytes) -> str:
     It is a key store, for instance, or not a text.
     """
     name = os.path.basename(path).lower()
-    if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
+    if any(fnmatch(name, pattern) for pattern in _KEYSTORE_FILES):
         return "the file is a keystore"
-    if any(fnmatch(name, pattern) for pattern in _KEYS):
+    if any(fnmatch(name, pattern) for pattern in _KEY_FILES):
         return "the file is a private key or a certificate"
-    if content.startswith(_MAGIC):
+    if content.startswith(_KEYSTORE_BEGINS):
         return "the file is a keystore or a certificate"
     try:
         return "the file is not text" if "\0" in content.decode() else ""
@@ -146,27 +157,29 @@ def reason_to_omit_from_evidence(path: str, content: bytes) -> str:
         return "the file is not text"
 
 
-def _shown(value: str, before: str, known: KnownSecrets) -> str:
+def _mask_value(value: str, before: str, known: KnownSecrets) -> str:
     return value if is_secret_free_value(value) else known.mark_for_secret(value, before)
 
 
-def _masked(text: str, known: KnownSecrets, kind: str) -> str:
+def _mask_until_stable(text: str, known: KnownSecrets, kind: str) -> str:
     """Return the text, masked repeatedly until masking changes nothing: a mark may expose a secret next to it.
 
-    A line that still changes after ``_ROUNDS`` rounds is masked completely.
+    A line that still changes after ``_MOST_ROUNDS`` rounds is masked completely.
     """
     before = text
-    for _index in range(_ROUNDS):
-        before, text = text, _masked_once(text, known, kind)
+    for _index in range(_MOST_ROUNDS):
+        before, text = text, _mask_once(text, known, kind)
         if text == before:
             return text
     lines, lines_before = text.split("\n"), before.split("\n")
     if len(lines) != len(lines_before):
         return text
-    return "\n".join(now if now == then else UNKNOWN for now, then in zip(lines, lines_before))
+    return "\n".join(
+        masked_line if masked_line == line_before else UNKNOWN for masked_line, line_before in zip(lines, lines_before)
+    )
 
 
-def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
+def _mask_once(text: str, known: KnownSecrets, kind: str) -> str:
     def mask_any(part: str, before: str = "") -> str:
         return mask_secrets_by_shape(mask_values_of_secret_names(part, known, kind, before), known, before)
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Masks secrets that show by the syntax of a file: lists of accounts and passwords, properties, XML, tables."""
+"""Masks secrets that the syntax of a file shows: lists of accounts and passwords, properties, XML, tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .known import KnownSecrets
 from .marks import is_secret_free_value
 from .names import is_secret_name
 
-_KINDS = tuple(
+_SYNTAX_BY_NAME = tuple(
     (kind, re.compile(pattern, re.DOTALL))
     for kind, pattern in (
         ("realm", r".*realm.*\.properties"),
@@ -28,7 +28,7 @@ _KINDS = tuple(
 )
 """The syntax of a configuration file, and the lower-case names of such files; the first that fits counts."""
 _LOGICAL_REST = r"(?:[^\n\\]|\\(?:\r?\n|.|\Z))+"
-# A commented line without blanks in its name and value: others are prose.
+# A commented line without blanks in its name and value; other comments are prose.
 _COMMENTED_ACCOUNT = r"[ \t]*[#!][ \t#!]*[^=:\s#!][^=:\s]{0,400}[ \t]*[=:][ \t]*([^\s,]+)[ \t\r]*(?:,[^\n]*)?$"
 _REALM = re.compile(
     rf"^(?:{_COMMENTED_ACCOUNT}|[ \t]*[^=:\s#!][^=:\n]{{0,400}}[=:][ \t]*((?:[^,\n\\]|\\(?:\r?\n|.|\Z))+))",
@@ -65,7 +65,7 @@ def syntax_of_file(path: str) -> str:
     Other results are users, realm and, for an unknown syntax, ``file``.
     """
     name = os.path.basename(path).lower()
-    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(name)), "file")
+    return next((kind for kind, pattern in _SYNTAX_BY_NAME if pattern.fullmatch(name)), "file")
 
 
 def mask_lines(text: str, known: KnownSecrets, kind: str) -> str:
@@ -74,19 +74,19 @@ def mask_lines(text: str, known: KnownSecrets, kind: str) -> str:
     Each line is an account, a password or a property.
     """
 
-    def hide(match: re.Match[str]) -> str:
+    def mask_match(match: re.Match[str]) -> str:
         name = match.groupdict().get("name")
         if name and not is_secret_name(name.replace("\\", "")):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        hidden = known.span_with_masked_secret(
+        masked = known.span_with_masked_secret(
             match.string, start, end, is_certain=name is None and kind != "credentials"
         )
-        return match.string[match.start() : start] + hidden + match.string[end : match.end()]
+        return match.string[match.start() : start] + masked + match.string[end : match.end()]
 
     if kind == "shiro":
-        text = _SHIRO_USERS.sub(lambda users: _REALM.sub(hide, users[0]), text)
-    return _LINE_SYNTAX[kind].sub(hide, text) if kind in _LINE_SYNTAX else text
+        text = _SHIRO_USERS.sub(lambda users: _REALM.sub(mask_match, users[0]), text)
+    return _LINE_SYNTAX[kind].sub(mask_match, text) if kind in _LINE_SYNTAX else text
 
 
 _TAG = re.compile(
@@ -94,10 +94,10 @@ _TAG = re.compile(
     r"\s*(?P<empty>/)?>|<!\[CDATA\[(?P<cdata>(?:[^\]]+|\](?!\]>))*)(?:\]\]>)?|<!--|-->"
 )
 _ATTRIBUTE = re.compile(r"(?P<name>[A-Za-z_][\w:.-]*)\s*=\s*(?:\"(?P<double>[^\"<]*)\"|'(?P<single>[^'<]*)')")
-_NAMING = frozenset({"name", "key", "id", "property"})
-_VALUED = frozenset({"value", "content", "default", "text"})
+_NAME_ATTRIBUTES = frozenset({"name", "key", "id", "property"})
+_VALUE_ATTRIBUTES = frozenset({"value", "content", "default", "text"})
 _BEAN = re.compile(r"#[A-Za-z_][\w.-]*")
-_NEAR = 16384
+_MOST_ELEMENT_CHARACTERS = 16384
 """Characters within which an element with a secret's name must end: a log may contain half of one."""
 
 Mask = typing.Callable[[str, str], str]
@@ -122,33 +122,33 @@ class _Markup:
     def __init__(self, text: str, known: KnownSecrets, mask_other: Mask) -> None:
         self._text, self._known, self._mask_other = text, known, mask_other
         self._pieces: list[str] = []
-        self._shown = self._secret_until = 0
+        self._copied_until = self._secret_until = 0
         self._is_next_secret = False
 
     def mask(self) -> str:
         for tag in _TAG.finditer(self._text):
-            self._read_text(tag.start())
+            self._mask_text_until(tag.start())
             if tag["cdata"] is not None:
-                self._shown = tag.start("cdata")
-                self._pieces.append(tag[0][: self._shown - tag.start()])
-                self._read_text(tag.end("cdata"))
-                self._show(tag.end())
+                self._copied_until = tag.start("cdata")
+                self._pieces.append(tag[0][: self._copied_until - tag.start()])
+                self._mask_text_until(tag.end("cdata"))
+                self._copy_until(tag.end())
             elif tag["name"]:
-                is_named = self._read_attributes(tag)
+                is_named = self._mask_attributes(tag)
                 if is_named and not tag["close"] and not tag["empty"]:
-                    self._enter(tag["name"], tag.end())
+                    self._mark_element_secret(tag["name"], tag.end())
             else:
-                self._show(tag.end())
-        self._read_text(len(self._text))
+                self._copy_until(tag.end())
+        self._mask_text_until(len(self._text))
         return "".join(self._pieces)
 
-    def _show(self, end: int) -> None:
-        self._pieces.append(self._text[self._shown : end])
-        self._shown = end
+    def _copy_until(self, end: int) -> None:
+        self._pieces.append(self._text[self._copied_until : end])
+        self._copied_until = end
 
-    def _hide(self, start: int, end: int, *, is_secret: bool) -> None:
-        """Add a value or text of the XML markup, masked; a reference to a bean, ``#bean``, is no secret."""
-        self._show(start)
+    def _add_masked(self, start: int, end: int, *, is_secret: bool) -> None:
+        """Add a value or text of the XML markup, masked; a reference to a bean, ``#bean``, is not a secret."""
+        self._copy_until(start)
         segment = self._text[start:end]
         if not is_secret:
             before = self._text[max(0, start - 400) : start].rpartition("\n")[2]
@@ -157,38 +157,38 @@ class _Markup:
             self._pieces.append(segment)
         else:
             self._pieces.append(self._known.span_with_masked_secret(self._text, start, end))
-        self._shown = end
+        self._copied_until = end
 
-    def _read_attributes(self, tag: re.Match[str]) -> bool:
+    def _mask_attributes(self, tag: re.Match[str]) -> bool:
         """Mask the attributes of a tag; return whether the element has a secret's name."""
         attributes = list(_ATTRIBUTE.finditer(self._text, tag.start("attributes"), tag.end("attributes")))
-        is_named = is_secret_name(_local(tag["name"]))
+        is_named = is_secret_name(_local_name(tag["name"]))
         for attribute in attributes:
-            if _local(attribute["name"]).lower() in _NAMING:
+            if _local_name(attribute["name"]).lower() in _NAME_ATTRIBUTES:
                 is_named = is_named or is_secret_name((attribute["double"] or attribute["single"] or "")[:200])
         for attribute in attributes:
-            name = _local(attribute["name"])
-            is_valued = name.lower() in _VALUED and (is_named or tag.start() < self._secret_until)
+            name = _local_name(attribute["name"])
+            is_value = name.lower() in _VALUE_ATTRIBUTES and (is_named or tag.start() < self._secret_until)
             quoted = attribute.span("single" if attribute["double"] is None else "double")
-            self._hide(*quoted, is_secret=is_valued or is_secret_name(name))
-        self._show(tag.end())
+            self._add_masked(*quoted, is_secret=is_value or is_secret_name(name))
+        self._copy_until(tag.end())
         return is_named
 
-    def _enter(self, name: str, start: int) -> None:
-        """Note that texts are secret up to the closing tag; without one, up to the next tag or the end of the line."""
-        text, far = self._text, start + _NEAR
-        close = text.find(f"</{name}", start, far)
+    def _mark_element_secret(self, name: str, start: int) -> None:
+        """Treat texts as secret up to the closing tag; without one, up to the next tag or the end of the line."""
+        text, limit = self._text, start + _MOST_ELEMENT_CHARACTERS
+        close = text.find(f"</{name}", start, limit)
         if close < 0:
-            ends = [at for at in (text.find("<", start, far), text.find("\n", start, far)) if at >= 0]
-            close = min([*ends, len(text), far])
-            self._hide(start, close, is_secret=True)
+            ends = [at for at in (text.find("<", start, limit), text.find("\n", start, limit)) if at >= 0]
+            close = min([*ends, len(text), limit])
+            self._add_masked(start, close, is_secret=True)
         self._secret_until = max(self._secret_until, close)
 
-    def _read_text(self, end: int) -> None:
+    def _mask_text_until(self, end: int) -> None:
         """Mask the text before ``end``; one below ``<key>password</key>`` is secret."""
-        start, segment = self._shown, self._text[self._shown : end]
+        start, segment = self._copied_until, self._text[self._copied_until : end]
         if not segment.strip():
-            self._show(end)
+            self._copy_until(end)
             return
         is_secret = self._is_next_secret or start < self._secret_until
         self._is_next_secret = (
@@ -197,20 +197,20 @@ class _Markup:
             and len(segment) < 200
             and is_secret_name(segment.strip())
         )
-        self._hide(start, end, is_secret=is_secret)
+        self._add_masked(start, end, is_secret=is_secret)
 
 
-def _local(name: str) -> str:
+def _local_name(name: str) -> str:
     return name.rpartition(":")[2]
 
 
 _DELIMITERS = tuple(
     re.compile(rf'"[^"\n]*"|(?P<delimiter>{pattern})') for pattern in (r"\|", r"\t", ";", ",", "[ ]{2,}")
 )
-"""What divides the cells of a line, one kind a table; a quoted cell may contain it, too."""
+"""The delimiters of the cells of a line, one kind per table; a quoted cell may also contain them."""
 _HEADING = re.compile(r"[\w .\"'|;,\t-]{3,1000}\r?")
 _CELL_NAME = re.compile(r"[\"']?[A-Za-z][\w .-]{0,39}[\"']?")
-_RULE = re.compile(r"[-+|:=\s]+")
+_SEPARATOR_LINE = re.compile(r"[-+|:=\s]+")
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d|\s*(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
@@ -223,16 +223,16 @@ def mask_tables(text: str, known: KnownSecrets) -> str:
     lines = text.split("\n")
     table: _Heading | None = None
     for number, line in enumerate(lines):
-        if table and _RULE.fullmatch(line):
+        if table and _SEPARATOR_LINE.fullmatch(line):
             continue
-        cells = _cells(line, table.delimiter) if table else []
+        cells = _cell_spans(line, table.delimiter) if table else []
         if table and len(cells) == table.width and not _RECORD.match(line):
             for column in reversed(table.secret_columns):
                 start, end = cells[column]
                 line = line[:start] + known.span_with_masked_secret(line, start, end) + line[end:]
             lines[number] = line
         else:
-            table = _heading(line) if _HEADING.fullmatch(line) else None
+            table = _parse_heading(line) if _HEADING.fullmatch(line) else None
     return "\n".join(lines)
 
 
@@ -244,10 +244,10 @@ class _Heading(typing.NamedTuple):
     secret_columns: tuple[int, ...]
 
 
-def _heading(line: str) -> _Heading | None:
+def _parse_heading(line: str) -> _Heading | None:
     """Return the heading of a table that a line is; None for a line that is none, or names no secret."""
     for delimiter in _DELIMITERS:
-        names = [line[slice(*cell)].strip() for cell in _cells(line, delimiter)]
+        names = [line[slice(*cell)].strip() for cell in _cell_spans(line, delimiter)]
         if len(names) > 1 and all(not name or _CELL_NAME.fullmatch(name) for name in names):
             columns = tuple(number for number, name in enumerate(names) if is_secret_name(name.strip("\"'")))
             if columns:
@@ -255,7 +255,7 @@ def _heading(line: str) -> _Heading | None:
     return None
 
 
-def _cells(line: str, delimiter: re.Pattern[str]) -> list[tuple[int, int]]:
+def _cell_spans(line: str, delimiter: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the (start, end) of each cell of a line."""
     edges = [0]
     for match in delimiter.finditer(line):

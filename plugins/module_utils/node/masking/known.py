@@ -15,8 +15,8 @@ from xml.sax.saxutils import escape
 
 from .marks import MARK, UNKNOWN, is_secret_free_value
 
-_HEAD = 6
-"""Characters of a form that are looked up at every position; shorter forms are not searched."""
+_HEAD_LENGTH = 6
+"""Number of characters of a form that are compared at every position; shorter forms are not searched."""
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _AFTER_VALUE = re.compile(r"[\s\"'`&<>;,)}\]|\\]|\Z")
 _MARK = re.compile(MARK)
@@ -34,8 +34,7 @@ _XML_QUOTES = (
 class KnownSecret:
     """A known secret, with the inventory variable that holds it.
 
-    The text before the secret on its line is included. It has the inventory variable that holds it, and the text before
-    it on its line.
+    ``before`` is the text before the secret on its line.
     """
 
     value: str = field(repr=False)
@@ -47,7 +46,7 @@ def is_distinctive_secret(value: str) -> bool:
     """Return whether a secret is distinctive: so long or unusual that it does not occur in texts by chance."""
     if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
         return len(value) >= 16
-    return len(value) >= (12 if value.isdigit() else _HEAD)
+    return len(value) >= (12 if value.isdigit() else _HEAD_LENGTH)
 
 
 class KnownSecrets:
@@ -66,12 +65,12 @@ class KnownSecrets:
         self._encoded: set[str] = set()
         for value in filter(is_distinctive_secret, self._by_value):
             self._values.update((form, value) for form in _escaped_forms(value) if is_distinctive_secret(form))
-            encoded = {form for form in _encoded_forms(value) if len(form) >= _HEAD}
+            encoded = {form for form in _encoded_forms(value) if len(form) >= _HEAD_LENGTH}
             self._values.update((form, value) for form in encoded if form not in self._values)
             self._encoded |= encoded
         self._by_head: dict[str, list[str]] = {}
         for form in sorted(self._values, key=lambda form: (-len(form), form)):
-            self._by_head.setdefault(form[:_HEAD], []).append(form)
+            self._by_head.setdefault(form[:_HEAD_LENGTH], []).append(form)
         self._word_like = sorted(
             (value for value in self._by_value if not is_distinctive_secret(value)), key=len, reverse=True
         )
@@ -84,16 +83,16 @@ class KnownSecrets:
         Blanks and quotes around the value stay; so does a value that contains no secret. ``before``: text that is
         located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.
         """
-        outer = start, end
+        outer_span = start, end
         value = text[start:end].strip()
         start = text.index(value, start)
         if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
             value, start = value[1:-1], start + 1
         if not value or (_MARK.fullmatch(value) if is_certain else is_secret_free_value(value)):
-            return text[slice(*outer)]
+            return text[slice(*outer_span)]
         line_before = before + text[max(0, start - 400) : start]
         mark = self.mark_for_secret(value, line_before.rpartition("\n")[2])
-        return text[outer[0] : start] + mark + text[start + len(value) : outer[1]]
+        return text[outer_span[0] : start] + mark + text[start + len(value) : outer_span[1]]
 
     def mark_for_secret(self, value: str, before: str = "") -> str:
         """Return the mark that replaces a secret in a text: ``@VARIABLE@`` for a known secret, else ``@secret@``.
@@ -104,9 +103,9 @@ class KnownSecrets:
         if not secrets:
             return UNKNOWN
         before = before.strip()
-        same = [secret for secret in secrets if secret.before.strip() == before]
-        same = same or [s for s in secrets if s.before.strip() and before.endswith(s.before.strip())]
-        return f"@{(same or secrets)[0].variable}@"
+        matching = [secret for secret in secrets if secret.before.strip() == before]
+        matching = matching or [s for s in secrets if s.before.strip() and before.endswith(s.before.strip())]
+        return f"@{(matching or secrets)[0].variable}@"
 
     def mask_known_secrets(self, text: str) -> str:
         """Return the text with every known secret masked.
@@ -114,20 +113,26 @@ class KnownSecrets:
         Secrets that resemble plain words are left out.
         """
         heads = self._by_head
-        hits = [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads] if heads else ()
-        if not hits:
+        starts = (
+            [offset for offset in range(len(text) - _HEAD_LENGTH + 1) if text[offset : offset + _HEAD_LENGTH] in heads]
+            if heads
+            else ()
+        )
+        if not starts:
             return text
         marks = [match.span() for match in _MARK.finditer(text)]
         pieces: list[str] = []
         position = 0
-        for start in hits:
-            form = next((form for form in heads[text[start : start + _HEAD]] if text.startswith(form, start)), "")
+        for start in starts:
+            form = next(
+                (form for form in heads[text[start : start + _HEAD_LENGTH]] if text.startswith(form, start)), ""
+            )
             number = bisect_right(marks, (start, len(text))) - 1
             if start < position or not form or (number >= 0 and start + len(form) <= marks[number][1]):
                 continue
             first, end = start, start + len(form)
             if form in self._encoded:
-                first, end = _widened(text, first, end, position)
+                first, end = _widen_base64_span(text, first, end, position)
             before = text[max(0, first - 400) : first].rpartition("\n")[2]
             pieces += [text[position:first], self.mark_for_secret(text[first:end], before)]
             position = end
@@ -152,7 +157,7 @@ class KnownSecrets:
         return len(self._word_like)
 
 
-def _widened(text: str, start: int, end: int, lowest: int) -> tuple[int, int]:
+def _widen_base64_span(text: str, start: int, end: int, lowest: int) -> tuple[int, int]:
     """Return the position of a secret in base64, widened by the characters around it that share bits with it."""
     padding = end
     for _index in range(2):
@@ -171,12 +176,12 @@ def _escaped_forms(value: str) -> set[str]:
 
     A value may be escaped once or twice.
     """
-    plain = re.sub(r"\\(.)", r"\1", value)
-    once = {value, plain, *_escapes(value), *_escapes(plain)}
-    return once | {twice for form in once for twice in _escapes(form)}
+    unescaped = re.sub(r"\\(.)", r"\1", value)
+    once = {value, unescaped, *_escape_variants(value), *_escape_variants(unescaped)}
+    return once | {twice for form in once for twice in _escape_variants(form)}
 
 
-def _escapes(value: str) -> Iterator[str]:
+def _escape_variants(value: str) -> Iterator[str]:
     for quotes in _XML_QUOTES:
         yield escape(value, dict(zip("\"'", quotes)))
     yield "".join(f"&#{ord(c)};" if ord(c) > 126 or c in "<>&\"'" else c for c in value)
@@ -188,8 +193,8 @@ def _escapes(value: str) -> Iterator[str]:
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield text
         yield text.replace("/", r"\/")
-        for more in ("<>&='", "<>&", "<>&'", "<>&='+"):
-            lower = "".join(f"\\u{ord(c):04x}" if c in more else c for c in text)
+        for escaped_characters in ("<>&='", "<>&", "<>&'", "<>&='+"):
+            lower = "".join(f"\\u{ord(c):04x}" if c in escaped_characters else c for c in text)
             yield lower
             yield re.sub(r"\\u(....)", lambda match: "\\u" + match[1].upper(), lower)
     yield value.replace("\\", "\\\\").replace("'", "\\'")
@@ -204,14 +209,16 @@ def _encoded_forms(value: str) -> set[str]:
 
     Base64 is that of each of its three alignments.
     """
-    plain = re.sub(r"\\(.)", r"\1", value)
+    unescaped = re.sub(r"\\(.)", r"\1", value)
     forms: set[str] = set()
     for content in {
-        text.encode(encoding, "replace") for text in (value, plain) for encoding in ("utf-8", "latin-1", "utf-16-le")
+        text.encode(encoding, "replace")
+        for text in (value, unescaped)
+        for encoding in ("utf-8", "latin-1", "utf-16-le")
     }:
-        for lead in range(3):
-            text = base64.b64encode(b"\0" * lead + content).decode()
-            core = text[(lead * 8 + 5) // 6 : (lead + len(content)) * 8 // 6]
+        for alignment in range(3):
+            text = base64.b64encode(b"\0" * alignment + content).decode()
+            core = text[(alignment * 8 + 5) // 6 : (alignment + len(content)) * 8 // 6]
             forms |= {core, core.replace("+", "-").replace("/", "_"), quote(core, safe="")}
         for digits in (content.hex(), content.hex(":"), content.hex(" "), "".join(f"%{byte:02x}" for byte in content)):
             forms |= {digits, digits.upper()}
@@ -224,12 +231,12 @@ def secrets_from_masked_text(masked: str, content: str) -> list[KnownSecret]:
     The text has marks ``@VARIABLE@``. Only lines that are equal but for the secrets are used.
     """
     secrets = []
-    for shown, real in zip(masked.split("\n"), content.split("\n")):
-        pieces = re.split(rf"({MARK})", shown)
+    for masked_line, content_line in zip(masked.split("\n"), content.split("\n")):
+        pieces = re.split(rf"({MARK})", masked_line)
         if len(pieces) == 1:
             continue
         pattern = "".join("(.*)" if number % 2 else re.escape(piece) for number, piece in enumerate(pieces))
-        match = re.fullmatch(pattern, real)
+        match = re.fullmatch(pattern, content_line)
         if match:
             marks = zip(match.groups(), pieces[1::2], pieces[::2])
             secrets += [KnownSecret(value, mark.strip("@"), before) for value, mark, before in marks if value]

@@ -14,8 +14,8 @@ CUT_NOTE = " [{} more characters of this line were left out]"
 
 _CUT_NOTE = r" \[\d{1,12} more characters of this line were left out\]"
 IS_CUT = re.compile(rf"{_CUT_NOTE}\r?\Z")
-# What follows a value on the line of a log and is no part of it: the logger and the thread of a record, and the note.
-_TAIL = re.compile(rf"(?: \| [A-Za-z_$][\w$-]*(?:\.[\w$-]+)+ \| [^|\n\"']{{0,400}})?(?:{_CUT_NOTE})?\r?\Z")
+# The text after a value on a log line that is not part of it: the logger and the thread of a record, and the note.
+_RECORD_TAIL = re.compile(rf"(?: \| [A-Za-z_$][\w$-]*(?:\.[\w$-]+)+ \| [^|\n\"']{{0,400}})?(?:{_CUT_NOTE})?\r?\Z")
 _LONGEST_TAIL = 900
 
 _REFERENCE = re.compile(rf"\$\{{[^}}:]*\}}|{MARK}|\*{{3,}}|(?:true|false|null|none|)", re.IGNORECASE)
@@ -48,5 +48,5 @@ def logger_and_thread_start(text: str, start: int, end: int) -> int:
 
     A note on a cut line also counts. Both begin before ``end``.
     """
-    match = _TAIL.search(text, max(start, end - _LONGEST_TAIL), end)
+    match = _RECORD_TAIL.search(text, max(start, end - _LONGEST_TAIL), end)
     return match.start() if match else end

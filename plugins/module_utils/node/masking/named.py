@@ -34,7 +34,7 @@ _SEPARATOR = re.compile(
     r"|(?<=[\s\"']))",
     re.IGNORECASE,
 )
-"""What is between a name and its value; without ``sign`` no more than blanks or a quote."""
+"""The text between a name and its value; without ``sign`` only blanks or a quote."""
 _SCHEME = re.compile(r"(?:Basic|Bearer|Digest|Negotiate|NTLM|Token|ApiKey|Key|AWS4-HMAC-SHA256)[ \t]+", re.IGNORECASE)
 # A call in Java's stack traces and signatures shows no value.
 _SIGNATURE = re.compile(
@@ -72,16 +72,16 @@ _PROSE = re.compile(
     r"(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))",
     re.IGNORECASE,
 )
-_NO_VALUE = re.compile(
+_NOT_A_PASSWORD = re.compile(
     r"(?:[a-z]{2,20}(?:ed|ing|ly)|(?i:ok|okay|correct|valid|good|bad|weak|strong|too|also|still|now|already|always|never|being|null|none|nil|true|false"
     r"|yes|optional|hidden|redacted|unknown|different|same|identical|equal|blank|short|long|old|new|due|just|the|a|an"
     r"|denied|refused|disabled|enabled|locked|access|permission|connection|login|user|error|please|see|likely|about|it|its"
     r"|there|unable|could|cannot|kept|taken|known|hidden|written|shown|sent|read|stored|left|wrongly|visible))(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))"
     r"|[\w.$]{0,200}(?:Exception|Error)\b|[a-z][\w+]{1,15}://|[/|)]"
 )
-"""Words that are no password although they follow a password's name and words that describe whose it is."""
+"""Words that are not a password, although they follow a password's name and a phrase about its owner."""
 # Blanks are bounded: each run of them could be divided between the parts in as many ways as it is long.
-_WHOSE = re.compile(
+_OWNER_PHRASE = re.compile(
     r"(?:[ \t]{1,8}|[ \t]{0,8}\()(?:for|of|from|by)[ \t]{1,8}"
     r"(?!(?:the[ \t]{1,16})?(?:user|user-?name|account|login|host|client|broker|ur[il]|id)[ \t]{0,16}[:=])"
     r"[^\r\n:=<>{}|,;]{1,128}?\)?"
@@ -93,14 +93,14 @@ _WHOSE = re.compile(
     r"to[ \t]{1,16}",
     re.IGNORECASE,
 )
-_JUDGED = re.compile(
+_REJECTION_PHRASE = re.compile(
     r"[ \t]{1,16}(?:(?:is|was)[ \t]{1,16})?"
     r"(?:incorrect|invalid|wrong|rejected|refused|mismatch|expired|failed|bad|set|changed)"
     r"[ \t]{0,16}[:=][ \t]{0,16}"
     r"|[ \t]{1,16}(?:[-–—|,;][ \t]{1,16})?|[ \t]{0,16}[;,/~#$][ \t]{0,16}",
     re.IGNORECASE,
 )
-_IN_BRACKETS = re.compile(
+_BRACKETED_VALUE = re.compile(
     r"[ \t]{0,2}[-;,/~#$–—|]?[ \t]{0,2}(?P<opening>[({<])[({<]?[ \t]{0,16}(?![/!?])(?=[^=\n]{1,256}[)}>])"
 )
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;]{8,256}")
@@ -113,10 +113,10 @@ def mask_values_of_secret_names(text: str, known: KnownSecrets, kind: str, befor
     line.
     """
     positions = secret_word_positions(text)
-    return _Reader(text, known, kind, before).mask(positions) if positions else text
+    return _SecretValueReader(text, known, kind, before).mask(positions) if positions else text
 
 
-class _Reader:
+class _SecretValueReader:
     """A reader of one text that finds the values of secret names.
 
     A span is the position of a value, at whose end reading goes on; it is empty if there is no value.
@@ -129,23 +129,26 @@ class _Reader:
         self._unclosed: dict[str, int] = {}
 
     def mask(self, positions: list[int]) -> str:
-        text, shown, done = self._text, 0, 0
+        text, copied_until, scanned_until = self._text, 0, 0
         pieces: list[str] = []
         for position in positions:
-            rest = _NAME_REST.match(text, position) if position >= done else None
-            if rest is None:
+            name_rest = _NAME_REST.match(text, position) if position >= scanned_until else None
+            if name_rest is None:
                 continue
-            start, end = self._name_span(position, rest.end(), done)
+            start, end = self._name_span(position, name_rest.end(), scanned_until)
             name = text[start:end].lstrip("-").replace(" ", "_").replace("\t", "_")
             if not is_secret_name(name):
-                done = end
+                scanned_until = end
                 continue
             first, last = self._value_span(start, end)
             if first < last:
-                pieces += [text[shown:first], self._known.span_with_masked_secret(text, first, last, self._before)]
-                shown = last
-            done = max(end, last)
-        return "".join(pieces) + text[shown:]
+                pieces += [
+                    text[copied_until:first],
+                    self._known.span_with_masked_secret(text, first, last, self._before),
+                ]
+                copied_until = last
+            scanned_until = max(end, last)
+        return "".join(pieces) + text[copied_until:]
 
     def _name_span(self, position: int, end: int, lowest: int) -> tuple[int, int]:
         """Return the position of the whole name, ``api key``, of which a word is at ``position``."""
@@ -187,11 +190,11 @@ class _Reader:
         if line_end:
             return self._value_below(start, line_end, sign)
         scheme = _SCHEME.match(text, at)
-        first, last = self._value(start, scheme.end() if scheme else at, is_quoted=is_quoted)
-        lead = text[self._line_start(start) : start]
-        if self._kind == "yaml" and sign == ":" and first < last and not lead.strip(" -\"'"):
-            end_of_line = self._limit(last)
-            below = self._block_end(end_of_line, _indent(lead, " -"), takes_items=False)
+        first, last = self._find_value(start, scheme.end() if scheme else at, is_quoted=is_quoted)
+        line_begin = text[self._line_start(start) : start]
+        if self._kind == "yaml" and sign == ":" and first < last and not line_begin.strip(" -\"'"):
+            end_of_line = self._value_limit(last)
+            below = self._block_end(end_of_line, _indentation(line_begin, " -"), takes_items=False)
             if below > end_of_line or _YAML_REST.match(text, last, end_of_line) is None:
                 first, last = first - (text[first - 1] in "\"'"), below
         return first, last
@@ -210,33 +213,34 @@ class _Reader:
         if at == end or text[at] in "|-<,;–—":
             return self._value_in_prose(name, start, end)
         if name.startswith("-") or text[start - 1 : start] == "-" or text[at] in "\"'`[":
-            return self._value(start, at, is_quoted=False)
+            return self._find_value(start, at, is_quoted=False)
         if _PROSE.match(text, at) or name.endswith((".", ":")):
             return self._value_in_prose(name, start, end)
         if is_english_word(name):
             line_start = self._line_start(start)
             line = ("" if line_start else self._before.lstrip()) + text[line_start:start].strip()
             is_directive = self._is_file and line[:1] not in ("#", ";", "!", "<", "/")
-            is_alone = not line and " " not in text[at : self._limit(at)].strip()
+            is_alone = not line and " " not in text[at : self._value_limit(at)].strip()
             if not is_directive and not is_alone:
                 return self._value_in_prose(name, start, end)
-        return self._value(start, at, is_quoted=False)
+        return self._find_value(start, at, is_quoted=False)
 
     def _value_in_prose(self, name: str, start: int, end: int) -> tuple[int, int]:
         """Return VALUE of ``password for bob: VALUE``, ``password is VALUE``, ``password (VALUE)``.
 
         After ``bad password`` and ``password incorrect:`` only a word with the form of a generated password is a value.
         """
-        text, limit = self._text, self._limit(end)
+        text, limit = self._text, self._value_limit(end)
         is_plural = name.lower().endswith(("words", "secrets", "tokens", "keys", "phrases", "codes"))
-        whose = None if is_plural else _WHOSE.match(text, end, limit)  # Passwords of activemq.fleet: change them
-        if whose and whose.end() < limit and not _is_prose(text, whose.end(), limit):
-            return self._value(start, whose.end(), is_quoted=False)
-        brackets = _IN_BRACKETS.match(text, end, limit)
+        # A plural, as in "Passwords of activemq.fleet: change them", has no single value.
+        owner_phrase = None if is_plural else _OWNER_PHRASE.match(text, end, limit)
+        if owner_phrase and owner_phrase.end() < limit and not _is_prose(text, owner_phrase.end(), limit):
+            return self._find_value(start, owner_phrase.end(), is_quoted=False)
+        brackets = _BRACKETED_VALUE.match(text, end, limit)
         if brackets and not _is_prose(text, brackets.end(), limit):
-            return self._bracketed(brackets.start("opening"), limit) or (brackets.end(), limit)
-        judged = _JUDGED.match(text, end, limit)
-        word = _WORD.match(text, judged.end(), limit) if judged else None
+            return self._bracketed_span(brackets.start("opening"), limit) or (brackets.end(), limit)
+        rejection = _REJECTION_PHRASE.match(text, end, limit)
+        word = _WORD.match(text, rejection.end(), limit) if rejection else None
         return word.span() if word and looks_like_generated_password(word[0]) else (end, end)
 
     def _value_below(self, start: int, line_end: re.Match[str], sign: str) -> tuple[int, int]:
@@ -245,15 +249,15 @@ class _Reader:
         is_yaml = self._kind == "yaml"
         if not line_end["block"] and not (self._is_file and sign in (":", "=")):
             return at, at
-        lead = text[self._line_start(start) : start]
-        indent = _indent(lead, " -" if is_yaml and not line_end["block"] else " \t")
+        line_begin = text[self._line_start(start) : start]
+        indent = _indentation(line_begin, " -" if is_yaml and not line_end["block"] else " \t")
         end = self._block_end(at, indent, takes_items=is_yaml)
         if end > at:
             return at, end
         line = _NEXT_LINE.match(text, at)
         if line is None or sign == "=" or is_yaml or not self._is_file or _KEY_LINE.match(line[1]):
             return at, at
-        return self._value(start, line.start(1), is_quoted=False)
+        return self._find_value(start, line.start(1), is_quoted=False)
 
     def _block_end(self, end: int, indent: int, *, takes_items: bool) -> int:
         """Return the end of the block of lines after ``end`` that are indented more than ``indent``.
@@ -273,9 +277,9 @@ class _Reader:
             position = line_end + 1
         return end
 
-    def _value(self, start: int, at: int, *, is_quoted: bool) -> tuple[int, int]:
+    def _find_value(self, start: int, at: int, *, is_quoted: bool) -> tuple[int, int]:
         """Return the value at ``at`` of the name at ``start``; ``is_quoted``: the name is between quotes."""
-        text, limit = self._text, self._limit(at)
+        text, limit = self._text, self._value_limit(at)
         end = self._known.word_like_secret_end(text, at, limit)
         if end >= 0:
             return at, end
@@ -284,12 +288,12 @@ class _Reader:
             return max(at, end), max(at, end)
         opening = _OPENING.match(text, at, limit)
         if opening:
-            return self._quoted(opening, limit)
+            return self._quoted_span(opening, limit)
         if text[at] == "[" or (text[at] == "{" and (is_quoted or text[at + 1 : at + 2] in ("'", '"'))):
-            return self._bracketed(at, limit) or self._unquoted(start, at, limit, is_quoted=is_quoted)
-        return self._unquoted(start, at, limit, is_quoted=is_quoted)
+            return self._bracketed_span(at, limit) or self._unquoted_span(start, at, limit, is_quoted=is_quoted)
+        return self._unquoted_span(start, at, limit, is_quoted=is_quoted)
 
-    def _unquoted(self, start: int, at: int, limit: int, *, is_quoted: bool) -> tuple[int, int]:
+    def _unquoted_span(self, start: int, at: int, limit: int, *, is_quoted: bool) -> tuple[int, int]:
         """Return a value up to the next option or parameter, to the quote before its name, or else to ``limit``."""
         text, before = self._text, self._text[max(0, start - 5) : start]
         stop = None
@@ -308,40 +312,44 @@ class _Reader:
             limit = text.rindex(last, at, limit)  # OPTS="-Dx.password=VALUE"
         return at, limit
 
-    def _quoted(self, opening: re.Match[str], limit: int) -> tuple[int, int]:
+    def _quoted_span(self, opening: re.Match[str], limit: int) -> tuple[int, int]:
         """Return a value between quotes; one whose quote is not closed goes on to ``limit``."""
         text, start, quote = self._text, opening.end(), opening[0]
-        far = min(len(text), start + _MORE_LINES) if self._is_file and start >= self._unclosed.get(quote, 0) else limit
-        if far > limit and len(quote) == 1 and text.startswith(quote * 2, start):
-            end = text.find(quote * 3, start + 2, far)
+        search_limit = (
+            min(len(text), start + _MORE_LINES) if self._is_file and start >= self._unclosed.get(quote, 0) else limit
+        )
+        if search_limit > limit and len(quote) == 1 and text.startswith(quote * 2, start):
+            end = text.find(quote * 3, start + 2, search_limit)
             if end > 0:
                 return start + 2, end
         end = _quoted_value_end(text, quote, start, limit)
-        if end < 0 and far > limit:
-            end = _quoted_value_end(text, quote, start, far)
+        if end < 0 and search_limit > limit:
+            end = _quoted_value_end(text, quote, start, search_limit)
             if end < 0:
-                self._unclosed[quote] = far
+                self._unclosed[quote] = search_limit
         return (start, end) if end >= 0 else (opening.start(), limit)
 
-    def _bracketed(self, at: int, limit: int) -> tuple[int, int] | None:
+    def _bracketed_span(self, at: int, limit: int) -> tuple[int, int] | None:
         """Return what is inside the bracket at ``at``, which may close on a later line, but not after a log record."""
         text, opening, depth = self._text, self._text[at], 0
         if at < self._unclosed.get(opening, 0):
             return None
-        far = min(len(text), max(limit, at + _MORE_LINES)) if opening in "[{" else limit
-        for token in _BRACKET.finditer(text, at, far):
+        search_limit = min(len(text), max(limit, at + _MORE_LINES)) if opening in "[{" else limit
+        for token in _BRACKET.finditer(text, at, search_limit):
             depth += (token[0] == opening) - (token[0] == _CLOSING_BRACKETS[opening])
             if depth == 0 and token[0] == _CLOSING_BRACKETS[opening]:
-                is_end = _AFTER_VALUE.match(text, token.end(), far) and not _RECORD.search(text, at, token.start())
+                is_end = _AFTER_VALUE.match(text, token.end(), search_limit) and not _RECORD.search(
+                    text, at, token.start()
+                )
                 return (at + 1, token.start()) if is_end else None
-        self._unclosed[opening] = far
+        self._unclosed[opening] = search_limit
         return None
 
     def _line_start(self, position: int) -> int:
         lowest = max(0, position - 400)
         return max(lowest, self._text.rfind("\n", lowest, position) + 1)
 
-    def _limit(self, at: int) -> int:
+    def _value_limit(self, at: int) -> int:
         """Return where a value at ``at`` ends at most: at the end of its line, before a record's logger and thread."""
         if at > self._line_end:
             line = _LOGICAL_LINE.match(self._text, at) if self._is_file else None
@@ -353,12 +361,12 @@ class _Reader:
         return self._record_end if at <= self._record_end else self._line_end
 
 
-def _indent(lead: str, characters: str) -> int:
-    return len(lead) - len(lead.lstrip(characters))
+def _indentation(line_begin: str, characters: str) -> int:
+    return len(line_begin) - len(line_begin.lstrip(characters))
 
 
 def _is_prose(text: str, start: int, end: int) -> bool:
-    return _PROSE.match(text, start, end) is not None or _NO_VALUE.match(text, start, end) is not None
+    return _PROSE.match(text, start, end) is not None or _NOT_A_PASSWORD.match(text, start, end) is not None
 
 
 def _quoted_value_end(text: str, opening: str, start: int, end: int) -> int:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Masks secrets that show by their own shape, or by the command, header or URI around them, without a name.
+"""Masks secrets that are recognized by their shape, or by the command, header or URI around them, without a name.
 
 In each pattern the last group that matches is the secret. No pattern can divide a text between two unbounded
 repetitions in more than one way, so that the time grows with the length of the text.
@@ -16,15 +16,15 @@ from .names import is_secret_name, looks_like_generated_password, secret_word_po
 
 _WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
 _CALL_WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',()]+)"
-_GAP = r"[^\n|;]{0,200}?[ \t]"
+_OTHER_WORDS = r"[^\n|;]{0,200}?[ \t]"
 _ACCOUNT = r"(?!\d+:\d+(?!\S))(?:\"[^\":\n]*:([^\"\n]*)\"|'[^':\n]*:([^'\n]*)'|[^\s\"':]*:([^\s\"']+))"
-_AT = r"(?:@|%40)"
-# What may be the name of a user, and therefore no secret.
+_AT_SIGN = r"(?:@|%40)"
+# Texts that may be the name of a user, and therefore not a secret.
 _USER = r"(?-i:[A-Za-z][a-z]{0,16}(?:[._-][A-Za-z]?[a-z]{0,16})?\d{0,4}|\$\{[^@\s]{0,200})"
 _ADDRESS = r"(?:localhost\b|(?:\d{1,3}\.){3}\d|[\w.-]{1,253}:\d)"
-# What is after the @ of ``Class@1a2b3c``, ``image@sha256`` and ``package@1.2``: no host.
-_OBJECT = r"(?:[0-9a-f]{1,8}|sha\d{1,3}|\d[\d.]*)(?![\w.-])"
-_NO_USER = (
+# Texts after the @ of ``Class@1a2b3c``, ``image@sha256`` and ``package@1.2``, which are not hosts.
+_NOT_A_HOST = r"(?:[0-9a-f]{1,8}|sha\d{1,3}|\d[\d.]*)(?![\w.-])"
+_NOT_A_USER = (
     r"(?:mail|mailto|e-?mail|from|to|b?cc|reply-to|sender|recipient|sips?|xmpp|jid|acct|contact|author|owner|id|host|queue"
     r"|topic|class|thread|npm|docker|image|file|path|jdbc)"
 )
@@ -46,7 +46,8 @@ _COMMANDS = (
 )
 """Commands, and the option of each that a password follows."""
 _COMMAND_RULES = tuple(
-    (names, rf"\b(?:un)?(?:{names.replace(' ', '|')})\w{{0,8}}\b{_GAP}{option}({_WORD})") for names, option in _COMMANDS
+    (names, rf"\b(?:un)?(?:{names.replace(' ', '|')})\w{{0,8}}\b{_OTHER_WORDS}{option}({_WORD})")
+    for names, option in _COMMANDS
 )
 _LINE_RULES = tuple(
     (needles.split(), re.compile(pattern, re.IGNORECASE))
@@ -112,14 +113,14 @@ _LINE_RULES = tuple(
         # https://TOKEN@host, and user:PASSWORD@host without a scheme; no mail address, object or ssh://user@host.
         (
             "// %2f%2f",
-            rf"(?://|%3a%2f%2f)(?!(?=[^@%]{{1,19}}{_AT}){_USER}{_AT})([^/\s:@%\"'<>()?#]{{1,256}}){_AT}(?=[\w\[$])",
+            rf"(?://|%3a%2f%2f)(?!(?=[^@%]{{1,19}}{_AT_SIGN}){_USER}{_AT_SIGN})([^/\s:@%\"'<>()?#]{{1,256}}){_AT_SIGN}(?=[\w\[$])",
         ),
         (
             "@",
             r"(?<![\w/@:.%?&=-])(?=[A-Z][\w.+-]{0,63}:[^\s\"'<>`,;()|&?]{1,128}@)"
-            rf"(?!{_NO_USER}:|{_USER_LABEL}:{_USER}@)[\w.+-]{{1,64}}:"
+            rf"(?!{_NOT_A_USER}:|{_USER_LABEL}:{_USER}@)[\w.+-]{{1,64}}:"
             rf"(?![/@:]|\d+@[\w.:-]*(?![\w.:@-])|{_USER}@(?!{_ADDRESS}))([^\s\"'<>`,;()|&?]{{1,128}})@"
-            rf"(?={_ADDRESS}|(?!{_OBJECT})\w)",
+            rf"(?={_ADDRESS}|(?!{_NOT_A_HOST})\w)",
         ),
     )
 )
@@ -133,7 +134,7 @@ _CALL = re.compile(
     rf"{_COMMA}(?P<secret>{_QUOTE}(?![\w+.(:-]{{1,64}}//)(?:[^\n]*{_QUOTE}|[^\n]+))",
     re.IGNORECASE,
 )
-"""``basicAuth("user", "PASSWORD")`` and the like: the second argument, or the one after a URI, and all that follows."""
+"""Calls such as ``basicAuth("user", "PASSWORD")``: the second argument, or that after a URI, and the following text."""
 _VALUE_BEFORE_NAME = re.compile(
     r"\bvalue\\{0,7}[\"']?\s{0,5}[:=]\s{0,5}\\{0,7}[\"'](?=[^\n]{1,300}?\\{0,7}[\"']\s{0,20},?\s{0,20}"
     r"\\{0,7}[\"']?(?:name|key|id)\\{0,7}[\"']?\s{0,5}[:=]\s{0,5}\\{0,7}[\"'](?P<name>[\w.$-]{1,80}))"
@@ -141,7 +142,7 @@ _VALUE_BEFORE_NAME = re.compile(
     re.IGNORECASE,
 )
 
-_KEY = re.compile(r"-----(?P<edge>BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PRIVATE_KEY_EDGE = re.compile(r"-----(?P<edge>BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LENGTH = 16384
 """Characters that a private key has at most: one of RSA with 16,384 bits has 12,800."""
 # The rest of the header's line; lines of a key: base64 alone, base64 as long as in keys after what a log puts before
@@ -160,49 +161,49 @@ def mask_secrets_by_shape(text: str, known: KnownSecrets, before: str = "") -> s
     ``before``: text that is located before ``text`` on the same line.
     """
 
-    def hide(match: re.Match[str]) -> str:
+    def mask_match(match: re.Match[str]) -> str:
         groups = match.groupdict()
         if groups.get("name") and not is_secret_name(groups["name"]):
             return match[0]
         if groups.get("guess") and not looks_like_generated_password(groups["guess"]):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        hidden = known.span_with_masked_secret(match.string, start, end, before)
-        return match.string[match.start() : start] + hidden + match.string[end : match.end()]
+        masked = known.span_with_masked_secret(match.string, start, end, before)
+        return match.string[match.start() : start] + masked + match.string[end : match.end()]
 
     if "PRIVATE KEY" in text:
         text = _mask_private_keys(text, known)
-    text = _VALUE_BEFORE_NAME.sub(hide, text)
+    text = _VALUE_BEFORE_NAME.sub(mask_match, text)
     if "(" in text:
         text = _mask_calls(text, known)
-    folded = text.lower()
-    rules = [(needles, pattern) for needles, pattern in _LINE_RULES if any(needle in folded for needle in needles)]
+    lower_text = text.lower()
+    rules = [(needles, pattern) for needles, pattern in _LINE_RULES if any(needle in lower_text for needle in needles)]
     lines = text.split("\n") if rules else [text]
     for number, line in enumerate(lines):
-        folded = line.lower()
+        lower_text = line.lower()
         for needles, pattern in rules:
-            if any(needle in folded for needle in needles):
-                lines[number] = pattern.sub(hide, lines[number])
+            if any(needle in lower_text for needle in needles):
+                lines[number] = pattern.sub(mask_match, lines[number])
     return "\n".join(lines)
 
 
 def _mask_calls(text: str, known: KnownSecrets) -> str:
     pieces: list[str] = []
-    shown = 0
+    copied_until = 0
     for position in secret_word_positions(text, _CALL_WORDS):
-        call = _CALL.match(text, position) if position >= shown else None
+        call = _CALL.match(text, position) if position >= copied_until else None
         if call:
             start, end = call.start("secret"), logger_and_thread_start(text, *call.span("secret"))
-            pieces += [text[shown:start], known.span_with_masked_secret(text, start, end)]
-            shown = end
-    return "".join(pieces) + text[shown:]
+            pieces += [text[copied_until:start], known.span_with_masked_secret(text, start, end)]
+            copied_until = end
+    return "".join(pieces) + text[copied_until:]
 
 
 def _mask_private_keys(text: str, known: KnownSecrets) -> str:
     """Return a text with the bodies of PEM private keys masked, also of a key that is only partly in the text."""
     pieces: list[str] = []
     position = 0
-    for edge in _KEY.finditer(text):
+    for edge in _PRIVATE_KEY_EDGE.finditer(text):
         start, end = edge.span()
         if start < position:
             continue
@@ -221,8 +222,8 @@ def _body_start(text: str, lowest: int, end: int) -> int:
     start = max(lowest, text.rfind("\n", lowest, end) + 1)
     last_line = start
     while start > lowest:
-        above = max(lowest, text.rfind("\n", lowest, start - 1) + 1)
-        if not _KEY_LINE_END.search(text[above:start]):
+        previous_start = max(lowest, text.rfind("\n", lowest, start - 1) + 1)
+        if not _KEY_LINE_END.search(text[previous_start:start]):
             break
-        start = above
+        start = previous_start
     return start if start < last_line or _KEY_LINE_END.search(text[last_line:end]) else end

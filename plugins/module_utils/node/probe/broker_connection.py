@@ -84,8 +84,8 @@ class BrokerConnection:
 
     def peer_certificate(self) -> bytes:
         """Return the certificate of the other end of the connection, in DER; empty without TLS."""
-        shown = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
-        return shown or b""
+        certificate = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
+        return certificate or b""
 
     def login_if_broker_verified(self, login: Login) -> Login:
         """Return the login if the broker at the other end of the connection is verified, else an empty login.
@@ -120,7 +120,7 @@ def connect_to_broker(
                 plain.close()
                 plain, _unused = _open_socket(address, deadline, expected)
                 connection = _unverifying_context().wrap_socket(plain)
-        exchange = DeadlineSocket(connection, _remaining(deadline), limit)
+        exchange = DeadlineSocket(connection, _remaining_seconds(deadline), limit)
     except BaseException:
         plain.close()
         raise
@@ -129,12 +129,12 @@ def connect_to_broker(
 
 def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBroker) -> tuple[socket.socket, bool]:
     """Return a connected socket and whether the listener, whose owner was checked, is on this machine."""
-    connection = socket.create_connection(address, _remaining(deadline))
+    connection = socket.create_connection(address, _remaining_seconds(deadline))
     try:
         is_local = expected.is_local or is_local_address(connection.getpeername()[0])
         if is_local and expected.account is not None:
-            _require_owner(connection, expected.account, _remaining(deadline), expected.pid)
-        connection.settimeout(_remaining(deadline))
+            _require_owner(connection, expected.account, _remaining_seconds(deadline), expected.pid)
+        connection.settimeout(_remaining_seconds(deadline))
     except BaseException:
         connection.close()
         raise
@@ -155,18 +155,18 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
     account = local_peer_uid(connection, expected, timeout, pid)
     if account == expected:
         return
-    who = "a process of an unknown account"
+    listener_owner = "a process of an unknown account"
     if account is not None:
-        who = f"a process of the account with uid {account}"
+        listener_owner = f"a process of the account with uid {account}"
     host, port = connection.getpeername()[:2]
     text = (
-        f"{who} answers at {host}:{port}, but the broker's account has uid {expected}, so no login was sent: stop the "
-        "process that listens on this port"
+        f"{listener_owner} answers at {host}:{port}, but the broker's account has uid {expected}, so no login was "
+        "sent: stop the process that listens on this port"
     )
     raise ListenerOfOtherAccountError(errno.EPERM, text)
 
 
-def _remaining(deadline: float) -> float:
+def _remaining_seconds(deadline: float) -> float:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError(

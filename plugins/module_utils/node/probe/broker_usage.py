@@ -16,14 +16,14 @@ from .management import query_mbeans
 
 MOST = 2000
 """Maximum number of MBeans that are read: each takes about 0.1 ms, and a broker of a fleet has some dozens."""
-_SHOWN = 10
-_LIMITS = ("store", "memory", "temp")
-_BROKER = (
+_MOST_QUEUES = 10
+_LIMIT_NAMES = ("store", "memory", "temp")
+_BROKER_ATTRIBUTES = (
     *("BrokerName", "CurrentConnectionsCount"),
-    *(f"{name.capitalize()}{what}" for name in _LIMITS for what in ("PercentUsage", "Limit")),
+    *(f"{name.capitalize()}{suffix}" for name in _LIMIT_NAMES for suffix in ("PercentUsage", "Limit")),
 )
-_WANTED: dict[str, Sequence[str]] = {
-    "broker": _BROKER,
+_ATTRIBUTES_BY_KIND: dict[str, Sequence[str]] = {
+    "broker": _BROKER_ATTRIBUTES,
     "queue": ("QueueSize", "ConsumerCount", "DLQ", "MaxMessageSize"),
     "durable": ("PendingQueueSize", "DispatchedQueueSize"),
     "bridge": ("RemoteBrokerName", "RemoteAddress", "CreatedByDuplex"),
@@ -36,7 +36,9 @@ def read_broker_usage(process: Process, timeout: float) -> dict[str, Any]:
     The result is that of ``usage_from_mbeans``. Raises NodeError when the broker's JVM does not answer within
     ``timeout`` seconds.
     """
-    return usage_from_mbeans(query_mbeans(process, "*", lambda known: _WANTED.get(_kind(known), ()), MOST, timeout))
+    return usage_from_mbeans(
+        query_mbeans(process, "*", lambda mbean: _ATTRIBUTES_BY_KIND.get(_mbean_kind(mbean), ()), MOST, timeout)
+    )
 
 
 def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -51,66 +53,76 @@ def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     on a standby.
     """
     mbean_list = list(mbeans)
-    broker = next((mbean for mbean in mbean_list if _kind(mbean) == "broker" and "StorePercentUsage" in mbean), None)
+    broker = next(
+        (mbean for mbean in mbean_list if _mbean_kind(mbean) == "broker" and "StorePercentUsage" in mbean), None
+    )
     if broker is None:
         return {}
     queues = sorted(
-        map(_queue, (mbean for mbean in mbean_list if _kind(mbean) == "queue")), key=lambda queue: -queue["messages"]
+        map(_queue_usage, (mbean for mbean in mbean_list if _mbean_kind(mbean) == "queue")),
+        key=lambda queue: -queue["messages"],
     )
-    waiting = [_number(mbean, "PendingQueueSize") + _number(mbean, "DispatchedQueueSize") for mbean in mbean_list]
-    limits = {name: _limit(broker, name.capitalize()) for name in _LIMITS}
+    waiting = [
+        _integer_attribute(mbean, "PendingQueueSize") + _integer_attribute(mbean, "DispatchedQueueSize")
+        for mbean in mbean_list
+    ]
+    limits = {name: _limit_usage(broker, name.capitalize()) for name in _LIMIT_NAMES}
     return {
         **limits,
         "connections": broker.get("CurrentConnectionsCount"),
         "messages": sum(queue["messages"] for queue in queues if not queue["dlq"]),
         "durable": sum(waiting),
         "dlq": sum(queue["messages"] for queue in queues if queue["dlq"]),
-        "queues": [queue for queue in queues[:_SHOWN] if queue["messages"]],
+        "queues": [queue for queue in queues[:_MOST_QUEUES] if queue["messages"]],
         "bridges": [
-            _bridge(mbean) for mbean in mbean_list if _kind(mbean) == "bridge" and mbean.get("RemoteBrokerName")
+            _bridge_usage(mbean)
+            for mbean in mbean_list
+            if _mbean_kind(mbean) == "bridge" and mbean.get("RemoteBrokerName")
         ],
         "whole": len(mbean_list) < MOST,
     }
 
 
-def _kind(known: Mapping[str, Any]) -> str:
+def _mbean_kind(mbean: Mapping[str, Any]) -> str:
     """Return the kind of an MBean (broker, queue, durable or bridge) by the properties of its name, or ""."""
-    old, new = known.get("Type"), known.get("destinationType")
-    if old == "Broker" or (known.get("type") == "Broker" and _is_broker(known)):
+    old_type, destination_type = mbean.get("Type"), mbean.get("destinationType")
+    if old_type == "Broker" or (mbean.get("type") == "Broker" and _is_broker(mbean)):
         return "broker"
-    if old == "Queue" or (new == "Queue" and "endpoint" not in known and "networkBridge" not in known):
+    if old_type == "Queue" or (
+        destination_type == "Queue" and "endpoint" not in mbean and "networkBridge" not in mbean
+    ):
         return "queue"
-    if old == "Subscription" or known.get("endpoint") == "Consumer":
-        is_durable = known.get("persistentMode") == "Durable" or known.get("active") == "false"
-        return "durable" if is_durable or known.get("consumerId", "").startswith("Durable(") else ""
-    is_bridge = old == "NetworkBridge" or ("networkBridge" in known and "direction" not in known)
+    if old_type == "Subscription" or mbean.get("endpoint") == "Consumer":
+        is_durable = mbean.get("persistentMode") == "Durable" or mbean.get("active") == "false"
+        return "durable" if is_durable or mbean.get("consumerId", "").startswith("Durable(") else ""
+    is_bridge = old_type == "NetworkBridge" or ("networkBridge" in mbean and "direction" not in mbean)
     return "bridge" if is_bridge else ""
 
 
-def _is_broker(known: Mapping[str, Any]) -> bool:
-    return not {"connector", "destinationType", "endpoint", "service", "networkBridge", "view"} & known.keys()
+def _is_broker(mbean: Mapping[str, Any]) -> bool:
+    return not {"connector", "destinationType", "endpoint", "service", "networkBridge", "view"} & mbean.keys()
 
 
-def _limit(broker: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _limit_usage(broker: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"percent": broker.get(f"{name}PercentUsage"), "limit": broker.get(f"{name}Limit")}
 
 
-def _queue(known: Mapping[str, Any]) -> dict[str, Any]:
-    name = str(known.get("Destination") or known.get("destinationName"))
+def _queue_usage(mbean: Mapping[str, Any]) -> dict[str, Any]:
+    name = str(mbean.get("Destination") or mbean.get("destinationName"))
     # Releases before 5.11 have no attribute for dead-letter queues.
-    is_dlq = known.get("DLQ") is True or name == "ActiveMQ.DLQ" or name.startswith(("DLQ.", "ActiveMQ.DLQ."))
-    consumers = _number(known, "ConsumerCount")
-    queue = {"name": name, "messages": _number(known, "QueueSize"), "consumers": consumers, "dlq": is_dlq}
-    largest = _number(known, "MaxMessageSize")
+    is_dlq = mbean.get("DLQ") is True or name == "ActiveMQ.DLQ" or name.startswith(("DLQ.", "ActiveMQ.DLQ."))
+    consumers = _integer_attribute(mbean, "ConsumerCount")
+    queue = {"name": name, "messages": _integer_attribute(mbean, "QueueSize"), "consumers": consumers, "dlq": is_dlq}
+    largest = _integer_attribute(mbean, "MaxMessageSize")
     return {**queue, "largest": largest} if largest else queue
 
 
-def _bridge(known: Mapping[str, Any]) -> dict[str, Any]:
-    link = known.get("NetworkConnectorName") or known.get("networkConnectorName") or ""
-    is_responder = known.get("CreatedByDuplex") is True
-    return {"link": "" if is_responder else link, "peer": str(known["RemoteBrokerName"]), "responder": is_responder}
+def _bridge_usage(mbean: Mapping[str, Any]) -> dict[str, Any]:
+    link = mbean.get("NetworkConnectorName") or mbean.get("networkConnectorName") or ""
+    is_responder = mbean.get("CreatedByDuplex") is True
+    return {"link": "" if is_responder else link, "peer": str(mbean["RemoteBrokerName"]), "responder": is_responder}
 
 
-def _number(known: Mapping[str, Any], name: str) -> int:
-    value = known.get(name)
+def _integer_attribute(mbean: Mapping[str, Any], name: str) -> int:
+    value = mbean.get(name)
     return value if isinstance(value, int) else 0

@@ -20,8 +20,8 @@ from ..protocols import is_encrypted
 from .broker_connection import connect_to_broker, expected_broker_of_process
 
 _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
-_LARGEST = 1 << 20
-_TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+_MOST_BYTES = 1 << 20
+_TIME_FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
 def fetch_connector_certificate_expiry_times(
@@ -38,13 +38,15 @@ def fetch_connector_certificate_expiry_times(
     for listener in deployed.listeners:
         if is_encrypted(listener.scheme):
             try:
-                connection = connect_to_broker(listener.scheme, listener.address, timeout, _LARGEST, expected)
+                connection = connect_to_broker(listener.scheme, listener.address, timeout, _MOST_BYTES, expected)
                 with connection.exchange:
                     certificate_rows.append(
-                        _row(f"connector {listener.name}", certificate_expiry_time(connection.peer_certificate()))
+                        _certificate_row(
+                            f"connector {listener.name}", certificate_expiry_time(connection.peer_certificate())
+                        )
                     )
             except (OSError, ValueError) as error:
-                certificate_rows.append(_row(f"connector {listener.name}", None, str(error)))
+                certificate_rows.append(_certificate_row(f"connector {listener.name}", None, str(error)))
     return certificate_rows
 
 
@@ -54,11 +56,15 @@ def first_expiring_certificate(path: str) -> list[dict[str, object]]:
     The result is a list of one. It has ``name``, ``ends`` and ``error``.
     """
     try:
-        texts = list(_pem_texts(read_file(path, _LARGEST)))
+        texts = list(_pem_texts(read_file(path, _MOST_BYTES)))
         ends = [certificate_expiry_time(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
-        return [_row(path, min(ends)) if ends else _row(path, None, "the file contains no certificate")]
+        return [
+            _certificate_row(path, min(ends))
+            if ends
+            else _certificate_row(path, None, "the file contains no certificate")
+        ]
     except (OSError, UntrustedPathError, ValueError) as error:
-        return [_row(path, None, str(error))]
+        return [_certificate_row(path, None, str(error))]
 
 
 def _pem_texts(content: bytes) -> Iterator[bytes]:
@@ -69,7 +75,7 @@ def _pem_texts(content: bytes) -> Iterator[bytes]:
         yield content[begin:position]
 
 
-def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
+def _certificate_row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
     return {"name": name, "ends": ends, "error": escape_unprintable(error)}
 
 
@@ -79,12 +85,12 @@ def certificate_expiry_time(der: bytes) -> float:
     Raises ValueError for other data.
     """
     try:
-        (_tag, certificate), *_others = _elements(der)
-        (_tag, body), *_others = _elements(certificate)
+        (_tag, certificate), *_others = _der_elements(der)
+        (_tag, body), *_others = _der_elements(certificate)
         # Version (tagged 0, and absent in version 1), serial number, algorithm, issuer, validity.
-        parts = [content for tag, content in _elements(body) if tag != 0xA0]
-        tag, text = list(_elements(parts[3]))[1]
-        return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
+        parts = [content for tag, content in _der_elements(body) if tag != 0xA0]
+        tag, text = list(_der_elements(parts[3]))[1]
+        return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIME_FORMATS[tag])))
     except (IndexError, KeyError, ValueError):
         raise ValueError(
             "the TLS certificate cannot be decoded: replace it (the certificate of a broker's connector is in the "
@@ -92,14 +98,14 @@ def certificate_expiry_time(der: bytes) -> float:
         ) from None
 
 
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _der_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield tag and content of the DER elements that follow one another in ``data``."""
     while data:
-        tag, size, head = data[0], data[1], 2
+        tag, size, head_size = data[0], data[1], 2
         if size & 0x80:
-            head += size & 0x7F
-            size = int.from_bytes(data[2:head], "big")
-        if head + size > len(data):
+            head_size += size & 0x7F
+            size = int.from_bytes(data[2:head_size], "big")
+        if head_size + size > len(data):
             raise ValueError("the certificate is truncated")
-        yield tag, data[head : head + size]
-        data = data[head + size :]
+        yield tag, data[head_size : head_size + size]
+        data = data[head_size + size :]

@@ -32,15 +32,17 @@ from .broker_connection import BrokerConnection, ExpectedBroker, ListenerOfOther
 from .deadline_socket import DeadlineSocket
 from .stomp_client import StompClient, StompFrame, connect_headers
 
-_LIMIT = 1 << 20
+_MOST_BYTES = 1 << 20
 """Maximum bytes that a broker may send during one probe."""
 _PREFETCH = "1"
-_LONGEST_LENGTH = 9
+_MOST_LENGTH_BYTES = 9
 """Bytes of the longest number of variable length."""
 _LOGIN_ERROR = re.compile(
     r"(?i)\b(?:user ?name|password|credentials?|login|log(?:ged)? in|authenticat\w*)\b|SecurityException"
 )
-_RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\baccess (?:is )?denied\b|SecurityException")
+_PERMISSION_ERROR = re.compile(
+    r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\baccess (?:is )?denied\b|SecurityException"
+)
 """Errors of authorization. 5.5.1, 5.8.0, 5.18.3 and 6.3.1 answer ``User NAME is not authorized to write to: …``."""
 
 
@@ -86,8 +88,8 @@ class ProbeStalledAfterGreetingError(Exception):
     """An error for a stalled probe of a connector: the broker sent its greeting, and then no more data in time."""
 
 
-# Two classes until Python 3.10.
-_SILENCE = (TimeoutError, socket.timeout)
+# Before Python 3.10, these are two classes.
+_TIMEOUT_ERRORS = (TimeoutError, socket.timeout)
 
 
 def probe_listener(
@@ -126,21 +128,21 @@ def probe_connector(
 ) -> ProbeAnswer:
     """Probe one connector of a broker by connecting, logging in and exchanging a message, and return the outcome.
 
-    It raises nothing. ``timeout``: seconds for the whole probe.
+    It raises no errors. ``timeout``: seconds for the whole probe.
     ``requires_client_certificate``: the connector rejects clients without a certificate, and the probe has none, so
     only the TLS handshake is probed. ``expected``: the conditions for sending the login; by default, a listener on this
     machine must belong to the caller's account. ``release``: the broker's release, such as ``(5, 18, 3)``; empty if
     unknown.
     """
-    is_agreed = False
-    speak = _speaker_of(scheme, release)
+    is_connected = False
+    probe_protocol = _protocol_probe(scheme, release)
     expected = expected or ExpectedBroker(os.geteuid())
     try:
-        connection = connect_to_broker(scheme, address, timeout, _LIMIT, expected)
-        is_agreed = True
+        connection = connect_to_broker(scheme, address, timeout, _MOST_BYTES, expected)
+        is_connected = True
         with contextlib.closing(connection.exchange):
             try:
-                detail = speak(connection, login) if speak else "the broker accepts connections"
+                detail = probe_protocol(connection, login) if probe_protocol else "the broker accepts connections"
             finally:
                 connection.exchange.close(parting=True)
     except ProbeAccessDeniedError as error:
@@ -155,15 +157,15 @@ def probe_connector(
         return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
         return ProbeAnswer(False, None, "the port refuses connections, because no process listens on it")
-    except _SILENCE:
+    except _TIMEOUT_ERRORS:
         return ProbeAnswer(False, False, f"the broker accepts connections and sends no data for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
         # Only a running broker completes a handshake, or rejects it by an alert.
-        if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
+        if requires_client_certificate and (is_connected or "ALERT" in (getattr(error, "reason", None) or "")):
             return ProbeAnswer(
                 True, None, "the broker answers over TLS and rejects the probe, which has no client certificate"
             )
-        return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})", failed=is_agreed)
+        return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})", failed=is_connected)
     except (ValueError, struct.error) as error:
         return ProbeAnswer(False, None, f"the broker violates the connector's protocol ({error}): check activemq.log")
     except socket.gaierror as error:
@@ -174,41 +176,43 @@ def probe_connector(
         )
     except OSError as error:
         return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})")
-    if speak is None or detail == _ANSWERS_TLS:
+    if probe_protocol is None or detail == _UNVERIFIED_TLS:
         return ProbeAnswer(True, None, detail)
     return ProbeAnswer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
 
 
-def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnection, Login], str] | None:
+def _protocol_probe(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnection, Login], str] | None:
     """Return the function that probes a connector with this scheme; None where only its port can be probed."""
     protocol = protocol_name_of_scheme(scheme)
     if protocol == "mqtt":
-        if release and release < _USABLE_MQTT:
+        if release and release < _FIRST_USABLE_MQTT:
             return None
-        has_old_codes = bool(release) and release < _OLD_CODES
-        return functools.partial(_mqtt, refused_logins=_OLD_REFUSED_LOGINS if has_old_codes else _REFUSED_LOGINS)
-    return _PROTOCOLS.get(protocol)
+        has_old_codes = bool(release) and release < _FIRST_WITH_CURRENT_CODES
+        return functools.partial(
+            _probe_mqtt, refused_logins=_OLD_REFUSED_LOGIN_CODES if has_old_codes else _REFUSED_LOGIN_CODES
+        )
+    return _PROBE_BY_PROTOCOL.get(protocol)
 
 
 def can_probe_protocol(scheme: str) -> bool:
     """Return whether a probe supports the protocol of a connector's URI scheme; else it only tests the open port."""
-    return protocol_name_of_scheme(scheme) in ("mqtt", *_PROTOCOLS)
+    return protocol_name_of_scheme(scheme) in ("mqtt", *_PROBE_BY_PROTOCOL)
 
 
 @contextlib.contextmanager
-def _greeted(how: str) -> Iterator[None]:
+def _report_errors_after_greeting(greeting: str) -> Iterator[None]:
     try:
         yield
-    except _SILENCE:
-        raise ProbeStalledAfterGreetingError(how) from None
+    except _TIMEOUT_ERRORS:
+        raise ProbeStalledAfterGreetingError(greeting) from None
     except ConnectionError:
         raise ProbeFailedError(
-            f"the broker answers the test connection with {how}, but then closes the "
+            f"the broker answers the test connection with {greeting}, but then closes the "
             "connection: check activemq.log for the reason"
         ) from None
 
 
-def _openwire(connection: BrokerConnection, _login: Login) -> str:
+def _probe_openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo that every OpenWire broker sends as its greeting: length, type 1, the text ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
@@ -216,19 +220,19 @@ def _openwire(connection: BrokerConnection, _login: Login) -> str:
     return "the broker answered the test connection with an OpenWire greeting"
 
 
-_ANSWERS_TLS = "the broker answers over TLS, but its certificate cannot be verified, so no login was sent"
+_UNVERIFIED_TLS = "the broker answers over TLS, but its certificate cannot be verified, so no login was sent"
 
 
-def _stomp(connection: BrokerConnection, login: Login) -> str:
+def _probe_stomp(connection: BrokerConnection, login: Login) -> str:
     if connection.is_encrypted and not connection.is_verified:
-        return _ANSWERS_TLS
+        return _UNVERIFIED_TLS
     login, exchange = connection.login_if_broker_verified(login), connection.exchange
     token = os.urandom(8).hex()
     destination = f"/topic/{random_probe_topic()}"
     client = StompClient(exchange)
     client.send_frame("CONNECT", connect_headers(login))
     _check_frame(client.read_frame(), "CONNECTED", "CONNECT")
-    with _greeted("CONNECTED over STOMP"):
+    with _report_errors_after_greeting("CONNECTED over STOMP"):
         subscription = {"destination": destination, "receipt": "s", "activemq.prefetchSize": _PREFETCH}
         client.send_frame("SUBSCRIBE", subscription)
         _check_frame(client.read_frame(), "RECEIPT", "SUBSCRIBE")
@@ -243,10 +247,10 @@ def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
     """Return a frame that must be ``command``, the response to the probe's frame ``step``; raise an error otherwise."""
     if frame.command == "ERROR":
         reason = frame.error_reason or "no reason given"
-        kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
+        kind = _LOGIN_ERROR if step == "CONNECT" else _PERMISSION_ERROR
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
-            refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
-            raise ProbeAccessDeniedError(refused, is_login=step == "CONNECT")
+            rejection = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
+            raise ProbeAccessDeniedError(rejection, is_login=step == "CONNECT")
         raise ProbeFailedError(
             f"the broker answers the STOMP frame {step} of the test connection with an error ({reason}): check "
             "activemq.log"
@@ -259,16 +263,16 @@ def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
     return frame
 
 
-_USABLE_MQTT = (5, 8)
-_OLD_CODES = (5, 11)
-_REFUSED_LOGINS = (4, 5)
+_FIRST_USABLE_MQTT = (5, 8)
+_FIRST_WITH_CURRENT_CODES = (5, 11)
+_REFUSED_LOGIN_CODES = (4, 5)
 """Codes of CONNACK for a wrong password: 5 on 5.18.3 and 6.3.1, 3 on 5.8 to 5.10, as measured."""
-_OLD_REFUSED_LOGINS = (3, *_REFUSED_LOGINS)
+_OLD_REFUSED_LOGIN_CODES = (3, *_REFUSED_LOGIN_CODES)
 
 
-def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int, ...]) -> str:
+def _probe_mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int, ...]) -> str:
     if connection.is_encrypted and not connection.is_verified:
-        return _ANSWERS_TLS
+        return _UNVERIFIED_TLS
     login, exchange = connection.login_if_broker_verified(login), connection.exchange
     account = f"the account {login.username!r}" if login.username else "a client without a user name"
     token = os.urandom(8).hex().encode()
@@ -278,7 +282,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     if login.username:
         payload += encode_mqtt_text(login.username) + encode_mqtt_text(login.password)
     exchange.send(encode_mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
-    code = _expect_packet(exchange, 2)[1]
+    code = _read_mqtt_packet(exchange, 2)[1]
     if code in refused_logins:
         raise ProbeAccessDeniedError(
             f"the broker rejects {account} over MQTT (return code {code} in CONNACK): check the reason in activemq.log",
@@ -289,9 +293,9 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
             f"the broker rejects the test connection over MQTT (return code {code} in CONNACK): check activemq.log",
             may_be_login=code == 3,
         )
-    with _greeted("CONNACK 0 over MQTT"):
+    with _report_errors_after_greeting("CONNACK 0 over MQTT"):
         exchange.send(encode_mqtt_packet(0x82, b"\0\x01" + encode_mqtt_text(topic) + b"\0"))
-        if _expect_packet(exchange, 9)[2] == 0x80:
+        if _read_mqtt_packet(exchange, 9)[2] == 0x80:
             # MQTT has the same code for every reason, and the account of probes has the permission.
             refusal = (
                 f"the broker rejects the subscription of {account} to {topic} over MQTT: check the reason in "
@@ -301,21 +305,24 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
                 ProbeFailedError(refusal) if login.is_probe_account else ProbeAccessDeniedError(refusal, is_login=False)
             )
         exchange.send(encode_mqtt_packet(0x30, encode_mqtt_text(topic) + token))
-        while token not in _expect_packet(exchange, 3):
+        while token not in _read_mqtt_packet(exchange, 3):
             pass
     exchange.send(encode_mqtt_packet(0xE0, b""))
     return "the broker completed the round trip of a test message over MQTT"
 
 
-def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
+def _read_mqtt_packet(exchange: DeadlineSocket, kind: int) -> bytes:
     head = exchange.read(1)[0]
     digits = exchange.read(1)
-    while digits[-1] & 0x80 and len(digits) <= _LONGEST_LENGTH:
+    while digits[-1] & 0x80 and len(digits) <= _MOST_LENGTH_BYTES:
         digits += exchange.read(1)
     length, _unused = read_varint_and_next_offset(digits, 0)
-    if head >> 4 != kind or length > _LIMIT:
+    if head >> 4 != kind or length > _MOST_BYTES:
         raise ValueError(f"the server on this port sent an MQTT packet of type {head >> 4} instead of type {kind}")
     return exchange.read(length)
 
 
-_PROTOCOLS: dict[str, Callable[[BrokerConnection, Login], str]] = {"openwire": _openwire, "stomp": _stomp}
+_PROBE_BY_PROTOCOL: dict[str, Callable[[BrokerConnection, Login], str]] = {
+    "openwire": _probe_openwire,
+    "stomp": _probe_stomp,
+}

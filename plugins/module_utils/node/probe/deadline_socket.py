@@ -12,11 +12,11 @@ import contextlib
 import socket
 import time
 
-_BLOCK = 1 << 16
-_PARTING = 1.0
+_BLOCK_BYTES = 1 << 16
+_PARTING_SECONDS = 1.0
 """Seconds that the peer has to close its end of the connection."""
 _TIMEOUTS = (TimeoutError, socket.timeout)
-"""Two classes until Python 3.10."""
+"""Before Python 3.10, these are two classes."""
 
 
 class DeadlineSocket:
@@ -30,7 +30,7 @@ class DeadlineSocket:
     def __init__(self, connection: socket.socket, timeout: float, limit: int) -> None:
         self._connection = connection
         self.renew_deadline(timeout)
-        self._limit = self._allowed = limit
+        self._limit = self._remaining_bytes = limit
         self._buffer = bytearray()
 
     def __enter__(self) -> DeadlineSocket:
@@ -59,11 +59,11 @@ class DeadlineSocket:
 
         Raises OSError; TimeoutError when the peer does not read them in time.
         """
-        rest = memoryview(content)
-        while rest:
+        remaining = memoryview(content)
+        while remaining:
             self._connection.settimeout(self.remaining_seconds())
             try:
-                rest = rest[self._connection.send(rest) :]
+                remaining = remaining[self._connection.send(remaining) :]
             except _TIMEOUTS:
                 self.remaining_seconds()
 
@@ -76,7 +76,7 @@ class DeadlineSocket:
         while len(self._buffer) < count:
             if not self._receive_block():
                 raise _closed_error()
-        return self._take(count)
+        return self._take_from_buffer(count)
 
     def read_until_ending(self, *endings: bytes) -> bytes:
         """Read from the socket until the first of the given ``endings``, and return the bytes with it.
@@ -89,7 +89,7 @@ class DeadlineSocket:
             positions = [(self._buffer.find(ending, start), len(ending)) for ending in endings]
             stops = [position + length for position, length in positions if position >= 0]
             if stops:
-                return self._take(min(stops))
+                return self._take_from_buffer(min(stops))
             start = max(0, len(self._buffer) - max(map(len, endings)) + 1)
             if not self._receive_block():
                 raise _closed_error()
@@ -100,17 +100,17 @@ class DeadlineSocket:
         The next read returns this other byte first. Raises OSError, also when the peer closes the connection before.
         """
         self.remaining_seconds()
-        while not (rest := self._buffer.lstrip(byte_set)):
+        while not (remaining := self._buffer.lstrip(byte_set)):
             self._buffer.clear()
             if not self._receive_block():
                 raise _closed_error()
-        self._buffer = rest
+        self._buffer = remaining
 
     def read_to_end(self) -> bytes:
         """Read and return all bytes from the socket until the peer closes the connection."""
         while self._receive_block():
             pass
-        return self._take(len(self._buffer))
+        return self._take_from_buffer(len(self._buffer))
 
     def sleep_or_raise_if_peer_closes(self, seconds: float) -> None:
         """Wait for some seconds, and return nothing; raise ConnectionResetError if the peer closes the connection.
@@ -135,12 +135,12 @@ class DeadlineSocket:
         if parting:
             with contextlib.suppress(OSError, ValueError):
                 self._connection.shutdown(socket.SHUT_WR)
-                self._deadline = time.monotonic() + _PARTING
+                self._deadline = time.monotonic() + _PARTING_SECONDS
                 while self._receive_block():
                     self._buffer.clear()
         self._connection.close()
 
-    def _take(self, count: int) -> bytes:
+    def _take_from_buffer(self, count: int) -> bytes:
         taken = bytes(self._buffer[:count])
         del self._buffer[:count]
         return taken
@@ -149,13 +149,13 @@ class DeadlineSocket:
         """Receive a block of bytes into the socket's buffer; return False if the peer closed the connection."""
         self._connection.settimeout(self.remaining_seconds())
         try:
-            block = self._connection.recv(_BLOCK)
+            block = self._connection.recv(_BLOCK_BYTES)
         except _TIMEOUTS:
             self._deadline = min(self._deadline, time.monotonic())
             self.remaining_seconds()
             raise
-        self._allowed -= len(block)
-        if self._allowed < 0:
+        self._remaining_bytes -= len(block)
+        if self._remaining_bytes < 0:
             raise ValueError(
                 f"the server on this port sent more than {self._limit} bytes, which no broker does: check that "
                 "the broker listens on this port"

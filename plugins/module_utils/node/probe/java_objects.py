@@ -15,11 +15,11 @@ from typing import Any
 
 HEADER = b"\xac\xed\0\5"
 NULL = b"\x70"
-_END = object()
-_DEEPEST = 60
-_LARGEST = 16 << 20
+_END_OF_ANNOTATIONS = object()
+_MOST_LEVELS = 60
+_MOST_BYTES = 16 << 20
 """Maximum bytes of one answer."""
-_WRITES_ITSELF, _SERIALIZABLE, _EXTERNALIZABLE = 1, 2, 4
+_HAS_WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE = 1, 2, 4
 _PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": "h", "Z": "?"}
 
 
@@ -40,22 +40,22 @@ class JavaObject:
 
 
 @dataclass
-class _Class:
+class _ClassDescriptor:
     name: str
     flags: int = 0
     fields: list[tuple[str, str]] = field(default_factory=list)
-    parent: _Class | None = None
+    parent: _ClassDescriptor | None = None
 
-    def superclasses_first(self) -> list[_Class]:
+    def superclasses_first(self) -> list[_ClassDescriptor]:
         """Return a Java class and its superclasses, the superclasses first.
 
         The topmost is first. That is the order of their serialized data. Raises ValueError for more than 60
         superclasses: a hostile peer can make a class its own superclass.
         """
-        classes: list[_Class] = []
+        classes: list[_ClassDescriptor] = []
         kind: Any = self
         while kind is not None:
-            if not isinstance(kind, _Class) or len(classes) > _DEEPEST:
+            if not isinstance(kind, _ClassDescriptor) or len(classes) > _MOST_LEVELS:
                 raise decoding_error("invalid superclass")
             classes.append(kind)
             kind = kind.parent
@@ -81,11 +81,11 @@ class ObjectReader:
     """
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._source = read
-        self._left = _LARGEST
+        self._read_from_source = read
+        self._remaining_bytes = _MOST_BYTES
         self._handles: list[Any] = []
         self._depth = 0
-        if self._read(4) != HEADER:
+        if self._read_bytes(4) != HEADER:
             raise decoding_error("no stream header")
 
     def read_block_data(self) -> bytes:
@@ -105,105 +105,110 @@ class ObjectReader:
         constant its name.
         """
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MOST_LEVELS:
             raise decoding_error("its Java objects are nested too deeply")
         try:
-            return self._value(self._read(1)[0])
+            return self._read_by_type_code(self._read_bytes(1)[0])
         finally:
             self._depth -= 1
 
-    def _value(self, code: int) -> Any:
+    def _read_by_type_code(self, code: int) -> Any:
         if code == 0x70:
             return None
         if code == 0x71:
-            return self._handles[self._number("i") - 0x7E0000]
+            return self._handles[self._read_number("i") - 0x7E0000]
         if code == 0x77:
-            return self._read(self._read(1)[0])
+            return self._read_bytes(self._read_bytes(1)[0])
         if code == 0x7A:
-            return self._read(self._number("i"))
+            return self._read_bytes(self._read_number("i"))
         if code == 0x78:
-            return _END
+            return _END_OF_ANNOTATIONS
         if code in (0x74, 0x7C):
-            text = self._text("H" if code == 0x74 else "q")
+            text = self._read_text("H" if code == 0x74 else "q")
             self._handles.append(text)
             return text
-        readers = {0x72: self._class, 0x73: self._object, 0x75: self._array, 0x76: self._class_object}
-        readers |= {0x7D: self._proxy, 0x7E: self._enum}
+        readers = {
+            0x72: self._read_class,
+            0x73: self._read_object,
+            0x75: self._read_array,
+            0x76: self._read_class_object,
+        }
+        readers |= {0x7D: self._read_proxy_class, 0x7E: self._read_enum}
         if code not in readers:
             raise decoding_error(f"type code {code:#x}")
         return readers[code]()
 
-    def _class(self) -> _Class:
-        class_descriptor = _Class(self._text("H"))
-        self._read(8)
+    def _read_class(self) -> _ClassDescriptor:
+        class_descriptor = _ClassDescriptor(self._read_text("H"))
+        self._read_bytes(8)
         self._handles.append(class_descriptor)
-        class_descriptor.flags = self._read(1)[0]
-        for _index in range(self._number("H")):
-            code, name = chr(self._read(1)[0]), self._text("H")
+        class_descriptor.flags = self._read_bytes(1)[0]
+        for _index in range(self._read_number("H")):
+            code, name = chr(self._read_bytes(1)[0]), self._read_text("H")
             class_descriptor.fields.append((code, name))
             if code in "[L":
                 self.read_value()  # the name of the field's type
-        self._annotations()
+        self._read_annotations()
         class_descriptor.parent = self.read_value()
         return class_descriptor
 
-    def _proxy(self) -> _Class:
-        proxy_class = _Class("proxy", _SERIALIZABLE)
+    def _read_proxy_class(self) -> _ClassDescriptor:
+        proxy_class = _ClassDescriptor("proxy", _SERIALIZABLE)
         self._handles.append(proxy_class)
-        for _index in range(self._number("i")):
-            self._text("H")
-        self._annotations()
+        for _index in range(self._read_number("i")):
+            self._read_text("H")
+        self._read_annotations()
         proxy_class.parent = self.read_value()
         return proxy_class
 
-    def _class_object(self) -> str:
-        name = str(self._class_of_value().name)
+    def _read_class_object(self) -> str:
+        name = str(self._read_class_of_value().name)
         self._handles.append(name)
         return name
 
-    def _class_of_value(self) -> _Class:
+    def _read_class_of_value(self) -> _ClassDescriptor:
         class_descriptor = self.read_value()
-        if not isinstance(class_descriptor, _Class):
+        if not isinstance(class_descriptor, _ClassDescriptor):
             raise decoding_error("object without class")
         return class_descriptor
 
-    def _object(self) -> Any:
-        kind = self._class_of_value()
-        made = JavaObject(kind.name)
-        place = len(self._handles)
-        self._handles.append(made)
+    def _read_object(self) -> Any:
+        kind = self._read_class_of_value()
+        java_object = JavaObject(kind.name)
+        handle = len(self._handles)
+        self._handles.append(java_object)
         for class_descriptor in kind.superclasses_first():
             if class_descriptor.flags & _SERIALIZABLE:
                 for code, name in class_descriptor.fields:
-                    made.fields[name] = self._element(code)
-            if class_descriptor.flags & (_WRITES_ITSELF | _EXTERNALIZABLE):
-                made.added += self._annotations()
-        if kind.name.startswith("java.lang.") and made.fields.keys() == {"value"}:
-            self._handles[place] = made.fields["value"]
-        return self._handles[place]
+                    java_object.fields[name] = self._read_element(code)
+            if class_descriptor.flags & (_HAS_WRITE_METHOD | _EXTERNALIZABLE):
+                java_object.added += self._read_annotations()
+        if kind.name.startswith("java.lang.") and java_object.fields.keys() == {"value"}:
+            self._handles[handle] = java_object.fields["value"]
+        return self._handles[handle]
 
-    def _array(self) -> list[Any]:
-        kind = self._class_of_value()
+    def _read_array(self) -> list[Any]:
+        kind = self._read_class_of_value()
         elements: list[Any] = []
         self._handles.append(elements)
-        for _index in range(self._number("i")):
-            elements.append(self._element(kind.name[1:2]))  # noqa: PERF401 -- an element may refer to the array
+        for _index in range(self._read_number("i")):
+            elements.append(self._read_element(kind.name[1:2]))  # noqa: PERF401 -- an element may refer to the array
         return elements
 
-    def _enum(self) -> Any:
-        self._class_of_value()
-        place = len(self._handles)
+    def _read_enum(self) -> Any:
+        self._read_class_of_value()
+        handle = len(self._handles)
         self._handles.append(None)
-        self._handles[place] = self.read_value()
-        return self._handles[place]
+        self._handles[handle] = self.read_value()
+        return self._handles[handle]
 
-    def _element(self, code: str) -> Any:
-        return self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.read_value()
+    def _read_element(self, code: str) -> Any:
+        return self._read_number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.read_value()
 
-    def _annotations(self) -> list[Any]:
+    def _read_annotations(self) -> list[Any]:
         annotation_contents: list[Any] = []
         blocks: list[bytes] = []
-        while (value := self.read_value()) is not _END:
+        while (value := self.read_value()) is not _END_OF_ANNOTATIONS:
             if isinstance(value, bytes):
                 blocks.append(value)
                 continue
@@ -215,22 +220,22 @@ class ObjectReader:
             annotation_contents.append(b"".join(blocks))
         return annotation_contents
 
-    def _text(self, length: str) -> str:
-        return self._read(self._number(length)).decode(errors="replace")
+    def _read_text(self, length: str) -> str:
+        return self._read_bytes(self._read_number(length)).decode(errors="replace")
 
-    def _number(self, code: str) -> Any:
-        return struct.unpack(">" + code, self._read(struct.calcsize(">" + code)))[0]
+    def _read_number(self, code: str) -> Any:
+        return struct.unpack(">" + code, self._read_bytes(struct.calcsize(">" + code)))[0]
 
-    def _read(self, count: int) -> bytes:
-        self._left -= count
+    def _read_bytes(self, count: int) -> bytes:
+        self._remaining_bytes -= count
         if count < 0:
             raise decoding_error(f"length {count}")
-        if self._left < 0:
+        if self._remaining_bytes < 0:
             raise ValueError(
-                f"the JVM's answer over JMX has more than {_LARGEST >> 20} MiB: remove unused destinations from the "
+                f"the JVM's answer over JMX has more than {_MOST_BYTES >> 20} MiB: remove unused destinations from the "
                 "broker"
             )
-        return self._source(count)
+        return self._read_from_source(count)
 
 
 def _serialize_java_string(value: str) -> bytes:

@@ -33,11 +33,11 @@ from .java_objects import (
 
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"(?=,|\Z)')
-_LARGEST = 64 << 20
+_MOST_BYTES = 64 << 20
 """Maximum bytes of all answers of one connection: 40 times the answers of a broker with 2,000 MBeans."""
-_LONGEST = 16 << 20
+_MOST_CHARACTERS = 16 << 20
 """Maximum characters in all names and values of one connection: an answer may refer to one long text many times."""
-_DEEPEST = 10
+_MOST_STUB_LEVELS = 10
 """Nested objects of a stub: a proxy, its handler and the reference."""
 _LONGEST_MESSAGE = 400
 _PACKAGE = "Ljavax/management/"
@@ -56,7 +56,7 @@ class JmxError(Exception):
 
 
 @dataclass(frozen=True)
-class _Remote:
+class _RemoteObject:
     """A remote Java object (RMI): the port of this machine at which its JVM listens, and the 22 bytes of its ObjID."""
 
     port: int
@@ -77,13 +77,13 @@ class MBeanServerConnection:
                 f"the JVM of the broker reports {url[:80]!r}, which is not the address of a local JMX connector: "
                 "check the options -Dcom.sun.management.jmxremote of the JVM"
             )
-        self._left = _LONGEST
-        with _reported_errors():
-            server = _remote(ObjectReader(_reader_of(memoryview(base64.b64decode(match[1])))).read_value())
+        self._remaining_characters = _MOST_CHARACTERS
+        with _raise_as_jmx_error():
+            server = _parse_stub(ObjectReader(_buffer_reader(memoryview(base64.b64decode(match[1])))).read_value())
             connection = socket.socket()
-            self._socket = DeadlineSocket(connection, timeout, _LARGEST)
+            self._socket = DeadlineSocket(connection, timeout, _MOST_BYTES)
         try:
-            with _reported_errors():
+            with _raise_as_jmx_error():
                 connection.settimeout(self._socket.remaining_seconds())
                 connection.connect(("127.0.0.1", server.port))
                 self._socket.send(b"JRMI\0\2\x4b")
@@ -94,15 +94,15 @@ class MBeanServerConnection:
                     )
                 self._socket.read(struct.unpack(">H", self._socket.read(2))[0] + 4)
                 self._socket.send(b"\0\0\0\0\0\0")
-                self._connection = _remote(self._call(server, _NEW_CLIENT, NULL))
+                self._connection = _parse_stub(self._call_method(server, _NEW_CLIENT, NULL))
         except JmxError:
             self._socket.close()
             raise
 
     def close(self) -> None:
         """Close a JMX connection to an MBean server."""
-        with contextlib.suppress(JmxError), _reported_errors():
-            self._call(self._connection, _CLOSE, b"", returns=False)
+        with contextlib.suppress(JmxError), _raise_as_jmx_error():
+            self._call_method(self._connection, _CLOSE, b"", returns=False)
         self._socket.close()
 
     def mbean_names(self, pattern: str) -> list[str]:
@@ -110,10 +110,12 @@ class MBeanServerConnection:
 
         An example is ``org.apache.activemq:Type=Queue,*``.
         """
-        with _reported_errors():
-            answer = self._call(self._connection, _QUERY_NAMES, serialize_object_name(pattern) + NULL + NULL)
+        with _raise_as_jmx_error():
+            answer = self._call_method(self._connection, _QUERY_NAMES, serialize_object_name(pattern) + NULL + NULL)
             return sorted(
-                name for object_name in _elements(answer) if isinstance(name := self._plain(object_name), str)
+                name
+                for object_name in _java_elements(answer)
+                if isinstance(name := self._to_python_value(object_name), str)
             )
 
     def mbean_attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
@@ -124,44 +126,44 @@ class MBeanServerConnection:
         """
         arguments = serialize_object_name(mbean) + serialize_java_strings(wanted) + NULL
         try:
-            with _reported_errors():
-                answer = self._call(self._connection, _GET_ATTRIBUTES, arguments)
+            with _raise_as_jmx_error():
+                answer = self._call_method(self._connection, _GET_ATTRIBUTES, arguments)
                 return {
-                    name: self._plain(attribute.fields.get("value"))
-                    for attribute in _elements(answer)
-                    if isinstance(name := self._plain(attribute.fields.get("name")), str)
+                    name: self._to_python_value(attribute.fields.get("value"))
+                    for attribute in _java_elements(answer)
+                    if isinstance(name := self._to_python_value(attribute.fields.get("name")), str)
                 }
         except JmxError as error:
             if "InstanceNotFoundException" in str(error):
                 return {}
             raise
 
-    def _plain(self, value: Any) -> Any:
+    def _to_python_value(self, value: Any) -> Any:
         """Return a value without its Java class: the text of an ObjectName, a list of those of a list; else None.
 
         Raises ValueError when the values of this connection have more than 16 Mi characters together: several
         references to one text in an answer are as many texts in the result. A list within a list is None.
         """
         if isinstance(value, list):
-            return [None if isinstance(element, list) else self._plain(element) for element in value]
+            return [None if isinstance(element, list) else self._to_python_value(element) for element in value]
         if isinstance(value, JavaObject):
             value = next(value.values_outside_fields(), None) if value.name == "javax.management.ObjectName" else None
         if isinstance(value, (list, JavaObject, bytes)):
             return None
-        self._left -= len(value) if isinstance(value, str) else 8
-        if self._left < 0:
+        self._remaining_characters -= len(value) if isinstance(value, str) else 8
+        if self._remaining_characters < 0:
             raise ValueError(
-                f"the names and values of the JVM's MBeans have more than {_LONGEST >> 20} million characters, so they "
-                "were not read: remove unused destinations from the broker"
+                f"the names and values of the JVM's MBeans have more than {_MOST_CHARACTERS >> 20} million characters, "
+                "so they were not read: remove unused destinations from the broker"
             )
         return value
 
-    def _call(self, target: _Remote, method: str, arguments: bytes, returns: bool = True) -> Any:
+    def _call_method(self, target: _RemoteObject, method: str, arguments: bytes, returns: bool = True) -> Any:
         """Call a method of a remote Java object over RMI, and return its value.
 
         Raises JmxError for the exception that it returns.
         """
-        head = target.id + struct.pack(">i", -1) + _hash_of(method)
+        head = target.id + struct.pack(">i", -1) + _method_hash(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
             raise decoding_error(f"the reply to the JMX call {method} is not an RMI reply")
@@ -170,12 +172,14 @@ class MBeanServerConnection:
         value = reader.read_value() if returns or is_exception else None
         if is_exception:
             name = method.partition("(")[0]
-            raise JmxError(f"the JMX call {name} failed ({_described(value)[:_LONGEST_MESSAGE]}): check activemq.log")
+            raise JmxError(
+                f"the JMX call {name} failed ({_describe_exception(value)[:_LONGEST_MESSAGE]}): check activemq.log"
+            )
         return value
 
 
 @contextlib.contextmanager
-def _reported_errors() -> Iterator[None]:
+def _raise_as_jmx_error() -> Iterator[None]:
     """Raise JmxError in place of any error that an answer of the JVM, or its absence, causes."""
     try:
         yield
@@ -192,7 +196,7 @@ def _reported_errors() -> Iterator[None]:
         raise JmxError(f"the management view (JMX) of the broker cannot be read, because {error}") from None
 
 
-def _described(exception: Any) -> str:
+def _describe_exception(exception: Any) -> str:
     """Return the class and the message of a Java exception."""
     if not isinstance(exception, JavaObject):
         return "an exception"
@@ -229,24 +233,24 @@ def encode_object_name_part(name: str) -> str:
     An example is the name of a networkConnector. Source: JMXSupport.encodeObjectNamePart of the release tags, which
     replaces reserved characters of JMX.
     """
-    plain = re.sub("[:,'\"]", "_", name)
-    return plain.replace("?", "&qe;").replace("=", "&amp;").replace("*", "&ast;")
+    encoded_name = re.sub("[:,'\"]", "_", name)
+    return encoded_name.replace("?", "&qe;").replace("=", "&amp;").replace("*", "&ast;")
 
 
-def _hash_of(method: str) -> bytes:
+def _method_hash(method: str) -> bytes:
     """Return the RMI hash of a method's name and descriptor: the first 8 bytes of the SHA-1, in reverse order."""
     return hashlib.sha1(encode_java_utf(method), usedforsecurity=False).digest()[7::-1]
 
 
-def _elements(collection: Any) -> Iterator[JavaObject]:
+def _java_elements(collection: Any) -> Iterator[JavaObject]:
     """Yield the objects of a Java collection, or of the collection that it wraps."""
     if isinstance(collection, JavaObject):
         yield from (element for element in collection.values_outside_fields() if isinstance(element, JavaObject))
 
 
-def _remote(stub: Any) -> _Remote:
+def _parse_stub(stub: Any) -> _RemoteObject:
     """Return the remote object of a stub: ``UnicastRef`` or ``UnicastRef2``, host, port, ObjID."""
-    for _index in range(_DEEPEST):
+    for _index in range(_MOST_STUB_LEVELS):
         if not isinstance(stub, JavaObject) or stub.added:
             break
         stub = stub.fields.get("h")
@@ -254,22 +258,22 @@ def _remote(stub: Any) -> _Remote:
     if not isinstance(data, bytes):
         raise decoding_error("no RMI reference")
     size = struct.unpack(">H", data[:2])[0]
-    kind, rest = data[2 : 2 + size], data[2 + size :]
+    kind, remaining = data[2 : 2 + size], data[2 + size :]
     if kind == b"UnicastRef2":
-        rest = rest[1:]
+        remaining = remaining[1:]
     elif kind != b"UnicastRef":
         raise decoding_error(f"RMI reference {kind[:20]!r}")
-    size = struct.unpack(">H", rest[:2])[0]
-    port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
+    size = struct.unpack(">H", remaining[:2])[0]
+    port = struct.unpack(">i", remaining[2 + size : 6 + size])[0]
     if not 0 < port < 1 << 16:
         raise ValueError(
             f"the JMX server of the broker's JVM reports the invalid port {port}: check the options "
             "-Dcom.sun.management.jmxremote of the JVM"
         )
-    return _Remote(port, bytes(rest[6 + size : 28 + size]))
+    return _RemoteObject(port, bytes(remaining[6 + size : 28 + size]))
 
 
-def _reader_of(data: memoryview) -> Any:
+def _buffer_reader(data: memoryview) -> Any:
     position = 0
 
     def read(count: int) -> bytes:

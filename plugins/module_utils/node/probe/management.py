@@ -34,11 +34,11 @@ from .deadline_socket import DeadlineSocket
 from .jmx import JmxError, MBeanServerConnection, object_name_properties
 
 _DOMAIN = "org.apache.activemq"
-_WAIT = 5.0
-_POLL = 0.05
-_QUERY = 60.0
+_ATTACH_TIMEOUT = 5.0
+_POLL_SECONDS = 0.05
+_QUERY_TIMEOUT = 60.0
 """Seconds for all MBeans of a query together."""
-_LONGEST_ANSWER = 1 << 20
+_MOST_ANSWER_BYTES = 1 << 20
 _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
 
 
@@ -48,7 +48,7 @@ View = typing.Callable[[typing.Mapping[str, str]], typing.Sequence[str]]
 
 
 def query_mbeans(
-    process: Process, pattern: str, view: View, most: int | None = None, timeout: float = _QUERY
+    process: Process, pattern: str, view: View, most: int | None = None, timeout: float = _QUERY_TIMEOUT
 ) -> list[dict[str, Any]]:
     """Query a broker's MBeans that match a pattern, over JMX; return one dict per MBean.
 
@@ -59,13 +59,13 @@ def query_mbeans(
     return _run_as_account_of(process, timeout, _query, pattern, view, most)
 
 
-def fetch_thread_dump(process: Process, timeout: float = _WAIT) -> str:
+def fetch_thread_dump(process: Process, timeout: float = _ATTACH_TIMEOUT) -> str:
     """Fetch a thread dump of a JVM, and return it as text.
 
     It is cut to 1 MiB. The JVM does not print it on its standard output. Raises NodeError when the JVM refuses or does
     not answer within ``timeout`` seconds.
     """
-    return _run_as_account_of(process, timeout, _ask, "threaddump")
+    return _run_as_account_of(process, timeout, _send_attach_command, "threaddump")
 
 
 def _run_as_account_of(process: Process, timeout: float, function: typing.Callable[..., _T], *arguments: Any) -> _T:
@@ -73,7 +73,7 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
 
     As root it runs in a child process, which is killed a second after the deadline.
     """
-    uid, gid = _account(process)
+    uid, gid = _process_account(process)
     # Older JVMs answer only their own account, not even root.
     account = SystemAccount(uid, gid) if os.geteuid() == 0 else current_account()
     try:
@@ -108,27 +108,35 @@ class _Jvm:
         Its name is ``name_without_pid`` and the pid. Both the directory and the pid are those within the JVM's
         container.
         """
-        inside = (proc_status_field_words(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
-        return f"/proc/self/fd/{self.root}/tmp/{name_without_pid}{inside}"  # noqa: S108 -- the JVM's own name
+        pid_inside = (proc_status_field_words(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
+        return f"/proc/self/fd/{self.root}/tmp/{name_without_pid}{pid_inside}"  # noqa: S108 -- the JVM's own name
 
 
 def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | None) -> list[dict[str, Any]]:
     process = jvm.process
     try:
-        with closing(MBeanServerConnection(_address(jvm, deadline), _left(jvm, deadline))) as server:
-            named = [(name, object_name_properties(name)) for name in server.mbean_names(f"{_DOMAIN}:{pattern}")]
-            wanted = [(name, known, wished) for name, known in named if (wished := view(known))][:most]
-            return [{**known, **server.mbean_attributes(name, attributes)} for name, known, attributes in wanted]
+        with closing(MBeanServerConnection(_local_jmx_url(jvm, deadline), _remaining_seconds(jvm, deadline))) as server:
+            names_and_properties = [
+                (name, object_name_properties(name)) for name in server.mbean_names(f"{_DOMAIN}:{pattern}")
+            ]
+            selected = [
+                (name, properties, attribute_names)
+                for name, properties in names_and_properties
+                if (attribute_names := view(properties))
+            ][:most]
+            return [
+                {**properties, **server.mbean_attributes(name, attributes)} for name, properties, attributes in selected
+            ]
     except JmxError as error:
         raise NodeError(f"process {process.pid}: {error}") from None
 
 
-def _address(jvm: _Jvm, deadline: float) -> str:
+def _local_jmx_url(jvm: _Jvm, deadline: float) -> str:
     """Return the JMX URL of a JVM that this machine can reach; make the JVM open it if necessary."""
-    address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
+    address_match = _ADDRESS.search(_send_attach_command(jvm, deadline, "agentProperties"))
     if not address_match:
-        _ask(jvm, deadline, "jcmd", "ManagementAgent.start_local")
-        address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
+        _send_attach_command(jvm, deadline, "jcmd", "ManagementAgent.start_local")
+        address_match = _ADDRESS.search(_send_attach_command(jvm, deadline, "agentProperties"))
     if not address_match:
         raise NodeError(
             f"the JVM with process {jvm.process.pid} does not start its local JMX connector: check activemq.log for "
@@ -138,49 +146,49 @@ def _address(jvm: _Jvm, deadline: float) -> str:
     return address_match[1].replace("\\", "").strip()
 
 
-def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
+def _send_attach_command(jvm: _Jvm, deadline: float, *command_words: str) -> str:
     """Send one command over a JVM's attach socket, and return the answer's text, cut to 1 MiB.
 
     Raises NodeError if the JVM refuses or does not answer before the deadline.
     """
     pid, path = jvm.process.pid, jvm.attach_file_path(".java_pid")
-    data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
+    data = b"".join(word.encode() + b"\0" for word in ("1", *command_words, *[""] * (4 - len(command_words))))
     try:
         if not os.path.exists(path):
-            _wake(jvm, deadline, path)
+            _open_attach_socket(jvm, deadline, path)
         with socket.socket(socket.AF_UNIX) as plain:
-            plain.settimeout(_left(jvm, deadline))
+            plain.settimeout(_remaining_seconds(jvm, deadline))
             plain.connect(path)
-            with DeadlineSocket(plain, _left(jvm, deadline), _LONGEST_ANSWER) as connection:
+            with DeadlineSocket(plain, _remaining_seconds(jvm, deadline), _MOST_ANSWER_BYTES) as connection:
                 connection.send(data)
                 answer = connection.read_to_end()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise NodeError(
-            f"the JVM with process {pid} cannot be queried over its attach socket ({why}): check whether it hangs"
+            f"the JVM with process {pid} cannot be queried over its attach socket ({reason}): check whether it hangs"
         ) from None
     code, _separator, text = answer.decode(errors="replace").partition("\n")
     if code.strip() != "0":
         raise NodeError(
-            f"the JVM with process {pid} rejects the attach command {words[0]} "
+            f"the JVM with process {pid} rejects the attach command {command_words[0]} "
             f"({' '.join(text[:2000].split())[:200]}): check whether a Java option of the process (ps -ww -p {pid}) "
             "causes this error"
         )
     return text
 
 
-def _left(jvm: _Jvm, deadline: float) -> float:
+def _remaining_seconds(jvm: _Jvm, deadline: float) -> float:
     """Return the seconds until a deadline. Raises NodeError after it."""
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise NodeError(
             f"the JVM with process {jvm.process.pid} did not answer over its attach socket in time: check whether "
             "this process hangs"
         )
-    return left
+    return remaining
 
 
-def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
+def _open_attach_socket(jvm: _Jvm, deadline: float, path: str) -> None:
     """Make the JVM open its attach socket: it does so when it finds the file ``.attach_pid`` after SIGQUIT.
 
     Without the file the JVM prints a thread dump. The JVM also searches its working directory, but this is often the
@@ -196,15 +204,15 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
     try:
         with open_process_handle(jvm.process) as handle:
             send_signal(handle, jvm.process, signal.SIGQUIT)
-        deadline = min(deadline, time.monotonic() + _WAIT)
+        deadline = min(deadline, time.monotonic() + _ATTACH_TIMEOUT)
         while not os.path.exists(path) and time.monotonic() < deadline:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(trigger)
 
 
-def _account(process: Process) -> tuple[int, int]:
+def _process_account(process: Process) -> tuple[int, int]:
     """Return the uid and gid of a process.
 
     Raises NodeError if it has ended or has more than one.

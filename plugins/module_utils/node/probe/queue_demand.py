@@ -21,9 +21,9 @@ from .broker_connection import connect_to_broker, expected_broker_of_directory
 from .stomp_client import StompClient, StompFrame, connect_headers
 
 _TIMEOUT = 30.0
-_LONGEST = 1 << 20
+_MOST_BYTES = 1 << 20
 """Maximum bytes that the broker may send."""
-_NOTHING = "1 = 0"
+_SELECT_NOTHING = "1 = 0"
 
 
 def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
@@ -39,21 +39,28 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     if name is None:
         raise NodeError(f"{layout.current} does not exist, so no broker is configured: run the playbook site first")
     deployed = read_deployed_configuration(layout, name)
-    listener = next((each for each in deployed.listeners if protocol_name_of_scheme(each.scheme) == "stomp"), None)
+    listener = next(
+        (candidate for candidate in deployed.listeners if protocol_name_of_scheme(candidate.scheme) == "stomp"), None
+    )
     if listener is None:
         raise NodeError("the migration requires a STOMP connector on this broker: add one to activemq_connectors")
     subscribed = sorted(set(queues))
     try:
         expected = expected_broker_of_directory(layout.base)
-        connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _LONGEST, expected)
+        connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _MOST_BYTES, expected)
         with connection.exchange as exchange:
             client = StompClient(exchange)
             client.send_frame("CONNECT", connect_headers(connection.login_if_broker_verified(deployed.login)))
-            _expect(client.read_frame(), "CONNECTED")
+            _check_command(client.read_frame(), "CONNECTED")
             for number, queue in enumerate(subscribed):
-                headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
+                headers = {
+                    "destination": f"/queue/{queue}",
+                    "id": str(number),
+                    "ack": "client",
+                    "selector": _SELECT_NOTHING,
+                }
                 client.send_frame("SUBSCRIBE", {**headers, "receipt": str(number)})
-                _expect(client.read_frame(), "RECEIPT")
+                _check_command(client.read_frame(), "RECEIPT")
             exchange.sleep_or_raise_if_peer_closes(seconds)
     except (OSError, ValueError) as error:
         raise NodeError(
@@ -64,7 +71,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     return {"changed": False, "queues": subscribed, "seconds": seconds}
 
 
-def _expect(frame: StompFrame, command: str) -> None:
+def _check_command(frame: StompFrame, command: str) -> None:
     if frame.command != command:
         reason = frame.error_reason or "no reason given"
         if frame.command != "ERROR":

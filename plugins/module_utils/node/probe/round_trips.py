@@ -53,28 +53,28 @@ def watch_which_address_answers(
     that cannot be read, and if no address answers in the first ``first_within`` seconds.
     """
     targets = {text: _parse_address(text) for text in addresses}
-    login = _login(base) if base else Login()
+    login = _read_login(base) if base else Login()
     expected = ExpectedBroker(uid_of_broker_data_owner(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
-    tries: list[PairProbeRound] = []
+    rounds: list[PairProbeRound] = []
     began, answered = time.monotonic(), False
     # The probes do not end during an interruption, whose duration would then be unknown.
     while time.monotonic() < began + seconds and not (
-        answered and flag and tries[-1].address and not os.path.lexists(flag)
+        answered and flag and rounds[-1].address and not os.path.lexists(flag)
     ):
-        before = tries[-1].address if tries else None
-        tries.append(_round(targets, login, expected, timeout, before, last))
-        if tries[-1].address and not answered:
+        before = rounds[-1].address if rounds else None
+        rounds.append(_probe_addresses(targets, login, expected, timeout, before, last))
+        if rounds[-1].address and not answered:
             answered = True
             if flag:
                 os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         if first_within is not None and not answered and time.monotonic() > began + first_within:
-            raise NodeError(_without_answer(first_within, last))
+            raise NodeError(_no_answer_message(first_within, last))
         time.sleep(interval)
-    return {**summarize_answers_and_interruptions(tries), "last": last}
+    return {**summarize_answers_and_interruptions(rounds), "last": last}
 
 
-def _without_answer(seconds: float, last: Mapping[str, str]) -> str:
+def _no_answer_message(seconds: float, last: Mapping[str, str]) -> str:
     details = "; ".join(f"{address}: {detail}" for address, detail in sorted(last.items()))
     return f"no node completed a round trip of a test message within {seconds:g} s ({details})"
 
@@ -90,7 +90,7 @@ def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
     return scheme, (host, port)
 
 
-def _login(base: str) -> Login:
+def _read_login(base: str) -> Login:
     """Return the account of probes at the broker of a directory, or another account where it has none."""
     layout = ConfigurationPaths(os.path.abspath(base))
     try:
@@ -102,7 +102,7 @@ def _login(base: str) -> Login:
         ) from None
 
 
-def _round(
+def _probe_addresses(
     targets: dict[str, tuple[str, tuple[str, int]]],
     login: Login,
     expected: ExpectedBroker,
@@ -131,35 +131,41 @@ def summarize_answers_and_interruptions(rounds: Iterable[PairProbeRound]) -> dic
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
     answered: PairProbeRound | None = None
-    silent: PairProbeRound | None = None
-    made: PairProbeRound | None = None
+    first_silent: PairProbeRound | None = None
+    probe_round: PairProbeRound | None = None
     trips = 0
-    for made in rounds:
-        if made.address is None:
-            silent = silent or made
+    for probe_round in rounds:
+        if probe_round.address is None:
+            first_silent = first_silent or probe_round
             continue
         trips += 1
-        if silent:
-            gaps.append(_gap(answered.ended if answered else silent.began, made.ended, answered, made.address))
-        if silent or not spans or spans[-1]["address"] != made.address:
-            spans.append({"address": made.address, "began": _moment(made.began), "trips": 0})
-        spans[-1].update(ended=_moment(made.ended), trips=spans[-1]["trips"] + 1)
-        answered, silent = made, None
-    if silent and made:
-        gaps.append(_gap(answered.ended if answered else silent.began, made.ended, answered, None))
+        if first_silent:
+            gaps.append(
+                _interruption(
+                    answered.ended if answered else first_silent.began, probe_round.ended, answered, probe_round.address
+                )
+            )
+        if first_silent or not spans or spans[-1]["address"] != probe_round.address:
+            spans.append({"address": probe_round.address, "began": _utc_time_text(probe_round.began), "trips": 0})
+        spans[-1].update(ended=_utc_time_text(probe_round.ended), trips=spans[-1]["trips"] + 1)
+        answered, first_silent = probe_round, None
+    if first_silent and probe_round:
+        gaps.append(
+            _interruption(answered.ended if answered else first_silent.began, probe_round.ended, answered, None)
+        )
     return {"trips": trips, "spans": spans, "gaps": gaps, "longest": max([gap["seconds"] for gap in gaps], default=0.0)}
 
 
-def _gap(began: float, ended: float, before: PairProbeRound | None, after: str | None) -> dict[str, Any]:
+def _interruption(began: float, ended: float, before: PairProbeRound | None, after: str | None) -> dict[str, Any]:
     return {
-        "began": _moment(began),
-        "ended": _moment(ended),
+        "began": _utc_time_text(began),
+        "ended": _utc_time_text(ended),
         "seconds": round(ended - began, 3),
         "before": before.address if before else None,
         "after": after,
     }
 
 
-def _moment(seconds: float) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"
+def _utc_time_text(seconds: float) -> str:
+    seconds_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{seconds_text}.{int(seconds % 1 * 1000):03d}Z"

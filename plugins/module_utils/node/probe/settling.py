@@ -22,8 +22,8 @@ READY = ("active", "standby")
 """The states of a broker that serves, or can take over."""
 UNSEEN = 5.0
 """Seconds that a broker must stay ready when its JVM returns no thread dump."""
-_MAIN = re.compile(r'^"main" .*?(?:\n\s*\n|\Z)', re.MULTILINE | re.DOTALL)
-_LOADS = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactory\.createBroker\(", re.MULTILINE)
+_MAIN_THREAD = re.compile(r'^"main" .*?(?:\n\s*\n|\Z)', re.MULTILINE | re.DOTALL)
+_LOADING_FRAME = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactory\.createBroker\(", re.MULTILINE)
 
 
 def is_loading_configuration(process: Process) -> bool | None:
@@ -42,8 +42,8 @@ def thread_dump_shows_configuration_loading(thread_dump: str) -> bool:
 
     Pure.
     """
-    main = _MAIN.search(thread_dump)
-    return main is not None and _LOADS.search(main[0]) is not None
+    main = _MAIN_THREAD.search(thread_dump)
+    return main is not None and _LOADING_FRAME.search(main[0]) is not None
 
 
 class ReadinessDetector:
@@ -61,7 +61,7 @@ class ReadinessDetector:
         self._loading = loading
         self._clock = clock
         self._process: tuple[int, float] | None = None
-        self._since = 0.0
+        self._ready_since = 0.0
         self._is_loaded = False
 
     def is_stably_ready(self, process: Process | None, state: str) -> bool:
@@ -73,9 +73,9 @@ class ReadinessDetector:
             self._process = None
             return False
         if self._process != (process.pid, process.started):
-            self._process, self._since = (process.pid, process.started), self._clock()
+            self._process, self._ready_since = (process.pid, process.started), self._clock()
             self._is_loaded = False
         if state == "active" and not self._is_loaded:
             loading = self._loading(process)
-            self._is_loaded = not (self._clock() - self._since < UNSEEN if loading is None else loading)
+            self._is_loaded = not (self._clock() - self._ready_since < UNSEEN if loading is None else loading)
         return state == "standby" or self._is_loaded

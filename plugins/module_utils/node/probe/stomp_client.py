@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sends and reads frames of STOMP 1.0, which every release from 5.3 to 6.3 speaks.
+"""Sends and reads frames of STOMP 1.0, which every release from 5.3 to 6.3 supports.
 
 It sends CONNECT, because 5.5.1 refuses the frame STOMP of later versions.
 """
@@ -51,7 +51,7 @@ class StompClient:
 
     def __init__(self, exchange: DeadlineSocket) -> None:
         self.exchange = exchange
-        self._head = b""
+        self._frame_head = b""
 
     def send_frame(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
         """Send one STOMP frame to the broker.
@@ -71,17 +71,17 @@ class StompClient:
 
         After a TimeoutError a further call continues it. Raises OSError, ValueError.
         """
-        if not self._head:
+        if not self._frame_head:
             self.exchange.skip_bytes_in_set(b"\r\n")  # heart-beats
-            self._head = self.exchange.read_until_ending(b"\n\n", b"\0")
-        command, *lines = self._head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
+            self._frame_head = self.exchange.read_until_ending(b"\n\n", b"\0")
+        command, *lines = self._frame_head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
         headers: dict[str, str] = {}
         for line in lines:
             name, _separator, text = line.partition(":")
             headers.setdefault(name, text)  # the first one counts
         length = headers.get("content-length", "").strip()
         body = b"\0"
-        if self._head.endswith(b"\n\n"):  # else there is no end of headers: it is no frame of a broker
+        if self._frame_head.endswith(b"\n\n"):  # otherwise the headers have no end: no broker sends such a frame
             body = self.exchange.read(int(length) + 1) if length.isdigit() else self.exchange.read_until_ending(b"\0")
-        self._head = b""
+        self._frame_head = b""
         return StompFrame(command, headers, body[:-1].decode(errors="replace"))

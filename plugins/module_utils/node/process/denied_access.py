@@ -12,8 +12,8 @@ import stat
 from ..files.untrusted_paths import account_name
 from .system_accounts import SystemAccount
 
-_SEARCH, _ALL = 0o1, 0o7
-_READ_AND_WRITE = 0o6
+_SEARCH_BIT, _ALL_BITS = 0o1, 0o7
+_READ_AND_WRITE_BITS = 0o6
 
 
 def explain_denied_path_access(account: SystemAccount, *paths: str, root: str = "") -> str:
@@ -24,50 +24,51 @@ def explain_denied_path_access(account: SystemAccount, *paths: str, root: str = 
     access, the text names other possible reasons.
     """
     for path in paths:
-        for part in _parts(path):
+        for part in _path_parts(path):
             try:
                 status = os.stat(root + part)
             except OSError:
                 break
-            needed = _SEARCH
+            required = _SEARCH_BIT
             if part == path:
-                needed = _ALL if stat.S_ISDIR(status.st_mode) else _READ_AND_WRITE
-            if _permitted(status, account) & needed != needed:
-                return _describe(part, status, account, part == path)
+                required = _ALL_BITS if stat.S_ISDIR(status.st_mode) else _READ_AND_WRITE_BITS
+            if _permitted_bits(status, account) & required != required:
+                return _describe_denial(part, status, account, part == path)
     return (
         f"the broker runs as {account.name}, and cannot use {paths[0]}, although owner and mode permit it: check "
         "the access lists of the file system (getfacl) and the export options of the share"
     )
 
 
-def _parts(path: str) -> list[str]:
+def _path_parts(path: str) -> list[str]:
     """Return the directories above a path, from the root on, and the path."""
     names = [name for name in path.split("/") if name]
     return ["/", *("/" + "/".join(names[:count]) for count in range(1, len(names))), path]
 
 
-def _permitted(status: os.stat_result, account: SystemAccount) -> int:
+def _permitted_bits(status: os.stat_result, account: SystemAccount) -> int:
     """Return the permission bits rwx that owner, group and mode of a file give to an account."""
     if account.uid == 0:
-        return _ALL
+        return _ALL_BITS
     if status.st_uid == account.uid:
-        return status.st_mode >> 6 & _ALL
+        return status.st_mode >> 6 & _ALL_BITS
     if status.st_gid in (account.gid, *account.groups):
-        return status.st_mode >> 3 & _ALL
-    return status.st_mode & _ALL
+        return status.st_mode >> 3 & _ALL_BITS
+    return status.st_mode & _ALL_BITS
 
 
-def _describe(path: str, status: os.stat_result, account: SystemAccount, is_last: bool) -> str:
+def _describe_denial(path: str, status: os.stat_result, account: SystemAccount, is_last: bool) -> str:
     group, mode = _group_name(account.gid), stat.S_IMODE(status.st_mode)
     owner = f"{account_name(status.st_uid)}:{_group_name(status.st_gid)}"
-    fix = f"run chmod a+x {shlex.quote(path)}"
+    remedy = f"run chmod a+x {shlex.quote(path)}"
     if is_last:
-        usable = "750" if stat.S_ISDIR(status.st_mode) else "640"
+        sufficient_mode = "750" if stat.S_ISDIR(status.st_mode) else "640"
         user = account.name if " " not in account.name else account.uid
         new_owner, file = shlex.quote(f"{user}:{group}"), shlex.quote(path)
-        fix = f"run chown {new_owner} {file} and chmod {usable} {file}"
+        remedy = f"run chown {new_owner} {file} and chmod {sufficient_mode} {file}"
     return (
-        f"the broker runs as {account.name}, and cannot use {path}, which belongs to {owner} (mode {mode:04o}): {fix}"
+        f"the broker runs as {account.name}, and cannot use {path}, which belongs to {owner} (mode {mode:04o}): "
+        f"{remedy}"
     )
 
 

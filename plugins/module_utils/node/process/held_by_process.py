@@ -19,7 +19,7 @@ from .proc import open_files_with_descriptors, process_ids, read_proc_file
 
 LISTENING, _ESTABLISHED = "0A", "01"
 """States of a socket in /proc/net/tcp."""
-_TABLES = ("tcp", "tcp6")
+_TCP_TABLES = ("tcp", "tcp6")
 
 
 def process_account_listens_on_one_of(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
@@ -33,8 +33,8 @@ def process_account_listens_on_one_of(pid: int, addresses: Collection[tuple[str,
     except OSError:
         return False
     return any(
-        owner == uid and any(socket_accepts_connections_to(host, port, wanted) for wanted in addresses)
-        for owner, host, port in _listeners(pid)
+        owner == uid and any(socket_accepts_connections_to(host, port, address) for address in addresses)
+        for owner, host, port in _listening_sockets(pid)
     )
 
 
@@ -46,20 +46,20 @@ def holds_store_lock(pid: int, store: str) -> bool | None:
     """
     with contextlib.suppress(OSError):
         store = os.readlink(store)  # with a guard this is a link to the generation in force
-    wanted = [os.path.basename(os.path.normpath(store)), "lock"]
+    lock_path_end = [os.path.basename(os.path.normpath(store)), "lock"]
     try:
         # This does not access the file system, which may be a share whose server is unreachable.
-        numbers = [number for number, path in open_files_with_descriptors(pid) if path.split("/")[-2:] == wanted]
+        numbers = [number for number, path in open_files_with_descriptors(pid) if path.split("/")[-2:] == lock_path_end]
     except OSError:
         return False
     lines = [line for number in numbers for line in split_lines(read_proc_file(pid, f"fdinfo/{number}"))]
     if any(line.startswith("lock:") and " WRITE " in line for line in lines):
         return True
     mounts = {line.split()[1] for line in lines if line.startswith("mnt_id:")}
-    return None if any(_is_fuse(line) for line in _mounts(pid, mounts)) else False
+    return None if any(_is_fuse(line) for line in _mount_lines(pid, mounts)) else False
 
 
-def _mounts(pid: int, numbers: Collection[str]) -> list[str]:
+def _mount_lines(pid: int, numbers: Collection[str]) -> list[str]:
     """Return the lines of a process's mountinfo for mounts with the given ids."""
     return [line for line in split_lines(read_proc_file(pid, "mountinfo")) if line.partition(" ")[0] in numbers]
 
@@ -68,7 +68,7 @@ def _is_fuse(mount: str) -> bool:
     return mount.partition(" - ")[2].startswith("fuse")
 
 
-def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
+def _listening_sockets(pid: int) -> Iterator[tuple[int, str, int]]:
     """Yield the uid, address and port of every listening socket in the network namespace of a process.
 
     The address has the form of /proc/net/tcp.
@@ -105,18 +105,22 @@ def sockets_that_block(address: str, port: int, listening: Iterable[ListeningSoc
     A socket at another address of the machine keeps no program from its port, unless one of both listens on all
     addresses. A name that this machine cannot resolve counts as all addresses.
     """
-    wanted = _addresses_of(address)
+    required_addresses = _resolve_addresses(address)
     sockets = []
     for used in listening:
         if used.port != port:
             continue
         used_address = ipaddress.ip_address(used.address)
-        if used_address.is_unspecified or used_address in wanted or any(chosen.is_unspecified for chosen in wanted):
+        if (
+            used_address.is_unspecified
+            or used_address in required_addresses
+            or any(required.is_unspecified for required in required_addresses)
+        ):
             sockets.append(used)
     return sockets
 
 
-def _addresses_of(name: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+def _resolve_addresses(name: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     try:
         answers = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -129,11 +133,12 @@ def pids_by_socket_inode(inodes: Collection[str]) -> dict[str, list[int]]:
 
     A socket that is open in no process that this process can see is missing.
     """
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    inode_by_link = {f"socket:[{inode}]": inode for inode in inodes}
     holders: dict[str, list[int]] = {}
-    for pid in process_ids() if wanted else []:
+    for pid in process_ids() if inode_by_link else []:
         with contextlib.suppress(OSError):
-            for inode in {wanted[path] for _number, path in open_files_with_descriptors(pid) if path in wanted}:
+            paths = [path for _number, path in open_files_with_descriptors(pid)]
+            for inode in {inode_by_link[path] for path in paths if path in inode_by_link}:
                 holders.setdefault(inode, []).append(pid)
     return holders
 
@@ -148,7 +153,7 @@ def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
 
     Column 1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
     """
-    for table in _TABLES:
+    for table in _TCP_TABLES:
         yield from map(str.split, split_lines(read_proc_file(pid, f"net/{table}"))[1:])
 
 
@@ -157,7 +162,7 @@ def kernel_ip_address_to_text(hexadecimal: str) -> str:
 
     The hexadecimal words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
     """
-    words = [hexadecimal[at : at + 8] for at in range(0, len(hexadecimal), 8)]
+    words = [hexadecimal[start : start + 8] for start in range(0, len(hexadecimal), 8)]
     data = b"".join(bytes.fromhex(word)[::-1] for word in words)
     address = ipaddress.ip_address(data)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
@@ -174,7 +179,7 @@ def socket_accepts_connections_to(kernel_address: str, port: int, wanted_address
         return False
     host = kernel_ip_address_to_text(kernel_address)
     try:
-        same = ipaddress.ip_address(wanted_address[0]) == ipaddress.ip_address(host)
+        is_same = ipaddress.ip_address(wanted_address[0]) == ipaddress.ip_address(host)
     except ValueError:
-        return True  # a name: only the broker knows its resolution
-    return same or ipaddress.ip_address(host).is_unspecified
+        return True  # a name, which only the broker can resolve
+    return is_same or ipaddress.ip_address(host).is_unspecified

@@ -17,15 +17,15 @@ from ..text_lines import split_lines
 from .held_by_process import LISTENING, kernel_ip_address_to_text, socket_accepts_connections_to, tcp_socket_rows
 from .proc import read_system_file
 
-_CLOSED = ("04", "05", "06", "07", "09", "0B")
+_CLOSED_STATES = ("04", "05", "06", "07", "09", "0B")
 _NO_INODE = "0"
-_SETTLING = 1.0
+_TABLE_TIMEOUT = 1.0
 """Seconds to wait until the other end of a connection is in the kernel's tables. A connection that is forwarded to
 another network namespace has no other end there."""
-_POLL = 0.002
-_LONGEST_POLL = 0.1
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.1
 _ALL_ACCOUNTS = "4294967295"
-_NAMELESS = 65534
+_UNMAPPED_UID = 65534
 
 
 def is_local_address(host: str) -> bool:
@@ -50,39 +50,39 @@ def local_peer_uid(connection: socket.socket, expected_uid: int, timeout: float,
     ``pid``: a process in the network namespace of the other end, by default this process. Raises ConnectionResetError
     if the other end was closed in the meantime.
     """
-    ours, theirs = _end_of(connection.getsockname()), _end_of(connection.getpeername())
+    local_end, remote_end = _normalize_end(connection.getsockname()), _normalize_end(connection.getpeername())
     namespace = pid or os.getpid()
-    began, pause = time.monotonic(), _POLL
+    started_at, pause = time.monotonic(), _FIRST_PAUSE
     while True:
-        row = _row_between(theirs, ours, namespace)
+        row = _find_socket_row(remote_end, local_end, namespace)
         if row is not None and row[9] != _NO_INODE:
-            return _distinguishable(int(row[7]))
-        if row is not None and row[3] in _CLOSED:
+            return _uid_if_unambiguous(int(row[7]))
+        if row is not None and row[3] in _CLOSED_STATES:
             raise ConnectionResetError(
                 "the server on this port closed the connection immediately: check the log of this server"
             )
-        waited = time.monotonic() - began
-        is_over = waited >= (min(_SETTLING, timeout) if row is None else timeout)
-        listeners = _listeners_of(theirs, namespace) if row is not None else set()
-        if len(listeners) == 1 and (is_over or listeners == {expected_uid}):
-            return _distinguishable(listeners.pop())
-        if is_over:
+        waited = time.monotonic() - started_at
+        is_timed_out = waited >= (min(_TABLE_TIMEOUT, timeout) if row is None else timeout)
+        listeners = _listening_uids(remote_end, namespace) if row is not None else set()
+        if len(listeners) == 1 and (is_timed_out or listeners == {expected_uid}):
+            return _uid_if_unambiguous(listeners.pop())
+        if is_timed_out:
             return None
         time.sleep(pause)
-        pause = min(_LONGEST_POLL, pause * 2)
+        pause = min(_LONGEST_PAUSE, pause * 2)
 
 
-def _distinguishable(account: int) -> int | None:
+def _uid_if_unambiguous(account: int) -> int | None:
     """Return the account, or None if the kernel shows several accounts with this uid.
 
     In a user namespace the kernel shows every account without a mapping as 65534.
     """
     ranges = [line.split() for line in split_lines(read_system_file("/proc/self/uid_map"))]
-    has_all = any(len(row) == 3 and row[2] == _ALL_ACCOUNTS for row in ranges)
-    return account if has_all or account != _NAMELESS else None
+    maps_all_uids = any(len(row) == 3 and row[2] == _ALL_ACCOUNTS for row in ranges)
+    return account if maps_all_uids or account != _UNMAPPED_UID else None
 
 
-def _row_between(local: tuple[str, int], remote: tuple[str, int], pid: int) -> list[str] | None:
+def _find_socket_row(local: tuple[str, int], remote: tuple[str, int], pid: int) -> list[str] | None:
     """Return the row of the TCP socket between two addresses; None without such a socket.
 
     A row with an owner is preferred.
@@ -99,7 +99,7 @@ def _row_between(local: tuple[str, int], remote: tuple[str, int], pid: int) -> l
     return min(rows, key=lambda row: row[9] == _NO_INODE, default=None)
 
 
-def _listeners_of(address: tuple[str, int], pid: int) -> set[int]:
+def _listening_uids(address: tuple[str, int], pid: int) -> set[int]:
     """Return the accounts that listen at an address."""
     return {
         int(row[7])
@@ -116,7 +116,7 @@ def _port_of(text: str) -> int:
     return int(text.partition(":")[2], 16)
 
 
-def _end_of(name: tuple[object, ...]) -> tuple[str, int]:
+def _normalize_end(name: tuple[object, ...]) -> tuple[str, int]:
     """Return the IP address and port of a TCP socket's end, an IPv4 address in IPv6 form as IPv4."""
     return str(_parse_address(str(name[0]))), int(str(name[1]))
 

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 from ..text_lines import split_lines
 
-_JAR = re.compile(r"/(?:activemq|run|activemq-[^/]+)\.jar(?: \(deleted\))?$")
+_BROKER_JAR_PATH = re.compile(r"/(?:activemq|run|activemq-[^/]+)\.jar(?: \(deleted\))?$")
 BASE = "-Dactivemq.base="
 """The option of a broker's JVM that names its directory."""
 _HIERARCHIES = ("", "name=systemd")
-_SLOWEST_SYSTEMCTL = 10
+_SYSTEMCTL_TIMEOUT = 10
 
 
 @dataclass(frozen=True)
@@ -103,30 +103,36 @@ def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] 
     It has the option -Dactivemq.base. ``unit`` is the broker's unit of systemd, by default the unit that is named after
     the directory. ``pids`` are the processes to search, by default all.
     """
-    wanted = f"{BASE}{base}"
+    base_option = f"{BASE}{base}"
     unit = unit or f"{os.path.basename(base)}.service"
     accounts = {0, uid_of_broker_data_owner(base)} - {None}
     patterns = _unit_patterns(unit)
-    inside, outside = [], []
+    in_unit, outside_unit = [], []
     for pid in process_ids() if pids is None else pids:
         # The account is checked first, because reading a command line reads the memory of that process.
-        if uid_of_process(pid) not in accounts and not _is_below(pid, patterns):
+        if uid_of_process(pid) not in accounts and not _is_in_unit_cgroup(pid, patterns):
             continue
-        process = read_process(pid) if wanted in read_proc_file(pid, "cmdline") else None
-        # A control command (stop, query) carries the same property; only start runs a broker. A guard's carries all.
-        if process is None or wanted not in process.command or "start" not in process.command or _is_guard(process):
+        process = read_process(pid) if base_option in read_proc_file(pid, "cmdline") else None
+        # A control command (stop, query) has the same option, but only start runs a broker. The command line of a guard
+        # contains that of the broker.
+        if (
+            process is None
+            or base_option not in process.command
+            or "start" not in process.command
+            or _is_guard(process)
+        ):
             continue
-        if _is_below(pid, patterns):
-            inside.append(process)
+        if _is_in_unit_cgroup(pid, patterns):
+            in_unit.append(process)
         else:
-            outside.append((_holds_files(pid, base), process))
-    if len(inside) > 1:
-        main = [shown.get("MainPID") for shown in properties_of_systemd_units("MainPID", [unit])]
-        inside = [process for process in inside if str(process.pid) in main] or inside
-    if inside:
-        return min(inside, key=lambda process: process.started)
-    known = [(-files, process.started, process) for files, process in outside if files]
-    return min(known, key=lambda candidate: candidate[:2])[2] if known else None
+            outside_unit.append((_open_file_evidence(pid, base), process))
+    if len(in_unit) > 1:
+        main = [unit_properties.get("MainPID") for unit_properties in properties_of_systemd_units("MainPID", [unit])]
+        in_unit = [process for process in in_unit if str(process.pid) in main] or in_unit
+    if in_unit:
+        return min(in_unit, key=lambda process: process.started)
+    candidates = [(-files, process.started, process) for files, process in outside_unit if files]
+    return min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
 
 
 def activemq_bases_in_command(pid: int) -> list[str]:
@@ -196,8 +202,8 @@ def handles_sigquit(pid: int) -> bool:
 
     A JVM does so for thread dumps, so that the signal does not end it.
     """
-    caught = proc_status_field_words(pid, "SigCgt")
-    return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
+    caught_signals = proc_status_field_words(pid, "SigCgt")
+    return bool(caught_signals) and bool(int(caught_signals[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
 
 def is_in_systemd_unit(pid: int, unit: str) -> bool:
@@ -206,17 +212,17 @@ def is_in_systemd_unit(pid: int, unit: str) -> bool:
     Only the system's systemd creates cgroups that are directly below slices: the units of an account are below its
     user@UID.service.
     """
-    return _is_below(pid, _unit_patterns(unit))
+    return _is_in_unit_cgroup(pid, _unit_patterns(unit))
 
 
 def _unit_patterns(unit: str) -> dict[str, re.Pattern[str]]:
     """Return, by hierarchy, a pattern that matches the cgroups of a unit of the system's systemd (process 1)."""
     roots = {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
-    below = r"(?:/[^/]+\.slice)*/" + re.escape(unit) + r"(?:/.*)?"
-    return {kind: re.compile(re.escape(roots.get(kind, "")) + below) for kind in _HIERARCHIES}
+    path_below_root = r"(?:/[^/]+\.slice)*/" + re.escape(unit) + r"(?:/.*)?"
+    return {kind: re.compile(re.escape(roots.get(kind, "")) + path_below_root) for kind in _HIERARCHIES}
 
 
-def _is_below(pid: int, patterns: Mapping[str, re.Pattern[str]]) -> bool:
+def _is_in_unit_cgroup(pid: int, patterns: Mapping[str, re.Pattern[str]]) -> bool:
     return any(patterns[kind].fullmatch(path) for kind, path in _cgroups(pid))
 
 
@@ -228,11 +234,12 @@ def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
             yield kind, path
 
 
-def _holds_files(pid: int, base: str) -> int:
+def _open_file_evidence(pid: int, base: str) -> int:
     """Return 2 if a process has files below ``base`` or a broker's jars open, 0 if not, 1 if that cannot be seen."""
     try:
         is_holder = any(
-            path.startswith(f"{base}/") or _JAR.search(path) for _unused, path in open_files_with_descriptors(pid)
+            path.startswith(f"{base}/") or _BROKER_JAR_PATH.search(path)
+            for _unused, path in open_files_with_descriptors(pid)
         )
     except OSError:
         return 1
@@ -246,10 +253,10 @@ def properties_of_systemd_units(properties: str, units: Sequence[str]) -> list[d
     """
     command = ["systemctl", "show", f"--property={properties}", *units]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SLOWEST_SYSTEMCTL, check=True)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_SYSTEMCTL_TIMEOUT, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    texts = done.stdout.split("\n\n")
+    texts = result.stdout.split("\n\n")
     return [dict(line.split("=", 1) for line in split_lines(text) if "=" in line) for text in texts]
 
 
@@ -283,8 +290,8 @@ def is_still_running(process: Process) -> bool:
 
     It is running if the pid has the same start time and command line.
     """
-    now = read_process(process.pid)
-    return now is not None and (now.started, now.command) == (process.started, process.command)
+    current = read_process(process.pid)
+    return current is not None and (current.started, current.command) == (process.started, process.command)
 
 
 @contextlib.contextmanager

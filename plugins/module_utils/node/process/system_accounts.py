@@ -30,7 +30,7 @@ from ..files.untrusted_paths import UntrustedPathError, account_name, open_direc
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0
 """Timeout in seconds of a function that runs as another account: its file system may block it."""
-_TICK = 1.0
+_CHECK_INTERVAL = 1.0
 """Seconds between two checks whether a silent child was stopped."""
 
 
@@ -109,7 +109,7 @@ def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccou
         return account
     foreign = owner_of_first_untrusted_directory(path)
     if account is None:
-        account = _numbered(*foreign) if foreign else current_account()
+        account = _account_by_ids(*foreign) if foreign else current_account()
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
@@ -132,7 +132,7 @@ def account_for_renames_in_directory(directory: str, default_account: SystemAcco
         return default_account
 
 
-def _numbered(uid: int, gid: int) -> SystemAccount:
+def _account_by_ids(uid: int, gid: int) -> SystemAccount:
     try:
         return account_by_name(pwd.getpwuid(uid).pw_name)
     except KeyError:
@@ -169,16 +169,16 @@ def run_as(
             f"the account {account.name} has the user id 0 (root), but neither broker nor agent may run as root: "
             "set activemq_user (activemq_agent_user for the agent) to a different account"
         )
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        _run_in_child(account, lambda: function(*arguments), writing)
-    os.close(writing)
+        os.close(read_end)
+        _run_in_child(account, lambda: function(*arguments), write_end)
+    os.close(write_end)
     try:
-        answer = _read(reading, child, patience)
+        answer = _read_answer(read_end, child, patience)
     except BaseException as error:
-        _end(child)
+        _kill_and_reap(child)
         if isinstance(error, TimeoutError):
             raise AccountError(
                 f"the helper process that this command started as {account.name} returned no result, because {error}. "
@@ -186,21 +186,21 @@ def run_as(
             ) from None
         raise
     finally:
-        os.close(reading)
-    status = _end(child) if answer is None else os.waitpid(child, 0)[1]
+        os.close(read_end)
+    status = _kill_and_reap(child) if answer is None else os.waitpid(child, 0)[1]
     if answer is None:
         raise AccountError(
             f"the helper process that this command started as {account.name} returned no result, because "
-            f"{_ending(status)}. Run the command again"
+            f"{_describe_end(status)}. Run the command again"
         )
     if "error" in answer:
-        raise _exception(answer)
+        raise _restore_exception(answer)
     result: _T = answer["result"]
     return result
 
 
-def _run_in_child(account: SystemAccount, function: Callable[[], Any], writing: int) -> None:
-    """Run the function in the child process, write its result as JSON to ``writing``, and never return."""
+def _run_in_child(account: SystemAccount, function: Callable[[], Any], write_end: int) -> None:
+    """Run the function in the child process, write its result as JSON to ``write_end``, and never return."""
     status = 1
     try:
         _close_standard_streams()
@@ -209,13 +209,13 @@ def _run_in_child(account: SystemAccount, function: Callable[[], Any], writing: 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
             if not account.is_current_account:
-                _give_up_root(account)
+                _drop_root(account)
             text = json.dumps({"result": function()})
-        except Exception as error:  # noqa: BLE001 -- the parent raises it again, whatever it is
-            text = json.dumps(_described(error))
-        rest = memoryview(text.encode() + b"\n")
-        while rest:
-            rest = rest[os.write(writing, rest[: 1 << 20]) :]
+        except Exception as error:  # noqa: BLE001 -- the parent raises every error again
+            text = json.dumps(_describe_exception(error))
+        unwritten = memoryview(text.encode() + b"\n")
+        while unwritten:
+            unwritten = unwritten[os.write(write_end, unwritten[: 1 << 20]) :]
         status = 0
     finally:
         os._exit(status)
@@ -223,14 +223,14 @@ def _run_in_child(account: SystemAccount, function: Callable[[], Any], writing: 
 
 def _close_standard_streams() -> None:
     """Close standard input, output and error, on which Ansible may wait or from which it reads the result."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+        os.dup2(null_device, descriptor)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
-def _give_up_root(account: SystemAccount) -> None:
+def _drop_root(account: SystemAccount) -> None:
     """Change this process to an account's ids permanently.
 
     Raises AccountError if the process could become root again.
@@ -249,39 +249,41 @@ def _give_up_root(account: SystemAccount) -> None:
         )
 
 
-def _described(error: Exception) -> dict[str, Any]:
+def _describe_exception(error: Exception) -> dict[str, Any]:
     names = [kind.__name__ for kind in type(error).__mro__]
     description: dict[str, Any] = {"error": names, "message": str(error)}
     if isinstance(error, OSError) and error.errno is not None:
-        description.update(errno=error.errno, strerror=error.strerror, filename=_text(error.filename))
+        description.update(errno=error.errno, strerror=error.strerror, filename=_decode_name(error.filename))
     return description
 
 
-def _text(name: object) -> str | None:
+def _decode_name(name: object) -> str | None:
     return os.fsdecode(name) if isinstance(name, (str, bytes)) else None
 
 
-def _exception(answer: dict[str, Any]) -> Exception:
-    """Return the exception that a child process reported, as the first of its base classes that this process knows."""
-    known: dict[str, type[Exception]] = {kind.__name__: kind for kind in (UntrustedPathError, AccountError, NodeError)}
+def _restore_exception(answer: dict[str, Any]) -> Exception:
+    """Return the exception that a child process reported, as the first of its base classes that is defined here."""
+    class_by_name: dict[str, type[Exception]] = {
+        kind.__name__: kind for kind in (UntrustedPathError, AccountError, NodeError)
+    }
     message = str(answer.get("message"))
     if answer.get("errno") is not None:
         return OSError(int(answer["errno"]), str(answer.get("strerror")), answer.get("filename"))
     for name in answer["error"]:
-        if name in known:
-            return known[name](message)
+        if name in class_by_name:
+            return class_by_name[name](message)
     return AccountError(f"{answer['error'][0]}: {message}")
 
 
-def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
+def _read_answer(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
     """Return the answer of a child process; None if it ended without one.
 
     Raises TimeoutError for a child that was stopped or does not answer within ``patience`` seconds.
     """
     parts, deadline = [], time.monotonic() + patience
     while True:
-        left = min(_TICK, max(0.0, deadline - time.monotonic()))
-        if select.select([descriptor], [], [], left)[0]:
+        timeout = min(_CHECK_INTERVAL, max(0.0, deadline - time.monotonic()))
+        if select.select([descriptor], [], [], timeout)[0]:
             part = os.read(descriptor, 1 << 20)
             if not part:
                 break
@@ -302,12 +304,12 @@ def _is_stopped(child: int) -> bool:
         return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
 
 
-def _end(child: int) -> int:
+def _kill_and_reap(child: int) -> int:
     """Kill and reap a child process; return its wait status, or 0 for one that hangs in the kernel."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     # A process that waits for an unreachable share cannot be killed; it ends when the server responds again.
-    deadline = time.monotonic() + _TICK
+    deadline = time.monotonic() + _CHECK_INTERVAL
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -316,7 +318,7 @@ def _end(child: int) -> int:
     return 0
 
 
-def _ending(status: int) -> str:
+def _describe_end(status: int) -> str:
     if os.WIFSIGNALED(status):
         return (
             f"signal {os.WTERMSIG(status)} terminated the process (after signal 9, check whether the host "

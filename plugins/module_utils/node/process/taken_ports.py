@@ -23,21 +23,27 @@ def taken_ports(
     """
     listening = all_listening_tcp_sockets()
     blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]
-    holders = pids_by_socket_inode({used.inode for _unused, sockets in blocked for used in sockets})
+    holders = pids_by_socket_inode(
+        {listening_socket.inode for _unused, sockets in blocked for listening_socket in sockets}
+    )
     taken = []
     for port, sockets in blocked:
-        held = [(used, holders.get(used.inode, [])) for used in sockets]
-        foreign = [(used, pids) for used, pids in held if not _is_socket_of_broker(used, pids, broker, unit, base)]
-        if foreign:
-            pids = [pid for _unused, holding in foreign for pid in holding]
+        sockets_and_pids = [(listening_socket, holders.get(listening_socket.inode, [])) for listening_socket in sockets]
+        foreign_sockets = [
+            (listening_socket, pids)
+            for listening_socket, pids in sockets_and_pids
+            if not _is_socket_of_broker(listening_socket, pids, broker, unit, base)
+        ]
+        if foreign_sockets:
+            pids = [pid for _unused, socket_pids in foreign_sockets for pid in socket_pids]
             pid = pids[0] if pids else None
             program = read_proc_file(pid, "comm").rstrip("\n") if pid else None
-            taken.append({"port": port, "address": foreign[0][0].address, "pid": pid, "program": program})
+            taken.append({"port": port, "address": foreign_sockets[0][0].address, "pid": pid, "program": program})
     return taken
 
 
 def _is_socket_of_broker(
-    used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str | None, base: str
+    listening_socket: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str | None, base: str
 ) -> bool:
     if pids:
         if broker is not None and broker.pid in pids:
@@ -45,8 +51,8 @@ def _is_socket_of_broker(
         return unit is not None and any(
             is_in_systemd_unit(pid, unit) and not _has_other_base(pid, base) for pid in pids
         )
-    # Only root sees which process has a socket open; the account is all that others see.
-    return broker is not None and uid_of_process(broker.pid) == used.uid
+    # Only root can read which process has a socket open; other accounts can read only its owner.
+    return broker is not None and uid_of_process(broker.pid) == listening_socket.uid
 
 
 def _has_other_base(pid: int, base: str) -> bool:

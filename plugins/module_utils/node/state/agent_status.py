@@ -18,8 +18,8 @@ from ..process.proc import properties_of_systemd_units
 from .broker_status import deployed_file_hashes
 
 _TIMEOUT = 5.0
-_LONGEST = 1 << 20
-_COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantined", "expired")
+_MOST_BYTES = 1 << 20
+_STORE_COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantined", "expired")
 
 
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,13 +57,15 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
                 f"the agent's answer on its socket {path} cannot be read ({error}): check journalctl -u activemq-agent"
             ),
         }
-    wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
-    if wrong:
+    invalid_parts = [
+        part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)
+    ]
+    if invalid_parts:
         return {
             **evidence,
             "state": None,
             "how": (
-                f"the agent sent a status that cannot be used, because its member {wrong[0]} is not a JSON "
+                f"the agent sent a status that cannot be used, because its member {invalid_parts[0]} is not a JSON "
                 "object: install the same version of the agent and the collection"
             ),
         }
@@ -75,7 +77,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         "uptime": status.get("uptime"),
         "version": status.get("version"),
         "damage": escape_unprintable(str(status["damage"])) if status.get("damage") else None,
-        "store": {name: store.get(name) for name in _COUNTS},
+        "store": {name: store.get(name) for name in _STORE_COUNTS},
         **{part: (status.get(part) or {}).get("broker") for part in ("publisher", "subscriber")},
     }
 
@@ -88,7 +90,7 @@ def query_agent_status(path: str) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX) as plain:
         plain.settimeout(_TIMEOUT)
         plain.connect(path)
-        with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
+        with DeadlineSocket(plain, _TIMEOUT, _MOST_BYTES) as connection:
             connection.send(b'{"op": "status"}\n')
             answer = connection.read_until_ending(b"\n")
     status = parse_json(answer)

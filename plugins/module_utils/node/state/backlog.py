@@ -61,7 +61,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     account = account_to_access_path_as(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
     process = find_broker_process(layout.base)
-    return message_counts_from_jmx_and_store(_view(process) if process else None, store, account)
+    return message_counts_from_jmx_and_store(_read_management_view(process) if process else None, store, account)
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
@@ -92,16 +92,18 @@ def message_counts_from_jmx_and_store(
     journal is read as ``account``. ``certain`` is False if a subscription could be missing.
     """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
-    counts = _count(store, keys, account)
+    counts = _count_store_messages(store, keys, account)
     queues = dict(counts.queues)
     for queue, number in (view.queues if view else {}).items():
         queues[queue] = max(number, queues.get(queue, 0))
     waiting = {} if view is None else dict(view.subscriptions)
-    named = {(topic, f"{client}:{name}"): (topic, client, name) for topic, client, name in reversed(list(waiting))}
+    subscription_by_key = {
+        (topic, f"{client}:{name}"): (topic, client, name) for topic, client, name in reversed(list(waiting))
+    }
     for (topic, key), number in counts.subscriptions.items():
         client, _separator, name = key.partition(":")
-        whole = named.get((topic, key), (topic, client, name))
-        waiting[whole] = max(number, waiting.get(whole, 0))
+        subscription = subscription_by_key.get((topic, key), (topic, client, name))
+        waiting[subscription] = max(number, waiting.get(subscription, 0))
     # An old subscription may be in the index only; then only the management view of a running broker lists it.
     certain = view is not None or counts.whole or not counts.topics
     return {
@@ -121,20 +123,22 @@ def message_counts_from_jmx_and_store(
     }
 
 
-def _count(store: str, keys: set[tuple[str, str]] | None, account: SystemAccount) -> remaining_messages.MessageCounts:
+def _count_store_messages(
+    store: str, keys: set[tuple[str, str]] | None, account: SystemAccount
+) -> remaining_messages.MessageCounts:
     """Return the message counts of a store's journal, which is read as an account."""
-    counts = run_as(account, _counted, store, keys)
+    counts = run_as(account, _count_as_json, store, keys)
     subscriptions = {(topic, key): number for topic, key, number in counts.pop("subscriptions")}
     return remaining_messages.MessageCounts(subscriptions=subscriptions, **counts)
 
 
-def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
+def _count_as_json(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
     counts = remaining_messages.count_remaining_messages(store, keys)
     subscriptions = [[topic, key, number] for (topic, key), number in counts.subscriptions.items()]
     return {**vars(counts), "subscriptions": subscriptions}
 
 
-def _view(process: Process) -> ManagementView:
+def _read_management_view(process: Process) -> ManagementView:
     if process.state == "T":
         raise NodeError(
             f"the broker cannot be queried, because its process {process.pid} is suspended (SIGSTOP): continue it "

@@ -25,20 +25,20 @@ def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
     group. In the result each program has ``state``, the state of its systemd unit (None without systemd); ``haproxy``
     also has ``answers``. ``addresses`` is, by group, whether this host currently has the address; None if unknown.
     """
-    shown = properties_of_systemd_units("Id,ActiveState,SubState", _UNITS)
-    states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in shown}
-    held = _own_addresses()
+    unit_properties = properties_of_systemd_units("Id,ActiveState,SubState", _UNITS)
+    states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in unit_properties}
+    host_addresses = _own_addresses()
     return {
-        "haproxy": {"state": states.get(_UNITS[0]), "answers": _answers(int(balancer["check_port"]))},
+        "haproxy": {"state": states.get(_UNITS[0]), "answers": _does_haproxy_answer(int(balancer["check_port"]))},
         "keepalived": {"state": states.get(_UNITS[1])},
         "addresses": {
-            group: None if held is None else ipaddress.ip_interface(address).ip in held
+            group: None if host_addresses is None else ipaddress.ip_interface(address).ip in host_addresses
             for group, address in balancer["addresses"].items()
         },
     }
 
 
-def _answers(port: int) -> bool:
+def _does_haproxy_answer(port: int) -> bool:
     """Return whether HAProxy answers on the port that keepalived also checks."""
     try:
         with socket.create_connection(("127.0.0.1", port), _TIMEOUT) as connection:
@@ -50,8 +50,8 @@ def _answers(port: int) -> bool:
 
 def _own_addresses() -> set[Any] | None:
     try:
-        done = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, timeout=_TIMEOUT, check=True)
+        result = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, timeout=_TIMEOUT, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    words = [line.split() for line in split_lines(done.stdout)]
-    return {ipaddress.ip_interface(line[3]).ip for line in words if len(line) > 3 and line[2].startswith("inet")}
+    rows = [line.split() for line in split_lines(result.stdout)]
+    return {ipaddress.ip_interface(line[3]).ip for line in rows if len(line) > 3 and line[2].startswith("inet")}

@@ -33,13 +33,15 @@ from ..text_lines import split_lines
 from ..timeouts import HUNG
 from . import health
 
-_POLL = 0.5
-_HOPELESS = 3
-_JUST = 10
-_PRINTED = 200  # lines: a stack trace of Spring's has a hundred
-_PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job,ConditionTimestampMonotonic"
-_OF_WATCHDOG = "StatusText"
-_ATTEMPT = 60
+_POLL_SECONDS = 0.5
+_MOST_RESTARTS = 3
+_RECENT_SECONDS = 10
+_MOST_JOURNAL_LINES = 200  # a stack trace of Spring has about a hundred lines
+_UNIT_PROPERTIES = (
+    "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job,ConditionTimestampMonotonic"
+)
+_WATCHDOG_PROPERTY = "StatusText"
+_START_ATTEMPT_SECONDS = 60
 """Seconds before a start that has not ended yet, in which an error counts as that of the attempt before it."""
 
 
@@ -77,21 +79,23 @@ def gather_state_and_sources(
 
     The state is the result of ``gather_broker_state``. ``pids`` are the processes to search, by default all.
     """
-    end, first, silent = time.monotonic() + wait, None, None
+    deadline, first_result, silent_since = time.monotonic() + wait, None, None
     settling = ReadinessDetector() if wait and wanted else None
     # A caller that waits has just started the broker: earlier records of its log are not about this start.
-    recent = time.time() - _JUST if wait else 0
+    recent = time.time() - _RECENT_SECONDS if wait else 0
     while True:
-        result, more, sources = _gather_now(ConfigurationPaths(os.path.abspath(base)), unit, recent, pids)
-        first = first or result
+        result, gather_rest, sources = _gather_once(ConfigurationPaths(os.path.abspath(base)), unit, recent, pids)
+        first_result = first_result or result
         is_silent = result["state"] in ("hung", "unhealthy") and not result["frozen"]
-        silent = (silent or time.monotonic()) if is_silent else None
-        is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
-        if settling and is_wanted and result["state"] in READY:
-            result["settled"] = is_wanted = settling.is_stably_ready(sources.evidence.process, result["state"])
-        if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
-            return {**result, **more()}, sources
-        time.sleep(_POLL)
+        silent_since = (silent_since or time.monotonic()) if is_silent else None
+        is_expected = _matches_state(wanted, result) and (
+            silent_since is None or time.monotonic() >= silent_since + HUNG
+        )
+        if settling and is_expected and result["state"] in READY:
+            result["settled"] = is_expected = settling.is_stably_ready(sources.evidence.process, result["state"])
+        if not wanted or is_expected or time.monotonic() >= deadline or _is_start_hopeless(first_result, result):
+            return {**result, **gather_rest()}, sources
+        time.sleep(_POLL_SECONDS)
 
 
 def unmet_expectation(
@@ -103,33 +107,33 @@ def unmet_expectation(
     process that must have been replaced. ``release``: the release that must run.
     """
     unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"
-    where = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"
-    if not _is_in(states, result):
+    advice = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"
+    if not _matches_state(states, result):
         reason = result["error"] or result["how"]
-        return f"the broker is {result['state']}: {reason} ({where})"
+        return f"the broker is {result['state']}: {reason} ({advice})"
     if result.get("settled") is False:
-        return f"the broker is {result['state']}, but a bean blocks the loading of its configuration ({where})"
+        return f"the broker is {result['state']}, but a bean blocks the loading of its configuration ({advice})"
     if old_pid is not None and result["pid"] == old_pid:
-        return f"process {old_pid} of the broker, which the restart should have ended, still runs ({where})"
+        return f"process {old_pid} of the broker, which the restart should have ended, still runs ({advice})"
     if release and result["release"] != release:
-        return f"the broker runs {result['release'] or 'an unknown release'} instead of {release} ({where})"
+        return f"the broker runs {result['release'] or 'an unknown release'} instead of {release} ({advice})"
     return ""
 
 
-def _is_in(states: Collection[str], result: Mapping[str, Any]) -> bool:
+def _matches_state(states: Collection[str], result: Mapping[str, Any]) -> bool:
     """Return whether a broker is in one of the states; an unhealthy broker, which does not serve, also matches hung."""
     return result["state"] in states or (result["state"] == "unhealthy" and "hung" in states)
 
 
-def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    was, is_now = first["unit"], now["unit"]
-    if not was or not is_now or now["state"] != "stopped":
+def _is_start_hopeless(first_result: Mapping[str, Any], current_result: Mapping[str, Any]) -> bool:
+    first_unit, current_unit = first_result["unit"], current_result["unit"]
+    if not first_unit or not current_unit or current_result["state"] != "stopped":
         return False
-    starts = int(is_now.get("NRestarts") or 0) - int(was.get("NRestarts") or 0)
-    return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
+    starts = int(current_unit.get("NRestarts") or 0) - int(first_unit.get("NRestarts") or 0)
+    return current_unit.get("ActiveState") == "failed" or starts >= _MOST_RESTARTS
 
 
-def _gather_now(
+def _gather_once(
     layout: ConfigurationPaths, unit: str | None, recent: float, pids: Collection[int] | None
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceWithSources]:
     """Return the broker's current state, a function that gathers the rest of the result, which takes longer, and the
@@ -139,7 +143,7 @@ def _gather_now(
     pending = pending_restart.pending_restart_of_process(layout, process)
     name = layout.current_version_name()
     # A broker with a pending restart listens on the addresses of its old configuration.
-    deployed = _deployed(layout, pending.previous if pending and pending.previous else name)
+    deployed = _read_deployed_settings(layout, pending.previous if pending and pending.previous else name)
     records = broker_log.read_log_records(layout.data, process.start_time) if process else []
     evidence = observe_broker(
         process,
@@ -148,13 +152,13 @@ def _gather_now(
         lambda running: broker_log.phase_of_process_since(records, running.start_time),
     )
     systemd_properties, watchdog = _properties_of_units(unit) if unit else (None, {})
-    since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
+    since = recent or _last_start_time(systemd_properties or {}, time.time() - time.monotonic())
     error = (
         ""
         if process
         else mask_text(broker_log.last_logged_error(layout.data, since) or _last_journal_error(unit, since))
     )
-    ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
+    ending = _describe_end(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = conclude_state(replace(evidence, ending=ending))
     phase = evidence.phase
     returned = {answer.returned for answer in evidence.answers.values()} - {None}
@@ -165,7 +169,7 @@ def _gather_now(
         "frozen": evidence.is_stopped_by_signal,
         "pid": process.pid if process else None,
         "guard": guard_pid_of_broker(process) if process else None,
-        "since": _moment(process.start_time) if process else None,
+        "since": _utc_time_text(process.start_time) if process else None,
         "version": name,
         "settled": None,
         "restart_required": pending is not None,
@@ -195,7 +199,7 @@ def _gather_now(
     return result, gather_rest, EvidenceWithSources(evidence, deployed, records, watchdog)
 
 
-def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
+def _read_deployed_settings(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
     try:
         return read_deployed_configuration(layout, name)
     except (OSError, ParseError) as error:
@@ -212,15 +216,15 @@ def _properties_of_units(unit: str) -> tuple[dict[str, str] | None, dict[str, st
     """
     instance = unit.removesuffix(".service")
     names = unit, f"{instance}-fleet-return.service", f"{watchdog_service_name(instance)}.service"
-    shown = properties_of_systemd_units(f"{_PROPERTIES},{_OF_WATCHDOG}", names)
-    if not shown:
+    unit_properties = properties_of_systemd_units(f"{_UNIT_PROPERTIES},{_WATCHDOG_PROPERTY}", names)
+    if not unit_properties:
         return None, {}
-    broker, returning, watchdog = (*shown, {}, {})[: len(names)]
-    broker.pop(_OF_WATCHDOG, None)
+    broker, returning, watchdog = (*unit_properties, {}, {})[: len(names)]
+    broker.pop(_WATCHDOG_PROPERTY, None)
     return {**broker, "Returns": returning.get("ActiveState", "")}, watchdog
 
 
-def _last_start(unit: Mapping[str, str], boot: float) -> float:
+def _last_start_time(unit: Mapping[str, str], boot: float) -> float:
     """Return the time, in seconds since the epoch, from which errors are about the last start of a unit; 0 if unknown.
 
     ``boot`` is the time at which the monotonic clock of the machine was 0.
@@ -230,26 +234,33 @@ def _last_start(unit: Mapping[str, str], boot: float) -> float:
     microseconds = unit.get("ConditionTimestampMonotonic", "")
     if not microseconds.isdigit() or microseconds == "0":
         return 0
-    began = boot + int(microseconds) / 1e6
+    started_at = boot + int(microseconds) / 1e6
     has_ended = unit.get("ActiveState") in ("failed", "inactive") or unit.get("SubState") == "auto-restart"
-    return began - (0 if has_ended else _ATTEMPT)
+    return started_at - (0 if has_ended else _START_ATTEMPT_SECONDS)
 
 
 def _last_journal_error(unit: str | None, since: float) -> str:
     """Return the last error in a unit's systemd journal: why Java did not start, or why a check of the unit failed."""
     if not unit:
         return ""
-    command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
+    command = [
+        "journalctl",
+        f"--unit={unit}",
+        f"--lines={_MOST_JOURNAL_LINES}",
+        "--output=cat",
+        "--no-pager",
+        "_TRANSPORT=stdout",
+    ]
     command += [f"--since=@{int(since)}"] if since else []
     try:
         # Read as bytes, because text mode treats a carriage return in a client's name as a line end.
-        done = subprocess.run(command, capture_output=True, timeout=10, check=True)
+        journal = subprocess.run(command, capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return str(broker_log.find_error_in_output(split_lines(done.stdout.decode(errors="replace"))))
+    return str(broker_log.find_error_in_output(split_lines(journal.stdout.decode(errors="replace"))))
 
 
-def _ending(unit: Mapping[str, str], error: str) -> str:
+def _describe_end(unit: Mapping[str, str], error: str) -> str:
     """Return how a broker ended, from systemd and its last error; empty for a broker that was stopped in order.
 
     During the next start by systemd only the restart counter shows that the broker had ended.
@@ -257,11 +268,11 @@ def _ending(unit: Mapping[str, str], error: str) -> str:
     result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
     if result == "success" and restarts in ("", "0"):
         return ""
-    ended = (
+    end_text = (
         f"systemd reports that the broker's unit ended with the result {result}, and has the state "
         f"{unit.get('SubState')} after {restarts} restarts"
     )
-    return f"{ended}. The last error of the broker is: {error}" if error else ended
+    return f"{end_text}. The last error of the broker is: {error}" if error else end_text
 
 
 def _local_time(phase: Phase) -> str | None:
@@ -269,5 +280,5 @@ def _local_time(phase: Phase) -> str | None:
     return f"{phase.time:%Y-%m-%d %H:%M:%S}" if phase.time else None
 
 
-def _moment(seconds: float) -> str:
+def _utc_time_text(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -29,10 +29,10 @@ from ..probe.certificates import fetch_connector_certificate_expiry_times
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
 
-_MOST = 40
-_LONGEST = 300
+_MOST_RECORDS = 40
+_MOST_CHARACTERS = 300
 # Records about links and rejected connections, in addition to warnings and errors.
-_OF_LINKS = re.compile(
+_LINK_RECORD = re.compile(
     r"Started responder end of duplex bridge |Stopping \S+ because Failed with |Could not accept conn"
 )
 
@@ -70,8 +70,8 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     if process:
         if not sources.records:
             status["log_error"] = unreadable_log_reason(layout.data, process.start_time)
-        status["records"] = _records_of_links(sources.records)
-        status["breaking_bridges"] = [_masked(bridge) for bridge in flapping_bridges(sources.records, time.time())]
+        status["records"] = _link_and_warning_records(sources.records)
+        status["breaking_bridges"] = [_mask_bridge(bridge) for bridge in flapping_bridges(sources.records, time.time())]
         status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.start_time)
     if process and status["state"] in SERVING:
         try:
@@ -91,7 +91,7 @@ def _watchdog_state(properties: Mapping[str, str]) -> dict[str, str] | None:
     }
 
 
-def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
+def _mask_bridge(bridge: dict[str, Any]) -> dict[str, Any]:
     return {
         name: escape_unprintable(mask_text(text)) if isinstance(text, str) else text for name, text in bridge.items()
     }
@@ -115,11 +115,14 @@ def deployed_file_hashes(layout: ConfigurationPaths) -> dict[str, str]:
     }
 
 
-def _records_of_links(records: list[Record]) -> list[dict[str, str]]:
-    kept = [record for record in records if record.level in ("WARN", "ERROR") or _OF_LINKS.match(record.message)]
+def _link_and_warning_records(records: list[Record]) -> list[dict[str, str]]:
+    selected = [record for record in records if record.level in ("WARN", "ERROR") or _LINK_RECORD.match(record.message)]
     return [
-        {"level": record.level, "message": escape_unprintable(mask_text(" ".join(record.message.split())[:_LONGEST]))}
-        for record in kept[-_MOST:]
+        {
+            "level": record.level,
+            "message": escape_unprintable(mask_text(" ".join(record.message.split())[:_MOST_CHARACTERS])),
+        }
+        for record in selected[-_MOST_RECORDS:]
     ]
 
 

@@ -30,26 +30,26 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _are(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _sequence_check(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, (list, tuple)) and all(check(member) for member in value)
 
 
-def _maps_to(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _mapping_check(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, Mapping) and all(_is_text(key) and check(value[key]) for key in value)
 
 
-_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+_CHECK_BY_ANNOTATION: Mapping[str, Callable[[Any], bool]] = {
     "BrokerState": lambda value: value in STATES,
     "bool": lambda value: isinstance(value, bool),
     "int": _is_whole_number,
     "float": _is_number,
     "str": _is_text,
-    "tuple[str, ...]": _are(_is_text),
-    "tuple[int, ...]": _are(_is_whole_number),
-    "Mapping[str, str]": _maps_to(_is_text),
-    "Mapping[str, int]": _maps_to(_is_whole_number),
-    "Mapping[str, Any]": _maps_to(lambda _unused: True),
-    "tuple[TakenPort, ...]": _are(lambda value: isinstance(value, Mapping)),
+    "tuple[str, ...]": _sequence_check(_is_text),
+    "tuple[int, ...]": _sequence_check(_is_whole_number),
+    "Mapping[str, str]": _mapping_check(_is_text),
+    "Mapping[str, int]": _mapping_check(_is_whole_number),
+    "Mapping[str, Any]": _mapping_check(lambda _unused: True),
+    "tuple[TakenPort, ...]": _sequence_check(lambda value: isinstance(value, Mapping)),
 }
 """The check of a field's values, by the annotation of the field without ``| None``."""
 
@@ -74,32 +74,32 @@ class TakenPort:
         return f"{self.program or 'a process'}, pid {self.pid}"
 
 
-_MEMBERS: Mapping[str, type[Any]] = {"tuple[TakenPort, ...]": TakenPort}
+_MEMBER_CLASSES: Mapping[str, type[Any]] = {"tuple[TakenPort, ...]": TakenPort}
 """The dataclass of a field's members, by the annotation of the field, where they are returned as mappings."""
 
 
-def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
+def _create_from_result(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
     """Return an object of the dataclass ``kind`` with the values that a module returned; None represents the default.
 
     Raises NodeError for a missing value without a default, and for a value of a wrong type.
     """
-    typed = {}
-    for known in fields(kind):  # type: ignore[arg-type]
-        observed = returned.get(known.name)
+    values = {}
+    for attribute in fields(kind):  # type: ignore[arg-type]
+        observed = returned.get(attribute.name)
         if observed is None:
             continue
-        annotation = str(known.type).removesuffix(" | None")
-        if not _CHECKS[annotation](observed):
+        annotation = str(attribute.type).removesuffix(" | None")
+        if not _CHECK_BY_ANNOTATION[annotation](observed):
             raise NodeError(
-                f"the host returned the value {str(observed)[:100]!r} for {known.name}, which must be of the type "
+                f"the host returned the value {str(observed)[:100]!r} for {attribute.name}, which must be of the type "
                 f"{annotation}: the versions of the collection and of the library probably differ. Install the same "
                 "version of the collection activemq.fleet and of the library activemq-fleet on the controller"
             )
-        if annotation in _MEMBERS:
-            observed = [_typed(_MEMBERS[annotation], member) for member in observed]
-        typed[known.name] = tuple(observed) if isinstance(observed, list) else observed
+        if annotation in _MEMBER_CLASSES:
+            observed = [_create_from_result(_MEMBER_CLASSES[annotation], member) for member in observed]
+        values[attribute.name] = tuple(observed) if isinstance(observed, list) else observed
     try:
-        return kind(**typed)
+        return kind(**values)
     except TypeError as error:
         raise NodeError(str(error)) from None
 
@@ -152,7 +152,7 @@ class BrokerEvidence:
 
         Raises NodeError.
         """
-        return _typed(cls, returned)
+        return _create_from_result(cls, returned)
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class MachineFacts:
 
         Raises NodeError.
         """
-        return _typed(cls, returned)
+        return _create_from_result(cls, returned)
 
 
 @dataclass(frozen=True)
@@ -251,4 +251,4 @@ class StoreMarkerEvidence:
 
         Raises NodeError.
         """
-        return _typed(cls, returned)
+        return _create_from_result(cls, returned)

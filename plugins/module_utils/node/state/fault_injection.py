@@ -21,8 +21,8 @@ from ..log.broker_run import UNKNOWN
 from ..process import held_by_process
 from ..process.proc import Process, find_broker_process, is_still_running, open_process_handle, send_signal
 
-_POLL = 0.2
-_PATIENCE = 90
+_POLL_SECONDS = 0.2
+_SIGNAL_TIMEOUT = 90
 _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}
 
 
@@ -34,16 +34,16 @@ def inject_fault(base: str, unit: str | None, act: str, recover_after: int) -> d
     seconds. Raises NodeError if the broker is not active.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
-    process = _active_broker(layout, unit)
+    process = _find_active_broker(layout, unit)
     if unit and recover_after:
         _start_recovery_timer(unit, act, recover_after)
-    at = time.time()
+    injected_at = time.time()
     if unit and act == "stop":
-        _systemctl("stop", unit)
+        _run_systemctl("stop", unit)
     else:
         _send_signal(process, None if act == "crash" else unit, _SIGNALS[act])
-    _wait_until_frozen_or_gone(layout, unit, process.pid, act)
-    return {"at": at, "pid": process.pid}
+    _wait_until_frozen_or_ended(layout, unit, process.pid, act)
+    return {"at": injected_at, "pid": process.pid}
 
 
 def resume_frozen_broker(base: str, unit: str | None) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def cancel_recovery_timer(unit: str) -> None:
 
     It is the timer for the broker of ``unit``.
     """
-    _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
+    _run_systemctl("stop", f"{_timer_name(unit)}.timer", is_required=False)
 
 
 def wait_for_logged_broker_start(base: str, timeout: float) -> float | None:
@@ -79,10 +79,10 @@ def wait_for_logged_broker_start(base: str, timeout: float) -> float | None:
             return broker_log.log_time_to_epoch_seconds(phase.time) + phase.time.microsecond / 1e6
         if time.monotonic() > deadline:
             return None
-        time.sleep(_POLL)
+        time.sleep(_POLL_SECONDS)
 
 
-def _active_broker(layout: ConfigurationPaths, unit: str | None) -> Process:
+def _find_active_broker(layout: ConfigurationPaths, unit: str | None) -> Process:
     process = find_broker_process(layout.base, unit)
     if process is None:
         raise NodeError(
@@ -112,7 +112,7 @@ def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
 def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> None:
     """Send a signal to all processes of the unit; without one to the process, or its group if it leads one (a lab)."""
     if unit:
-        _systemctl("kill", f"--signal={number.name}", unit)
+        _run_systemctl("kill", f"--signal={number.name}", unit)
         return
     with contextlib.suppress(ProcessLookupError), open_process_handle(process) as handle:
         if os.getpgid(process.pid) == process.pid and is_still_running(process):
@@ -121,16 +121,16 @@ def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> 
             send_signal(handle, process, number)
 
 
-def _wait_until_frozen_or_gone(layout: ConfigurationPaths, unit: str | None, pid: int, act: str) -> None:
+def _wait_until_frozen_or_ended(layout: ConfigurationPaths, unit: str | None, pid: int, act: str) -> None:
     """Wait until the process is frozen or has ended. Raises NodeError after 90 s."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _SIGNAL_TIMEOUT
     while time.monotonic() < deadline:
         process = find_broker_process(layout.base, unit)
         if process is None or process.pid != pid or (act == "pause" and process.state == "T"):
             return
         time.sleep(0.05)
     raise NodeError(
-        f"the drill sent a signal to process {pid}, but {_PATIENCE} s later the process was not "
+        f"the drill sent a signal to process {pid}, but {_SIGNAL_TIMEOUT} s later the process was not "
         f"{'frozen' if act == 'pause' else 'terminated'}. Run ps -o stat= -p {pid} on this host: if the state is D, "
         "the process waits for its storage, so check the mount. Then repeat the drill"
     )
@@ -141,21 +141,30 @@ def _timer_name(unit: str) -> str:
 
 
 def _start_recovery_timer(unit: str, act: str, seconds: int) -> None:
-    then = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
+    recovery_command = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
     cancel_recovery_timer(unit)
-    command = ["systemd-run", "--collect", f"--unit={_timer_name(unit)}", f"--on-active={seconds}", "systemctl", *then]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
+    command = [
+        "systemd-run",
+        "--collect",
+        f"--unit={_timer_name(unit)}",
+        f"--on-active={seconds}",
+        "systemctl",
+        *recovery_command,
+    ]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if result.returncode:
         raise NodeError(
-            f"no fault was injected, because systemd-run failed ({done.stderr.strip()[-200:]}): correct this error, "
+            f"no fault was injected, because systemd-run failed ({result.stderr.strip()[-200:]}): correct this error, "
             "and run the drill again"
         )
 
 
-def _systemctl(*words: str, must: bool = True) -> None:
-    done = subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode and must:
+def _run_systemctl(*arguments: str, is_required: bool = True) -> None:
+    result = subprocess.run(
+        ["systemctl", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if result.returncode and is_required:
         raise NodeError(
-            f"the command systemctl {' '.join(words)} failed on this host ({done.stderr.strip()[-200:]}): "
-            f"check journalctl -u {words[-1]}"
+            f"the command systemctl {' '.join(arguments)} failed on this host ({result.stderr.strip()[-200:]}): "
+            f"check journalctl -u {arguments[-1]}"
         )

@@ -37,8 +37,8 @@ from ..process.system_accounts import AccountError, SystemAccount, current_accou
 MIN_FREE_BYTES = 256 << 20
 """Minimum free bytes in the directories to which a broker writes, for log files and one or two data files. With less
 space its next start may fail."""
-_HOME = "-Dactivemq.home="
-_PATIENCE = 10.0
+_HOME_OPTION = "-Dactivemq.home="
+_STORE_TIMEOUT = 10.0
 
 
 def gather_broker_health(
@@ -51,29 +51,29 @@ def gather_broker_health(
     """
     name = layout.current_version_name()
     current = read_installed_configuration(layout.directory(name)) if name else None
-    shown = _store_evidence(store, process) if store else {}
-    free = {layout.base: _free(layout.base)}
+    store_facts = _store_evidence(store, process) if store else {}
+    free = {layout.base: _free_bytes(layout.base)}
     if store:
-        free[store] = shown.get("free")
-    release, unseen = running_release_and_unknown_reason(process) if process else (None, "")
+        free[store] = store_facts.get("free")
+    release, unknown_reason = running_release_and_unknown_reason(process) if process else (None, "")
     return {
         "release": release,
-        "release_unseen": unseen,
-        "home": _home(process) if process else None,
+        "release_unseen": unknown_reason,
+        "home": _home_directory(process) if process else None,
         "age": round(seconds_since_boot() - process.started, 2) if process else None,
         "clock": time.time(),
         "complete": current is not None,
-        "drift": _drift(current) if current else [],
+        "drift": _drift_descriptions(current) if current else [],
         "previous_intact": _is_intact(layout, pending_restart.previous) if pending_restart else None,
-        "store_access": shown.get("access") if store else None,
-        "store_marker": shown.get("marker"),
-        "store_used": shown.get("used") if store else None,
-        "generation": _generation(process, store) if process and store else None,
-        "generation_in_force": shown.get("in_force"),
-        "generations": shown.get("generations", []),
-        "subscriptions_at_risk": shown.get("at_risk", []),
-        "risk_records": shown.get("risk_records", []),
-        "free": {directory: room for directory, room in free.items() if room is not None},
+        "store_access": store_facts.get("access") if store else None,
+        "store_marker": store_facts.get("marker"),
+        "store_used": store_facts.get("used") if store else None,
+        "generation": _used_generation(process, store) if process and store else None,
+        "generation_in_force": store_facts.get("in_force"),
+        "generations": store_facts.get("generations", []),
+        "subscriptions_at_risk": store_facts.get("at_risk", []),
+        "risk_records": store_facts.get("risk_records", []),
+        "free": {directory: free_bytes for directory, free_bytes in free.items() if free_bytes is not None},
     }
 
 
@@ -92,45 +92,45 @@ def running_release_and_unknown_reason(process: Process) -> tuple[str | None, st
 
     It is (release, "") or (None, reason).
     """
-    place = f"/proc/{process.pid}/fd"
+    descriptor_directory = f"/proc/{process.pid}/fd"
     try:
         files = list(open_files_with_descriptors(process.pid))
     except OSError as error:
-        return None, f"{place} cannot be read: {os.strerror(error.errno or 0).lower()}"
-    silent = ""
+        return None, f"{descriptor_directory} cannot be read: {os.strerror(error.errno or 0).lower()}"
+    unnamed_jar_reason = ""
     for number, path in files:
         name = os.path.basename(path).removesuffix(" (deleted)")
         if jars.is_broker_jar(name):
-            release = jars.release_of_jar_at(f"{place}/{number}", name)
+            release = jars.release_of_jar_at(f"{descriptor_directory}/{number}", name)
             if release:
                 return release, ""
-            silent = f"neither the content nor the name of the broker's jar {name} contains a release"
-    unseen = (
+            unnamed_jar_reason = f"neither the content nor the name of the broker's jar {name} contains a release"
+    unknown_reason = (
         f"none of the {len(files)} open files of the process is a jar of the broker (activemq-broker, activemq-core or "
         "activemq-all)"
     )
-    return None, silent or unseen
+    return None, unnamed_jar_reason or unknown_reason
 
 
-def _home(process: Process) -> str | None:
-    return next((word[len(_HOME) :] for word in process.command if word.startswith(_HOME)), None)
+def _home_directory(process: Process) -> str | None:
+    return next((word[len(_HOME_OPTION) :] for word in process.command if word.startswith(_HOME_OPTION)), None)
 
 
-def _drift(version: InstalledVersion) -> list[str]:
+def _drift_descriptions(version: InstalledVersion) -> list[str]:
     """Return the files of an installed configuration that were changed by hand, each with a description of the change.
 
     Owners and modes are not compared.
     """
     differences = version.drifted_files(lambda _mode: Owner())
-    return [f"{path} {what}" for path, what in sorted(differences.items()) if "by hand" in what]
+    return [f"{path} {difference}" for path, difference in sorted(differences.items()) if "by hand" in difference]
 
 
 def _is_intact(layout: ConfigurationPaths, name: str) -> bool:
     version = read_installed_configuration(layout.directory(name)) if name else None
-    return version is not None and not _drift(version)
+    return version is not None and not _drift_descriptions(version)
 
 
-def _free(path: str) -> int | None:
+def _free_bytes(path: str) -> int | None:
     """Return the free bytes of a file system for accounts other than root; None if the path cannot be read."""
     try:
         return shutil.disk_usage(path).free
@@ -138,7 +138,7 @@ def _free(path: str) -> int | None:
         return None
 
 
-def _generation(process: Process, store: str) -> int | None:
+def _used_generation(process: Process, store: str) -> int | None:
     try:
         return writable_generation_number(
             [path for _unused, path in open_files_with_descriptors(process.pid)], shared_store_directory(store)
@@ -160,12 +160,12 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
             uid, gid = (int(proc_status_field_words(process.pid, name)[1]) for name in ("Uid", "Gid"))
             account = SystemAccount(uid, gid, tuple(map(int, proc_status_field_words(process.pid, "Groups"))))
         try:
-            return run_as(account, _read_store_evidence, store, root, patience=_PATIENCE, in_child=True)
+            return run_as(account, _read_store_evidence, store, root, patience=_STORE_TIMEOUT, in_child=True)
         finally:
             if root is not None:
                 os.close(root)
     except (AccountError, OSError, IndexError):
-        return {"access": f"the file system of the store {store} does not answer within {_PATIENCE:g} s"}
+        return {"access": f"the file system of the store {store} does not answer within {_STORE_TIMEOUT:g} s"}
     except NodeError as error:
         return {"access": str(error)}
 
@@ -177,43 +177,51 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
 
     Raises NodeError for an invalid store or marker.
     """
-    shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
-    local, at = os.path.dirname(store), "" if root is None else f"/proc/self/fd/{root}"
+    store_facts: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    local_directory, root_prefix = os.path.dirname(store), "" if root is None else f"/proc/self/fd/{root}"
     store = shared_store_directory(store, root)
     try:
         directory = open_directory(store, root)
     except FileNotFoundError:
-        return {**shown, "access": f"the store directory {store} does not exist"}
+        return {**store_facts, "access": f"the store directory {store} does not exist"}
     except OSError as error:
-        return {**shown, "access": _explain(error, store, at)}
+        return {**store_facts, "access": _explain_error(error, store, root_prefix)}
     with directory:
         with contextlib.suppress(OSError):
-            shown["marker"] = read_marker_pair_and_run_id(directory)
+            store_facts["marker"] = read_marker_pair_and_run_id(directory)
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
-            shown["in_force"] = newest_claimed_generation_number(at + store)
-            shown["generations"] = recent_generations_made_by_host(at + store, at + local)
+            store_facts["in_force"] = newest_claimed_generation_number(root_prefix + store)
+            store_facts["generations"] = recent_generations_made_by_host(
+                root_prefix + store, root_prefix + local_directory
+            )
         with contextlib.suppress(OSError):
             records = [
-                replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records_of_store(at + store)
+                replace(record, path=record.path[len(root_prefix) :])
+                for record in read_newest_risk_records_of_store(root_prefix + store)
             ]
-            shown["at_risk"] = [record.describe_risk() for record in records]
-            shown["risk_records"] = [record.to_dict() for record in records]
-        return {**shown, "access": _access(directory, at), "used": was_store_ever_used(store, root), "free": free}
+            store_facts["at_risk"] = [record.describe_risk() for record in records]
+            store_facts["risk_records"] = [record.to_dict() for record in records]
+        return {
+            **store_facts,
+            "access": _lock_access_problem(directory, root_prefix),
+            "used": was_store_ever_used(store, root),
+            "free": free,
+        }
 
 
-def _explain(error: OSError, path: str, root: str) -> str:
+def _explain_error(error: OSError, path: str, root: str) -> str:
     """Return why the account of this process cannot use a path below ``root``, after the error of the attempt."""
     if isinstance(error, PermissionError):
         return explain_denied_path_access(current_account(), path, root=root)
     return f"{path}: {os.strerror(error.errno or 0).lower()}"
 
 
-def _access(directory: Directory, root: str) -> str:
+def _lock_access_problem(directory: Directory, root: str) -> str:
     """Return why the store's lock file cannot be opened for locking; empty if it can. The file is not locked."""
     if directory.is_directory("lock"):
         with directory.open_subdirectory("fence") as fence:
-            return _access(fence, root)
+            return _lock_access_problem(fence, root)
     try:
         # No O_CREAT: only brokers and guards create the lock file.
         os.close(directory.open_file("lock", write=True))
@@ -221,5 +229,5 @@ def _access(directory: Directory, root: str) -> str:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
         return "" if is_writable else explain_denied_path_access(current_account(), directory.path, root=root)
     except OSError as error:
-        return _explain(error, f"{directory.path}/lock", root)
+        return _explain_error(error, f"{directory.path}/lock", root)
     return ""

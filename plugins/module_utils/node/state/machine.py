@@ -54,9 +54,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "names": {"type": "list", "elements": "str", "default": []},
 }
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
-_UP = 0x1  # IFF_UP, linux/if.h
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # proc(5): space, tab, newline and backslash in a mount point
-_SHOWN_OUTPUT = 200
+_FLAG_UP = 0x1  # IFF_UP, linux/if.h
+_OCTAL_ESCAPE = re.compile(r"\\([0-7]{3})")  # proc(5): space, tab, newline and backslash in a mount point
+_MOST_OUTPUT_CHARACTERS = 200
 _VERSION = re.compile(r'(?:version "|JRE \()(?:1\.)?(\d+)')
 _CLOUDS = {
     "Amazon EC2": "Amazon EC2",
@@ -67,8 +67,8 @@ _CLOUDS = {
     "Hetzner": "Hetzner Cloud",
     "OracleCloud.com": "Oracle Cloud",
 }
-_SHOWN_PROCESSES = 3
-_AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine there
+_MOST_PROCESSES = 3
+_AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine there
 
 
 @dataclass(frozen=True)
@@ -136,22 +136,22 @@ def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int
     ``user`` is the name of a broker's account and of its group. ``uid_holder`` and ``gid_holder`` are the names of
     another account and another group that already have the ids ``wanted_uid`` and ``wanted_gid``, or None.
     """
-    account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
+    account, group = _find_entry(pwd.getpwnam, user), _find_entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
-    holders = (_entry(pwd.getpwuid, wanted_uid), _entry(grp.getgrgid, wanted_gid))
+    holders = (_find_entry(pwd.getpwuid, wanted_uid), _find_entry(grp.getgrgid, wanted_gid))
     uid_holder, gid_holder = (entry[0] if entry and entry[0] != user else None for entry in holders)
     processes = [pid for pid in process_ids() if uid_of_process(pid) == account_uid] if account_uid else []
     return {
         "account_exists": account is not None,
         "account_uid": account_uid,
         "account_gid": group.gr_gid if group else None,
-        "account_processes": processes[:_SHOWN_PROCESSES],
+        "account_processes": processes[:_MOST_PROCESSES],
         "uid_holder": uid_holder,
         "gid_holder": gid_holder,
     }
 
 
-def _entry(find: Callable[[Any], Any], key: str | int | None) -> Any:
+def _find_entry(find: Callable[[Any], Any], key: str | int | None) -> Any:
     """Return the entry of an account or a group, whose first field is its name; None without a key or an entry."""
     try:
         return None if key is None else find(key)
@@ -180,10 +180,10 @@ def java_feature_release(java: str) -> int | None:
     """
     for option in ("-Xinternalversion", "-version"):
         try:
-            ran = subprocess.run([java, option], capture_output=True, text=True, timeout=60, check=False)
+            result = subprocess.run([java, option], capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired):
             return None
-        if match := _VERSION.search(ran.stderr + ran.stdout):
+        if match := _VERSION.search(result.stderr + result.stdout):
             return int(match[1])
     return None
 
@@ -194,14 +194,14 @@ def reason_for_unknown_java_version(java: str) -> str:
     Call it only for an executable whose version cannot be parsed. The text includes the command's output.
     """
     try:
-        ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
         return f"the command {java} -version does not finish within 60 s"
-    text = mask_text(escape_unprintable(" ".join((ran.stderr or ran.stdout).split())[:_SHOWN_OUTPUT]))
-    if ran.returncode:
-        return f"the command {java} -version fails with exit code {ran.returncode}{': ' + text if text else ''}"
+    text = mask_text(escape_unprintable(" ".join((result.stderr or result.stdout).split())[:_MOST_OUTPUT_CHARACTERS]))
+    if result.returncode:
+        return f"the command {java} -version fails with exit code {result.returncode}{': ' + text if text else ''}"
     return f"the command {java} -version prints {'no version: ' + text if text else 'nothing'}"
 
 
@@ -210,14 +210,14 @@ def mount_of(path: str, mounts_text: str) -> Mount | None:
 
     The path need not exist.
     """
-    wanted = os.path.abspath(path)
+    absolute_path = os.path.abspath(path)
     mount = None
     for line in split_lines(mounts_text):
         _device, point, kind, options, *_numbers = line.split(" ")
-        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
-        inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")
+        point = _OCTAL_ESCAPE.sub(lambda match: chr(int(match[1], 8)), point)
+        contains_path = absolute_path == point or absolute_path.startswith(point.rstrip("/") + "/")
         # the later line hides the earlier one on the same point
-        if kind != "autofs" and inside and (mount is None or len(point) >= len(mount.point)):
+        if kind != "autofs" and contains_path and (mount is None or len(point) >= len(mount.point)):
             mount = Mount(point, kind, tuple(options.split(",")))
     return mount
 
@@ -231,19 +231,19 @@ def bytes_usable_by_store(directory: str) -> int | None:
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     try:
-        return shutil.disk_usage(path).free + sum(_sizes(directory))
+        return shutil.disk_usage(path).free + sum(_allocated_sizes(directory))
     except OSError:
         return None
 
 
-def _sizes(directory: str) -> list[int]:
+def _allocated_sizes(directory: str) -> list[int]:
     sizes = []
     for root, _unused, names in os.walk(directory):
         for name in names:
             try:
                 sizes.append(os.lstat(os.path.join(root, name)).st_blocks * 512)
             except OSError:
-                continue  # it was deleted just now
+                continue  # the file was deleted in the meantime
     return sizes
 
 
@@ -267,10 +267,10 @@ def is_clock_synchronized() -> bool | None:
         return None
     command = [program, "show", "--property", "NTPSynchronized", "--value"]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return {"yes": True, "no": False}.get(ran.stdout.strip())
+    return {"yes": True, "no": False}.get(result.stdout.strip())
 
 
 def active_interfaces() -> list[str]:
@@ -284,8 +284,8 @@ def active_interfaces() -> list[str]:
             try:
                 answer = fcntl.ioctl(handle, _GET_FLAGS, struct.pack("16sH14x", name.encode(), 0))
             except OSError:
-                continue  # it went away
-            if struct.unpack("16sH14x", answer)[1] & _UP:
+                continue  # the interface was removed
+            if struct.unpack("16sH14x", answer)[1] & _FLAG_UP:
                 interfaces.append(name)
     return sorted(interfaces)
 
@@ -311,7 +311,7 @@ def cloud_provider(root: str = "/") -> str | None:
                 text = file.read().strip()
         except OSError:
             continue
-        if name == "chassis_asset_tag" and text == _AZURE:
+        if name == "chassis_asset_tag" and text == _AZURE_ASSET_TAG:
             return "Microsoft Azure"
         if text in _CLOUDS:
             return _CLOUDS[text]

@@ -34,9 +34,12 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """
-    line = json.dumps({"v": 1, "ts": _moment(time.time()), **record}, sort_keys=True)
+    line = json.dumps({"v": 1, "ts": _utc_time_text(time.time()), **record}, sort_keys=True)
     parent, name = os.path.split(directory)
-    with open_directory(parent) as above, _made(above, name) as record_directory:
+    with (
+        open_directory(parent) as parent_directory,
+        _create_or_open_directory(parent_directory, name) as record_directory,
+    ):
         # The directory is locked: a writer that waited for a lock of the file would write to the replaced file.
         fcntl.flock(record_directory.descriptor, fcntl.LOCK_EX)
         with suppress(FileExistsError):
@@ -46,8 +49,8 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
         ) as file:
             size = file.seek(0, os.SEEK_END)
             # The previous line may be incomplete, if the disk was full.
-            is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
-            data = (b"\n" if is_cut else b"") + line.encode() + b"\n"
+            is_incomplete = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+            data = (b"\n" if is_incomplete else b"") + line.encode() + b"\n"
             if file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.join(directory, FILE))
             os.fsync(file.fileno())
@@ -66,10 +69,10 @@ def write_operation_in_progress_metrics(kind: str, operation: str, labels: Mappi
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """
-    about = "1 while a playbook works on the broker's pair"
+    help_text = "1 while a playbook works on the broker's pair"
     operation_label = {"operation": operation}
     samples = [
-        MetricSample("activemq_operation_running", "gauge", about, int(kind == "begin"), operation_label),
+        MetricSample("activemq_operation_running", "gauge", help_text, int(kind == "begin"), operation_label),
         MetricSample(
             "activemq_operation_changed_timestamp_seconds",
             "gauge",
@@ -78,7 +81,10 @@ def write_operation_in_progress_metrics(kind: str, operation: str, labels: Mappi
             operation_label,
         ),
     ]
-    with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as metrics_directory:
+    with (
+        open_directory(run) as parent_directory,
+        _create_or_open_directory(parent_directory, TEXTFILES, 0o755) as metrics_directory,
+    ):
         metrics_directory.replace_file(f"{labels['host']}.prom", to_prometheus_text(samples, labels), mode=0o644)
 
 
@@ -89,12 +95,12 @@ def _newest_half(descriptor: int, size: int) -> bytes:
     return os.pread(descriptor, LARGEST // 2, size - LARGEST // 2).partition(b"\n")[2]
 
 
-def _made(above: Directory, name: str, mode: int = 0o700) -> Directory:
+def _create_or_open_directory(parent_directory: Directory, name: str, mode: int = 0o700) -> Directory:
     try:
-        return above.create_and_open_directory(name, mode)
+        return parent_directory.create_and_open_directory(name, mode)
     except FileExistsError:
-        return above.open_subdirectory(name)
+        return parent_directory.open_subdirectory(name)
 
 
-def _moment(seconds: float) -> str:
+def _utc_time_text(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"
