@@ -36,10 +36,7 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
     """
     line = json.dumps({"v": 1, "ts": _utc_time_text(time.time()), **record}, sort_keys=True)
     parent, name = os.path.split(directory)
-    with (
-        open_directory(parent) as parent_directory,
-        _create_or_open_directory(parent_directory, name) as record_directory,
-    ):
+    with open_directory(parent) as parent_directory, _open_or_create(parent_directory, name) as record_directory:
         # The directory is locked: a writer that waited for a lock of the file would write to the replaced file.
         fcntl.flock(record_directory.descriptor, fcntl.LOCK_EX)
         with suppress(FileExistsError):
@@ -81,11 +78,8 @@ def write_operation_in_progress_metrics(kind: str, operation: str, labels: Mappi
             operation_label,
         ),
     ]
-    with (
-        open_directory(run) as parent_directory,
-        _create_or_open_directory(parent_directory, TEXTFILES, 0o755) as metrics_directory,
-    ):
-        metrics_directory.replace_file(f"{labels['host']}.prom", to_prometheus_text(samples, labels), mode=0o644)
+    with open_directory(run) as parent_directory, _open_or_create(parent_directory, TEXTFILES, 0o755) as metrics:
+        metrics.replace_file(f"{labels['host']}.prom", to_prometheus_text(samples, labels), mode=0o644)
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:
@@ -95,7 +89,7 @@ def _newest_half(descriptor: int, size: int) -> bytes:
     return os.pread(descriptor, LARGEST // 2, size - LARGEST // 2).partition(b"\n")[2]
 
 
-def _create_or_open_directory(parent_directory: Directory, name: str, mode: int = 0o700) -> Directory:
+def _open_or_create(parent_directory: Directory, name: str, mode: int = 0o700) -> Directory:
     try:
         return parent_directory.create_and_open_directory(name, mode)
     except FileExistsError:
