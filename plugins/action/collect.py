@@ -20,10 +20,10 @@ parse_json = import_host_module("foreign_data").parse_json
 escape_unprintable = import_host_module("printable").escape_unprintable
 
 _ARGUMENTS = argument_spec(read_documentation("collect"))
-_ON_CONTROLLER = ("state", "about")
-_RETURNED = ("facts", "left_out", "notes", "files")
-_ASKED = 3
-_LONGEST = 1000
+_CONTROLLER_ARGUMENTS = ("state", "about")
+_RESULT_KEYS = ("facts", "left_out", "notes", "files")
+_CLOCK_READINGS = 3
+_MAX_WARNING_LENGTH = 1000
 """Characters of a warning that a host returned."""
 
 
@@ -44,29 +44,33 @@ class ActionModule(ActionBase):
         if arguments["state"] == "opened":
             return {"changed": False, "directory": directory}
         host = str((task_vars or {})["inventory_hostname"])
-        with collected.temporary_staging_directory(directory, host) as place:
+        with collected.temporary_staging_directory(directory, host) as staging_directory:
             try:
-                result = self._bring(arguments, place, task_vars)
+                result = self._collect_and_fetch_archive(arguments, staging_directory, task_vars)
             finally:
                 self._remove_tmp_path(self._connection._shell.tmpdir)
-            facts = self._facts(host, arguments["about"], result)
+            facts = self._host_facts(host, arguments["about"], result)
             target = os.path.join(directory, host)
             collected.replace_evidence_from_archive(
-                f"{place}/archive", facts, place, target, arguments["megabytes"] << 20
+                f"{staging_directory}/archive", facts, staging_directory, target, arguments["megabytes"] << 20
             )
         for line in result["warnings_of_host"]:
-            self._display.warning(f"{host}: {escape_unprintable(line[:_LONGEST])}")
-        keep = ("files", "left_out", "notes")
-        return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in keep}}
+            self._display.warning(f"{host}: {escape_unprintable(line[:_MAX_WARNING_LENGTH])}")
+        result_keys = ("files", "left_out", "notes")
+        return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in result_keys}}
 
-    def _bring(self, arguments: Mapping[str, Any], place: str, task_vars: Any) -> dict[str, Any]:
+    def _collect_and_fetch_archive(
+        self, arguments: Mapping[str, Any], staging_directory: str, task_vars: Any
+    ) -> dict[str, Any]:
         """Collect the evidence of a host, fetch its archive to ``place``/archive, and return the module's result."""
         self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "evidence.tar.gz")
-        clock = self._clock()
-        given = {name: value for name, value in arguments.items() if value is not None and name not in _ON_CONTROLLER}
+        clock = self._measure_clock_offset()
+        module_arguments = {
+            name: value for name, value in arguments.items() if value is not None and name not in _CONTROLLER_ARGUMENTS
+        }
         result: dict[str, Any] = self._execute_module(
-            "activemq.fleet.collect", module_args={**given, "archive": remote}, task_vars=task_vars
+            "activemq.fleet.collect", module_args={**module_arguments, "archive": remote}, task_vars=task_vars
         )
         if result.get("failed") or "facts" not in result:
             raise AnsibleActionFail(
@@ -80,29 +84,29 @@ class ActionModule(ActionBase):
         result = _checked_result(result)
         result["facts"]["clock"] = clock
         with collected.limit_file_size_temporarily(arguments["megabytes"] << 20):
-            self._connection.fetch_file(remote, f"{place}/archive")
+            self._connection.fetch_file(remote, f"{staging_directory}/archive")
         return result
 
-    def _clock(self) -> dict[str, float] | None:
+    def _measure_clock_offset(self) -> dict[str, float] | None:
         """Return the host's clock minus the controller's, ``offset``, and its error bound ``within``, in seconds.
 
         Returns None if the host's ``date`` gives no time.
         """
         best = None
-        for _index in range(_ASKED):
+        for _index in range(_CLOCK_READINGS):
             began = time.time()
-            answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
+            command_result = self._low_level_execute_command("date +%s.%N", sudoable=False)
             ended = time.time()
             try:
-                there = float(str(answer["stdout"]).split()[-1])
+                host_time = float(str(command_result["stdout"]).split()[-1])
             except (ValueError, IndexError):
                 continue
             within = (ended - began) / 2
             if best is None or within < best["within"]:
-                best = {"offset": round(there - (began + ended) / 2, 3), "within": round(within, 3)}
+                best = {"offset": round(host_time - (began + ended) / 2, 3), "within": round(within, 3)}
         return best
 
-    def _facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    def _host_facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of the file ``host.json`` for a host: its collected facts and its inventory values."""
         facts = dict(result["facts"])
         broker = facts.get("broker") or {}
@@ -128,7 +132,7 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
     Raises AnsibleActionFail for a result that the module never returns.
     """
     try:
-        plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RETURNED}))
+        plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RESULT_KEYS}))
         if not (isinstance(plain["facts"], dict) and isinstance(plain["facts"].get("broker") or {}, dict)):
             raise TypeError("facts")
         left_out = [

@@ -47,7 +47,7 @@ class ActionModule(FleetAction):
         try:
             return self._compile(task_vars or {}, **arguments)
         except import_from_public_api("FleetError") as error:
-            raise AnsibleActionFail(_list(error.lines)) from None
+            raise AnsibleActionFail(_error_list_text(error.lines)) from None
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
         data = import_library_module("inventory").inventory_data_of_play(
@@ -70,7 +70,7 @@ class ActionModule(FleetAction):
         expected = [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)]
         if not checked:
             brokers = {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers}
-            write_compiled_fleet(_compiled(fleet, brokers, expected))
+            write_compiled_fleet(_compiled_facts(fleet, brokers, expected))
             return {
                 "changed": False,
                 "brokers": {host: broker.as_dict() for host, broker in brokers.items()},
@@ -93,18 +93,18 @@ class ActionModule(FleetAction):
         is_refused = import_library_module("site_refusals").reports_site_playbook_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking_findings or refused:
-            raise AnsibleActionFail(_list(lines_of((*fleet.blocking_findings, *refused), data)))
+            raise AnsibleActionFail(_error_list_text(lines_of((*fleet.blocking_findings, *refused), data)))
         lines = lines_of((finding for finding in fleet.findings if finding.severity != "info"), data)
         for text in (*fleet.warnings, *lines):
             self._display.warning(text)
         facts = {
             broker.host: deployment.broker_facts(broker, documents[broker.host].content) for broker in fleet.brokers
         }
-        write_compiled_fleet(_compiled(fleet, facts, expected))
+        write_compiled_fleet(_compiled_facts(fleet, facts, expected))
         result: dict[str, Any] = {
             "changed": False,
             "run": token_hex(8),
-            "by": f"{_user()}@{platform.node()}",
+            "by": f"{_user_name()}@{platform.node()}",
             "expected": expected,
             "brokers": {host: broker.as_dict() for host, broker in facts.items()},
             "agents": agent_facts,
@@ -120,11 +120,11 @@ class ActionModule(FleetAction):
                 )
             )
         if archives:
-            result |= _write(files)
+            result |= _write_archives(files)
         return result
 
 
-def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -> Any:
+def _compiled_facts(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -> Any:
     """Return the facts about the fleet's brokers and agents that later steps of the playbook run need."""
     deployment = import_library_module("deployment")
     return deployment.FleetFacts(
@@ -135,14 +135,14 @@ def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -
     )
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account that the machine has no entry for
         return str(os.getuid())
 
 
-def _write(files: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
+def _write_archives(files: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
     """Write one archive per kind and host (the keys of ``files``) into a directory that ansible-playbook removes.
 
     Returns ``directory``, and ``archives``: host -> kind -> path and sha256.
@@ -161,7 +161,7 @@ def _write(files: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]
     return {"directory": directory, "archives": archives}
 
 
-def _list(lines: Any) -> str:
+def _error_list_text(lines: Any) -> str:
     lines = [str(line) for line in lines]
-    head = f"the fleet has {len(lines)} error{'s' if len(lines) > 1 else ''}, so no configuration was created:"
-    return "\n".join([head, *(f"  {line}" for line in lines)])
+    heading = f"the fleet has {len(lines)} error{'s' if len(lines) > 1 else ''}, so no configuration was created:"
+    return "\n".join([heading, *(f"  {line}" for line in lines)])

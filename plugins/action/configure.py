@@ -40,12 +40,14 @@ class ActionModule(ActionBase):
             if self._connection.transport == "local" and not self._play_context.become:
                 result = install_or_restore_configuration(arguments, self._task.check_mode)
             else:
-                result = self._on_host(archive, arguments, task_vars)
+                result = self._run_module_with_archive(archive, arguments, task_vars)
         except NodeError as error:
             raise AnsibleActionFail(str(error)) from None
         return dict(result)
 
-    def _on_host(self, archive: str | None, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+    def _run_module_with_archive(
+        self, archive: str | None, arguments: dict[str, Any], task_vars: Any
+    ) -> dict[str, Any]:
         """Copy an archive to a private file on the host, run the module configure with it, and return the result."""
         try:
             if archive:
@@ -54,9 +56,9 @@ class ActionModule(ActionBase):
                 self._transfer_file(archive, remote)
                 self._fixup_perms2((self._connection._shell.tmpdir, remote), execute=False)
                 arguments = {**arguments, "archive": remote}
-            given = {name: value for name, value in arguments.items() if value is not None}
+            module_arguments = {name: value for name, value in arguments.items() if value is not None}
             result: dict[str, Any] = self._execute_module(
-                "activemq.fleet.configure", module_args=given, task_vars=task_vars
+                "activemq.fleet.configure", module_args=module_arguments, task_vars=task_vars
             )
             return result
         finally:

@@ -53,10 +53,10 @@ class ActionModule(FleetAction):
             raise AnsibleActionFail(str(error)) from None
 
     def _release_archive_facts(self, path: str, install: str) -> dict[str, Any] | None:
-        archive: dict[str, Any] | None = release_archive_facts(path, install, self._find)
+        archive: dict[str, Any] | None = release_archive_facts(path, install, self._find_on_controller)
         return archive
 
-    def _find(self, path: str) -> str | None:
+    def _find_on_controller(self, path: str) -> str | None:
         """Return the file on the controller that the module ``copy`` would use for a relative path, or None."""
         try:
             return str(self._find_needle("files", path))

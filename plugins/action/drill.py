@@ -19,7 +19,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 )
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
-_ALLOWED = "activemq_drill_allowed"
+_ALLOWED_VARIABLE = "activemq_drill_allowed"
 
 
 class ActionModule(FleetAction):
@@ -40,37 +40,44 @@ class ActionModule(FleetAction):
         if arguments["step"] != "end":  # the load must end, whatever a host returns; nothing of a fact is used for it
             self._check_variables(task_vars or {})
         try:
-            return {"changed": False, **self._step(arguments, task_vars or {})}
+            return {"changed": False, **self._perform_step(arguments, task_vars or {})}
         except import_from_public_api("SettingsError") as error:
             raise AnsibleActionFail("; ".join(error.problems)) from None
         except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
 
-    def _step(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _perform_step(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         options = arguments["options"]
         if arguments["step"] == "begin":
-            return self._begin(arguments, task_vars)
-        running = import_library_module("lab.drill_run")
-        run = running.DrillRun(Path(arguments["directory"]))
+            return self._begin_drill(arguments, task_vars)
+        drill_run = import_library_module("lab.drill_run")
+        run = drill_run.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            due = run.next_drill_fault(
+            next_fault = run.next_drill_fault(
                 {host: host_evidence["state"] for host, host_evidence in arguments["evidence"].items()}
             )
-            drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}
+            drill = {
+                "due": next_fault.pair,
+                "number": next_fault.number,
+                "faulted": list(next_fault.faulted_hosts),
+                "what": run.plan.what,
+            }
             return {"drill": drill}
         if arguments["step"] == "wait":
             accepted, handled = run.wait_for_steady_load_rates(options["pair"], float(options["patience"]))
             return {"load": {"accepted": accepted, "handled": handled}}
         if arguments["step"] == "record":
-            return {"void": run.record_fault(running.fault_from_mapping(arguments["fault"])).void}
-        return self._end(run, arguments, task_vars)
+            return {"void": run.record_fault(drill_run.fault_from_mapping(arguments["fault"])).void}
+        return self._end_drill(run, arguments, task_vars)
 
-    def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _begin_drill(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
         is_drill_allowed = import_library_module("operations.drill_steps").is_drill_allowed
         allowed = {
-            group.name: all(is_drill_allowed(data.hosts[broker.host].get(_ALLOWED)) for broker in group.brokers)
+            group.name: all(
+                is_drill_allowed(data.hosts[broker.host].get(_ALLOWED_VARIABLE)) for broker in group.brokers
+            )
             for group in fleet.groups
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
@@ -83,19 +90,19 @@ class ActionModule(FleetAction):
             raise
         return {**drill, "directory": str(directory), "report": arguments["report"]}
 
-    def _end(self, run: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _end_drill(self, run: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if not run.directory.is_dir():
             return {
                 "verdict": "ended",
                 "headline": "the drill has already ended. Run the playbook drill again to start a new one",
                 "reasons": [],
             }
-        hosts, report = import_library_module("lab.drill_hosts"), Path(arguments["report"])
+        drill_hosts, report = import_library_module("lab.drill_hosts"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
-        result = run.finish_and_judge(fleet, skew=skew, notes=hosts.NOTES)
-        hosts.write_drill_html_page(result, report)
+        result = run.finish_and_judge(fleet, skew=skew, notes=drill_hosts.NOTES)
+        drill_hosts.write_drill_html_page(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,

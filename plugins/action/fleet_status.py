@@ -34,38 +34,38 @@ class ActionModule(FleetAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
-        known = task_vars or {}
+        variables = task_vars or {}
         if arguments["step"] == "begin":
-            self._check_variables(known)
-        evidence = {host: _evidence(result) for host, result in arguments["evidence"].items()}
+            self._check_variables(variables)
+        evidence = {host: _result_evidence(result) for host, result in arguments["evidence"].items()}
         try:
             # What a host returned since ``begin`` costs its own row, and no other.
             for host, problems in (
-                import_library_module("inventory").errors_for_runtime_variables_by_host(known["hostvars"]).items()
+                import_library_module("inventory").errors_for_runtime_variables_by_host(variables["hostvars"]).items()
             ):
                 evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
             data = import_library_module("inventory").inventory_data_of_play(
-                known["hostvars"], known["groups"], self._loader
+                variables["hostvars"], variables["groups"], self._loader
             )
             fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
             selection = import_library_module("status.selection")
             chosen = selection.select_hosts(fleet, arguments["target"])
             if arguments["step"] == "begin":
-                asked = selection.hosts_to_query(fleet, chosen)
-                kept = {name: arguments[name] for name in ("target", "evidence_to", "to")}
+                queried_hosts = selection.hosts_to_query(fleet, chosen)
+                returned_arguments = {name: arguments[name] for name in ("target", "evidence_to", "to")}
                 return {
                     "changed": False,
-                    "questions": selection.host_status_parameters(fleet, asked),
+                    "questions": selection.host_status_parameters(fleet, queried_hosts),
                     "time": time.time(),
-                    **kept,
+                    **returned_arguments,
                 }
             status = import_from_public_api("fleet_status")(
                 fleet, evidence, chosen=chosen, seconds=arguments["seconds"]
             )
-            return {"changed": False, **_outcome(status, arguments["to"])}
+            return {"changed": False, **_status_result(status, arguments["to"])}
         except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
@@ -81,7 +81,7 @@ def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
         json.dump(evidence, file)
 
 
-def _outcome(status: Any, to: str | None) -> dict[str, Any]:
+def _status_result(status: Any, to: str | None) -> dict[str, Any]:
     if to:
         import_library_module("reports.status_page").write_status_file(status, to)
     findings = [finding.to_line() for finding in status.findings]
@@ -92,11 +92,11 @@ def _outcome(status: Any, to: str | None) -> dict[str, Any]:
     }
 
 
-def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
+def _result_evidence(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the evidence of a host, or the reason for missing evidence: it was not reached, or the module failed."""
     if result.get("unreachable") or result.get("failed"):
-        why = import_library_module("become_failures").failed_task_reason(result)
-        return {"unreachable": (why or "the host returned no result: run the playbook again with -vvv")[:300]}
+        reason = import_library_module("become_failures").failed_task_reason(result)
+        return {"unreachable": (reason or "the host returned no result: run the playbook again with -vvv")[:300]}
     try:
         parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))
     except (ValueError, TypeError, RecursionError) as error:  # one host's: it costs no other its row

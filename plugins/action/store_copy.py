@@ -19,17 +19,19 @@ NodeError = import_host_module("errors").NodeError
 store_copy = import_host_module("kahadb.store_copy")
 
 _MODULE = "activemq.fleet.store_copy"
-_SPARE = 64 << 20
-_PLACE = "activemq-fleet/resync"
+_SPARE_BYTES = 64 << 20
+_SPOOL_SUBDIRECTORY = "activemq-fleet/resync"
 
 
-def _spool(arguments: dict[str, Any]) -> Path:
+def _spool_directory(arguments: dict[str, Any]) -> Path:
     """Return the spool directory on the controller, in which a copied store's files are kept until all have arrived."""
-    directory = arguments.get("spool") or os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _PLACE)
+    directory = arguments.get("spool") or os.path.join(
+        constants.config.get_config_value("ANSIBLE_HOME"), _SPOOL_SUBDIRECTORY
+    )
     return Path(os.path.expanduser(directory), store_copy.store_fingerprint(arguments["files"]))
 
 
-def _store(arguments: dict[str, Any]) -> dict[str, Any]:
+def _store_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments ``directory`` and ``user``, if given, which name a store and its account."""
     return {name: arguments[name] for name in ("directory", "user") if name in arguments}
 
@@ -49,31 +51,31 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         try:
             if arguments.get("state") == "fetched":
-                return result | self._fetch(arguments, variables)
+                return result | self._fetch_missing_files(arguments, variables)
             if arguments.get("state") == "placed":
-                return result | self._place(arguments, variables)
+                return result | self._send_spooled_files(arguments, variables)
         except NodeError as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
-            path = error.filename or _spool(arguments)
+            path = error.filename or _spool_directory(arguments)
             raise AnsibleActionFail(
                 f"the controller cannot use its directory {path} for the copy of the store "
                 f"({error.strerror or error}). Correct the cause, and run the playbook resync again"
             ) from None
-        return result | self._module(arguments, variables)
+        return result | self._run_module(arguments, variables)
 
-    def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _fetch_missing_files(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Fetch the files of a store that the spool directory lacks from the host into this directory.
 
         Bytes that the spool has already are not fetched again.
         """
-        files, spool = arguments["files"], _spool(arguments)
+        files, spool = arguments["files"], _spool_directory(arguments)
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        needed = sum(files[name]["size"] for name in arguments["missing"])
-        if shutil.disk_usage(spool).free < needed + _SPARE:
+        required_bytes = sum(files[name]["size"] for name in arguments["missing"])
+        if shutil.disk_usage(spool).free < required_bytes + _SPARE_BYTES:
             raise NodeError(
-                f"the copy of the store requires {needed >> 20} MiB of free space below {spool} on the controller. "
-                "Free disk space, and run the playbook resync again"
+                f"the copy of the store requires {required_bytes >> 20} MiB of free space below {spool} on the "
+                "controller. Free disk space, and run the playbook resync again"
             )
         for name in arguments["missing"]:
             self._fetch_file(arguments, variables, name, spool / store_copy.controller_spool_file_name(name))
@@ -83,33 +85,35 @@ class ActionModule(ActionBase):
         entry, offset = arguments["files"][name], int(arguments["missing"][name])
         # A spooled file begins at the offset up to which the other host has the file; its name contains that offset.
         part = path.with_name(f"{path.name}.from-{offset}")
-        have = part.stat().st_size if part.exists() else 0
+        spooled_size = part.stat().st_size if part.exists() else 0
         with part.open("ab") as file:
             os.chmod(part, 0o600)
-            while offset + have < entry["size"]:
-                asked = {"state": "read", **_store(arguments), "files": {name: entry}, "name": name}
-                piece = store_copy.unpack_chunk(self._module(asked | {"offset": offset + have}, variables)["data"])
-                if not piece:
+            while offset + spooled_size < entry["size"]:
+                request = {"state": "read", **_store_arguments(arguments), "files": {name: entry}, "name": name}
+                chunk = store_copy.unpack_chunk(
+                    self._run_module(request | {"offset": offset + spooled_size}, variables)["data"]
+                )
+                if not chunk:
                     raise NodeError(
                         f"the file {name} of the store became shorter during the copy, because a process still "
                         "writes to the store. Find this process with fuser -v on the files of the store, stop it, and "
                         "run the playbook resync again"
                     )
-                file.write(piece)
+                file.write(chunk)
                 file.flush()
-                have += len(piece)
+                spooled_size += len(chunk)
 
-    def _place(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _send_spooled_files(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Send the spooled files of a store to the host, which verifies each complete file; then delete the spool."""
-        files, spool = arguments["files"], _spool(arguments)
-        for name, begun in arguments["missing"].items():
-            path = spool / f"{store_copy.controller_spool_file_name(name)}.from-{begun}"
-            offset = int(begun)
+        files, spool = arguments["files"], _spool_directory(arguments)
+        for name, start_offset in arguments["missing"].items():
+            path = spool / f"{store_copy.controller_spool_file_name(name)}.from-{start_offset}"
+            offset = int(start_offset)
             with path.open("rb") as file:
                 while data := file.read(store_copy.CHUNK):
-                    sent = {"state": "written", **_store(arguments), "files": files, "name": name}
+                    request = {"state": "written", **_store_arguments(arguments), "files": files, "name": name}
                     try:
-                        self._module(sent | {"offset": offset, "data": store_copy.pack_chunk(data)}, variables)
+                        self._run_module(request | {"offset": offset, "data": store_copy.pack_chunk(data)}, variables)
                     except NodeError:
                         path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
                         raise
@@ -118,9 +122,9 @@ class ActionModule(ActionBase):
             shutil.rmtree(spool)
         return {"changed": bool(arguments["missing"])}
 
-    def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        done: dict[str, Any] = self._execute_module(_MODULE, module_args=arguments, task_vars=variables)
-        if done.get("failed") and arguments["state"] in ("read", "written"):
-            silent = "the module store_copy failed on this host without a message. Run the playbook with -vvv"
-            raise NodeError(done.get("msg") or silent)
-        return done
+    def _run_module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = self._execute_module(_MODULE, module_args=arguments, task_vars=variables)
+        if result.get("failed") and arguments["state"] in ("read", "written"):
+            default_message = "the module store_copy failed on this host without a message. Run the playbook with -vvv"
+            raise NodeError(result.get("msg") or default_message)
+        return result

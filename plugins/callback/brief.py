@@ -35,7 +35,7 @@ escape_unprintable = import_host_module("printable").escape_unprintable
 split_lines = import_host_module("text_lines").split_lines
 
 _PRINTED_ACTIONS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
-_QUIET = "All assertions passed"
+_SUCCESS_MESSAGE = "All assertions passed"
 
 
 class CallbackModule(CallbackBase):
@@ -61,7 +61,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         if self._display.verbosity:
-            self._print_line(f"  task: {_task(task)}")
+            self._print_line(f"  task: {_task_name(task)}")
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._handle_warnings_and_exception(result)
@@ -74,13 +74,15 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors and not _has_failed_items(result.result):
-            self._fail(result)
+            self._print_failure(result)
 
     def v2_runner_item_on_failed(self, result: Any) -> None:
-        self._fail(result)
+        self._print_failure(result)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._print_line(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
+        self._print_line(
+            f"  UNREACHABLE {_host_text(result)}: {_failure_message(result.result)}", constants.COLOR_UNREACHABLE
+        )
 
     def v2_on_file_diff(self, result: Any) -> None:
         """Print the differences of changed files for ``--diff``, as Ansible's default callback does."""
@@ -98,7 +100,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_stats(self, stats: Any) -> None:
         for host in sorted(stats.processed):
             host_summary = stats.summarize(host)
-            bad = host_summary["failures"] or host_summary["unreachable"]
+            has_failed = host_summary["failures"] or host_summary["unreachable"]
             counts = ", ".join(
                 f"{host_summary[key]} {word}"
                 for key, word in (
@@ -109,21 +111,25 @@ class CallbackModule(CallbackBase):
                 )
                 if host_summary[key]
             )
-            self._display.display(f"{host}: {counts}", color=constants.COLOR_ERROR if bad else constants.COLOR_OK)
+            self._display.display(
+                f"{host}: {counts}", color=constants.COLOR_ERROR if has_failed else constants.COLOR_OK
+            )
 
     def _print_outcome(self, result: Any) -> None:
         action = result.task.action
         if action in _PRINTED_ACTIONS:
-            for line in _lines(result.result):
+            for line in _message_lines(result.result):
                 self._print_line(f"  {line}")
         elif result.result.get("changed"):
-            self._print_line(f"  changed {_host(result)}: {_task(result.task)}", constants.COLOR_CHANGED)
+            self._print_line(f"  changed {_host_text(result)}: {_task_name(result.task)}", constants.COLOR_CHANGED)
 
-    def _fail(self, result: Any) -> None:
+    def _print_failure(self, result: Any) -> None:
         self._handle_warnings(result.result)
-        first, *more = split_lines(_message(result.result)) or [""]
-        self._print_line(f"  FAILED {_host(result)}: {_task(result.task)}: {first}", constants.COLOR_ERROR)
-        for line in more:
+        first_line, *other_lines = split_lines(_failure_message(result.result)) or [""]
+        self._print_line(
+            f"  FAILED {_host_text(result)}: {_task_name(result.task)}: {first_line}", constants.COLOR_ERROR
+        )
+        for line in other_lines:
             self._print_line(f"    {line}", constants.COLOR_ERROR)
 
     def _print_line(self, line: str, color: str | None = None) -> None:
@@ -133,24 +139,24 @@ class CallbackModule(CallbackBase):
         self._display.display(escape_unprintable(line), color=color)
 
 
-def _task(task: Any) -> str:
+def _task_name(task: Any) -> str:
     """Return the name of a task without the name of its role."""
     return str(task.name or task.action).strip()
 
 
-def _host(result: Any) -> str:
+def _host_text(result: Any) -> str:
     """Return the host's name of a task result, with the host to which the task was delegated."""
     delegated = result.result.get("_ansible_delegated_vars") or {}
-    other = delegated.get("ansible_delegated_host")
+    delegated_host = delegated.get("ansible_delegated_host")
     name = str(result.host.get_name())
-    return name if other in (None, name) else f"{name} on {other}"
+    return name if delegated_host in (None, name) else f"{name} on {delegated_host}"
 
 
-def _lines(result: Mapping[str, Any]) -> list[str]:
+def _message_lines(result: Mapping[str, Any]) -> list[str]:
     message = result.get("msg", "")
     if isinstance(message, (list, tuple)):
         return [str(line) for line in message]
-    return [] if message == _QUIET else split_lines(str(message))
+    return [] if message == _SUCCESS_MESSAGE else split_lines(str(message))
 
 
 def _has_failed_items(result: Mapping[str, Any]) -> bool:
@@ -158,7 +164,7 @@ def _has_failed_items(result: Mapping[str, Any]) -> bool:
     return any(isinstance(item, Mapping) and item.get("failed") for item in result.get("results") or ())
 
 
-def _message(result: Mapping[str, Any]) -> str:
+def _failure_message(result: Mapping[str, Any]) -> str:
     message = (
         result.get("msg") or result.get("exception") or result.get("stderr") or "the task failed without a message"
     )

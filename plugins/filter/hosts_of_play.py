@@ -46,7 +46,7 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.filter.run_once_result import run_once_result
 
 _NO_HOST = ["all", "!all"]
-_DECIDED = {
+_DECISION_SOURCES = {
     "mark": ("share", "__activemq_stores", "hosts"),
     "roll": ("run", "__activemq_roll", "hosts"),
     "verify": ("run", "__activemq_roll", "verify"),
@@ -56,9 +56,9 @@ _DECIDED = {
 
 def hosts_of_play(hostvars: Mapping[str, Mapping[str, Any]], play: str) -> list[str]:
     plays = run_once_result(hostvars, "__activemq_site", "plays", {"plays": {}})["plays"]
-    if play not in _DECIDED:
+    if play not in _DECISION_SOURCES:
         return plays.get(play) or _NO_HOST
-    deciding, name, key = _DECIDED[play]
+    deciding, name, key = _DECISION_SOURCES[play]
     # Only these hosts: in a large fleet it takes long to put the variables of all hosts together.
     decisions = (hostvars[host].get(name) or {} for host in plays.get(deciding, ()))
     return next((decision[key] for decision in decisions if key in decision), []) or _NO_HOST

@@ -123,9 +123,9 @@ class InventoryModule(BaseInventoryPlugin):
             return
         for reason in (*grouped.misspelt, *grouped.unclear):
             self.display.warning(f"{path}: {reason}")
-        self._warn(path, bool(grouped.identities), grouped.nearly)
+        self._warn_about_host_names(path, bool(grouped.identities), grouped.nearly)
 
-    def _warn(self, path: str, any_match: bool, nearly: tuple[str, ...]) -> None:
+    def _warn_about_host_names(self, path: str, any_match: bool, similar_hosts: tuple[str, ...]) -> None:
         if not any_match:
             self.display.warning(
                 f"{path}: no host name matches activemq_naming_pattern, so the inventory has no brokers. "
@@ -133,7 +133,7 @@ class InventoryModule(BaseInventoryPlugin):
                 "directories in alphabetical order: give this file a name that follows the names of the files with "
                 "the hosts, such as zz.activemq.yml."
             )
-        for host in nearly:
+        for host in similar_hosts:
             self.display.warning(
                 f"{path}: the host name {host} resembles the name of a broker, but does not match "
                 "activemq_naming_pattern, so the host is not a broker. Correct the host name or the pattern"

@@ -80,14 +80,14 @@ def _apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, A
 
     The parameter is ``act``. Returns the module's result.
     """
-    base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
-    result: dict[str, Any] = {"changed": what in FAULT_KINDS}
-    if what == "started":
+    base, unit, action = (parameters[name] for name in ("base", "unit", "act"))
+    result: dict[str, Any] = {"changed": action in FAULT_KINDS}
+    if action == "started":
         result["at"] = fault_injection.wait_for_logged_broker_start(base, parameters["wait"])
-    elif what == "resume":
+    elif action == "resume":
         result |= fault_injection.resume_frozen_broker(base, unit)
-    elif what != "stay":
-        result |= fault_injection.inject_fault(base, unit, what, parameters["again"])
+    elif action != "stay":
+        result |= fault_injection.inject_fault(base, unit, action, parameters["again"])
     elif unit:
         fault_injection.cancel_recovery_timer(unit)
     return result

@@ -301,12 +301,14 @@ def _gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[s
     A state, process or release can be required.
     """
     states = parameters["states"]
-    wanted = tuple(states) if parameters["wait"] else ()
-    result: dict[str, Any] = gather_broker_state(parameters["base"], parameters["unit"], parameters["wait"], wanted)
+    awaited_states = tuple(states) if parameters["wait"] else ()
+    result: dict[str, Any] = gather_broker_state(
+        parameters["base"], parameters["unit"], parameters["wait"], awaited_states
+    )
     if parameters["required"]:
-        why = unmet_expectation(result, states, parameters["replaces"], parameters["release"])
-        if why:
-            return {"failed": True, "msg": why, "state": result["state"]}
+        problem = unmet_expectation(result, states, parameters["replaces"], parameters["release"])
+        if problem:
+            return {"failed": True, "msg": problem, "state": result["state"]}
     return result
 
 

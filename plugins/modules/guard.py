@@ -68,10 +68,10 @@ def _install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[st
     Returns the module's result.
     """
     path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
-    is_wanted = parameters["state"] == "present"
+    is_required = parameters["state"] == "present"
     changed = (
         install_executable(path, guard_program(sys.executable), check=check)
-        if is_wanted
+        if is_required
         else remove_executable(path, check=check)
     )
     return {"changed": changed, "path": path}

@@ -126,12 +126,12 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
+def _perform_copy_step(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do one step of copying a kahaDB store between hosts, and return the module's result.
 
     Raises NodeError, OSError.
     """
-    state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
+    state, directory, files, user = (parameters[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise NodeError(
             f"the module file store_copy.py ran with state={state} on a host, but only its action plugin on the "
@@ -143,20 +143,25 @@ def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
         manifest = store_copy.store_manifest(directory, user)
         return {"changed": False, "files": manifest, "identity": store_copy.store_fingerprint(manifest)}
     if state == "read":
-        size = files[wanted["name"]]["size"]
+        size = files[parameters["name"]]["size"]
         return {
             "changed": False,
-            "data": store_copy.read_packed_chunk(directory, wanted["name"], wanted["offset"], size, user),
+            "data": store_copy.read_packed_chunk(directory, parameters["name"], parameters["offset"], size, user),
         }
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}
     if state == "staged":
         return {"changed": True, "missing": store_copy.prepare_staging_directory(directory, files, user)}
     if state == "written":
-        length = store_copy.append_chunk(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
+        length = store_copy.append_chunk(
+            directory, files, parameters["name"], parameters["offset"], parameters["data"], user
+        )
         return {"changed": True, "length": length}
     if state == "switched":
-        return {"changed": True, "backup": store_copy.replace_store_by_copy(directory, files, wanted["source"], user)}
+        return {
+            "changed": True,
+            "backup": store_copy.replace_store_by_copy(directory, files, parameters["source"], user),
+        }
     return {"changed": True, "backup": store_copy.finish_interrupted_store_replacement(directory, user)}
 
 
@@ -175,7 +180,9 @@ def main() -> None:
         # Messages: they are to appear in no log.
         "data": {"type": "str", "no_log": True},
     }
-    run_module(spec, _do_copy_step, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])])
+    run_module(
+        spec, _perform_copy_step, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])]
+    )
 
 
 if __name__ == "__main__":

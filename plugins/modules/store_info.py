@@ -197,7 +197,7 @@ def main() -> None:
     }
     run_module(
         spec,
-        lambda given, _check: gather_store_and_run_facts(*(given[name] for name in spec)),
+        lambda parameters, _check: gather_store_and_run_facts(*(parameters[name] for name in spec)),
         "the store {directory} of this host cannot be read ({error}). Correct the cause, and run the playbook again",
     )
 

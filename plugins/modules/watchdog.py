@@ -78,10 +78,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watch
 def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove a broker's watchdog, and return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
-    is_wanted = parameters["state"] == "present"
+    is_required = parameters["state"] == "present"
     done = (
         install_and_start_watchdog(paths, watchdog_program(sys.executable), parameters["unit"])
-        if is_wanted
+        if is_required
         else remove_watchdog(paths)
     )
     return {"changed": bool(done), "done": done}

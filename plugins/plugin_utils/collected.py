@@ -29,15 +29,15 @@ def create_or_reuse_evidence_directory(path: str) -> str:
     A new directory is private to its owner. Raises AnsibleActionFail for a directory that holds anything else.
     """
     path = os.path.abspath(os.path.expanduser(path))
-    mark = os.path.join(path, MARK)
+    marker_path = os.path.join(path, MARK)
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
-        if os.listdir(path) and not os.path.isfile(mark):
+        if os.listdir(path) and not os.path.isfile(marker_path):
             raise AnsibleActionFail(
                 f"nothing was collected, because the directory {path} on the controller contains files that the "
                 "playbook collect did not write. Set a new directory with -e activemq_collect_to=DIR"
             )
-        with open(mark, "a", encoding="utf-8"):
+        with open(marker_path, "a", encoding="utf-8"):
             pass
     except OSError as error:
         raise AnsibleActionFail(
@@ -131,8 +131,10 @@ def limit_file_size_temporarily(limit: int) -> Iterator[None]:
     a file without end, and connection plugins of Ansible have no limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    most = limit + _SLACK
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    size_limit = limit + _SLACK
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (size_limit if hard == resource.RLIM_INFINITY else min(size_limit, hard), hard)
+    )
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module
 
 
-def _path() -> Path:
+def _compiled_fleet_path() -> Path:
     return Path(constants.DEFAULT_LOCAL_TMP, "activemq-fleet.json")
 
 
@@ -26,7 +26,7 @@ def write_compiled_fleet(fleet: Any) -> None:
 
     It replaces an earlier one. It is a ``deployment.FleetFacts``; the file is readable for its owner only.
     """
-    import_library_module("atomic_files").write_file_atomically(_path(), fleet.to_json().encode(), 0o600)
+    import_library_module("atomic_files").write_file_atomically(_compiled_fleet_path(), fleet.to_json().encode(), 0o600)
 
 
 def read_compiled_fleet() -> Any:
@@ -35,7 +35,7 @@ def read_compiled_fleet() -> Any:
     It is a ``deployment.FleetFacts``. Raises AnsibleActionFail if no task of the run has compiled the fleet.
     """
     try:
-        text = _path().read_text(encoding="utf-8")
+        text = _compiled_fleet_path().read_text(encoding="utf-8")
     except OSError:
         raise AnsibleActionFail(
             "this playbook run has not computed the configuration of the brokers. Run a task with the module "

@@ -15,10 +15,10 @@ MOST_FILES = 10_000
 LONGEST_HEADER = 1 << 16
 """Bytes of an extended header, which holds a long name and a time."""
 _BLOCK = tarfile.BLOCKSIZE
-_EXTENDED = {"path", "mtime", "hdrcharset"}
+_EXTENDED_KEYS = {"path", "mtime", "hdrcharset"}
 """What the extended headers of collect's archives hold; ``hdrcharset`` is there for names that are not UTF-8."""
-_LONGEST_NAME, _DEEPEST = 1024, 8
-_LATEST = 1 << 40
+_MAX_NAME_LENGTH, _MAX_DEPTH = 1024, 8
+_LATEST_TIME = 1 << 40
 _CHUNK = 1 << 20
 
 
@@ -43,16 +43,16 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
     64 KiB. The standard library's reader is not used: it reads a header of any length as a whole.
     """
     with open(path, "rb") as packed:
-        source = _Bounded(gzip.GzipFile(fileobj=packed), limit)
+        source = _BoundedReader(gzip.GzipFile(fileobj=packed), limit)
         extended: dict[str, str] = {}
         count = 0
         while any(block := source.read_exactly(_BLOCK)):
             header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             if header.type == tarfile.XHDTYPE:
-                extended = _extended_header(source, header.size)
+                extended = _read_extended_header(source, header.size)
                 continue
             name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
-            if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
+            if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED_KEYS:
                 raise ValueError(
                     f"the archive of collected files that the host sent contains {name!r}, which is not a regular "
                     "file. The module collect writes only regular files. Run the playbook collect again. If this error "
@@ -64,7 +64,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                     f"the archive of collected files that the host sent contains more than {MOST_FILES} files. "
                     "Remove old ActiveMQ logs from the host, and run the playbook collect again"
                 )
-            content = _Content(source, header.size)
+            content = _ArchivedContent(source, header.size)
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
             for _unused in content:
                 pass
@@ -72,19 +72,19 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
             extended = {}
 
 
-class _Bounded:
+class _BoundedReader:
     """A reader of an archive that reads exactly the wanted bytes, and no more than a limit in total."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
-        self._stream, self._limit, self._rest = stream, limit, limit
+        self._stream, self._limit, self._remaining_bytes = stream, limit, limit
 
     def read_exactly(self, size: int) -> bytes:
         """Read and return exactly ``size`` bytes of an archive.
 
         Raises ValueError at the end of the data, for damaged data, and beyond the limit.
         """
-        self._rest -= size
-        if self._rest < 0:
+        self._remaining_bytes -= size
+        if self._remaining_bytes < 0:
             raise ValueError(
                 f"the archive of collected files that the host sent contains more than {self._limit} bytes, which is "
                 "far more than activemq_collect_megabytes permits. Run the playbook collect again. If this error "
@@ -104,11 +104,11 @@ class _Bounded:
         return content
 
 
-class _Content:
+class _ArchivedContent:
     """The content of one archived file in chunks, each of which is read once."""
 
-    def __init__(self, source: _Bounded, size: int) -> None:
-        self._source, self._rest = source, size
+    def __init__(self, source: _BoundedReader, size: int) -> None:
+        self._source, self._remaining_bytes = source, size
         if size < 0:
             raise ValueError(
                 "the archive of collected files that the host sent contains a file with a negative size, which the "
@@ -120,14 +120,14 @@ class _Content:
         return self
 
     def __next__(self) -> bytes:
-        if not self._rest:
+        if not self._remaining_bytes:
             raise StopIteration
-        size = min(self._rest, _CHUNK)
-        self._rest -= size
+        size = min(self._remaining_bytes, _CHUNK)
+        self._remaining_bytes -= size
         return self._source.read_exactly(size)
 
 
-def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
+def _read_extended_header(source: _BoundedReader, size: int) -> dict[str, str]:
     """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
     if not 0 <= size <= LONGEST_HEADER:
         raise ValueError(
@@ -153,7 +153,7 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
 
 def _checked_name(name: str) -> str:
     parts = name.split("/")
-    if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST:
+    if len(name) > _MAX_NAME_LENGTH or len(parts) > _MAX_DEPTH:
         raise ValueError(
             f"the archive of collected files that the host sent contains the file name {name[:60]!r}..., which is "
             "longer than any name that the module collect writes. Run the playbook collect again. If this error "
@@ -170,9 +170,9 @@ def _checked_name(name: str) -> str:
 
 def _checked_time(name: str, mtime: str | float) -> float:
     moment = float(mtime)
-    if not 0 <= moment < _LATEST:
+    if not 0 <= moment < _LATEST_TIME:
         raise ValueError(
             f"the collected file {name!r} has the modification time {mtime} (seconds since 1970), which is not "
-            f"between 0 and {_LATEST}. Run touch on this file on the host, and run the playbook collect again"
+            f"between 0 and {_LATEST_TIME}. Run touch on this file on the host, and run the playbook collect again"
         )
     return moment

@@ -21,7 +21,7 @@ COLLECTION_VERSION = "0.1.0"
 """The version in galaxy.yml, which an installed collection does not contain; ``scripts.set_version`` writes both."""
 OLDEST_ANSIBLE = (2, 19)
 """The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
-_INSTALL = (
+_INSTALL_HINT = (
     "install the wheel of a release (`make package` builds it in a checkout): pip install dist/activemq_fleet-*.whl"
 )
 
@@ -65,7 +65,7 @@ def check_library() -> None:
             f"the collection activemq.fleet has version {COLLECTION_VERSION} ({_collection_directory()}), but the "
             f"library activemq-fleet has version {version} ({Path(package.__file__ or '').parent}). Their versions "
             f"must be equal. To use version {version}, remove {_collection_directory()}: Ansible then uses the "
-            f"collection in the wheel of the library. To use version {COLLECTION_VERSION}, {_INSTALL}"
+            f"collection in the wheel of the library. To use version {COLLECTION_VERSION}, {_INSTALL_HINT}"
         )
 
 
@@ -79,10 +79,10 @@ def _import_errors() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        what = "does not have it" if error.name == "activemq_fleet" else f"cannot load it ({error})"
+        problem = "does not have it" if error.name == "activemq_fleet" else f"cannot load it ({error})"
         raise LibraryError(
             "the collection activemq.fleet requires the Python library activemq-fleet, but the Python of Ansible "
-            f"({sys.executable}) {what}. To correct this, {_INSTALL}"
+            f"({sys.executable}) {problem}. To correct this, {_INSTALL_HINT}"
         ) from None
 
 

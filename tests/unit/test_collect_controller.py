@@ -259,7 +259,7 @@ def test_inventory_overrides_facts_reported_by_host() -> None:
     """Attack p16: the host became a node of another pair, and its records declared outages of that pair as planned."""
     inventory_facts = {"group": "kiosks", "pair": "kiosks-mq09", "role": "slave", "ha": "none", "release": "5.5.1"}
 
-    facts = ActionModule._facts(None, "kiosks-mq09-a.example.com", inventory_facts, FORGED)
+    facts = ActionModule._host_facts(None, "kiosks-mq09-a.example.com", inventory_facts, FORGED)
 
     assert {name: facts[name] for name in ("host", "group", "pair", "role", "peer", "ha")} == {
         "host": "kiosks-mq09-a.example.com", "group": "kiosks", "pair": "kiosks-mq09", "role": "slave", "peer": None,

@@ -130,7 +130,7 @@ def path_from_playbook(playbook: Path, name: str) -> str | None:
     loader = DataLoader()
     loader.set_basedir(str(playbook.parent))
     (task,) = Playbook.load(str(playbook), loader=loader).get_plays()[0].get_tasks()[0]
-    path: str | None = decide_action.ActionModule(task, None, None, loader, None, None)._find(name)
+    path: str | None = decide_action.ActionModule(task, None, None, loader, None, None)._find_on_controller(name)
     return path
 
 

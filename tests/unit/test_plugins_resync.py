@@ -132,8 +132,8 @@ def copy_store(source: Path, target: Path, spool: Path, call_limit: int = 1 << 3
     carrier, files = Carrier(call_limit), store_copy.store_manifest(str(source))
     missing = store_copy.prepare_staging_directory(str(target), files)
     task = {"files": files, "missing": missing, "spool": str(spool)}
-    carrier._fetch(task | {"directory": str(source)}, {})
-    carrier._place(task | {"directory": str(target)}, {})
+    carrier._fetch_missing_files(task | {"directory": str(source)}, {})
+    carrier._send_spooled_files(task | {"directory": str(target)}, {})
     return carrier.calls
 
 
@@ -178,13 +178,15 @@ def test_store_file_that_changes_during_copy_is_error(copy_paths: tuple[Path, Pa
     missing = store_copy.prepare_staging_directory(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
     with pytest.raises(NodeError, match="find the process that writes to it"):
-        carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
+        carrier._fetch_missing_files(
+            {"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {}
+        )
 
 
 def test_store_copy_requires_space_on_controller(
     copy_paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target, spool = copy_paths
-    monkeypatch.setattr(action, "_SPARE", 1 << 62)
+    monkeypatch.setattr(action, "_SPARE_BYTES", 1 << 62)
     with pytest.raises(NodeError, match="the copy of the store requires"):
         copy_store(source, target, spool)
