@@ -26,7 +26,7 @@ from activemq_fleet.audit.report_figures import (
 )
 from activemq_fleet.audit.result import AuditCounts, AuditInputSummary, InputGap
 from activemq_fleet.cli import main as cli
-from activemq_fleet.cli.drift import _show
+from activemq_fleet.cli.drift import _print_drift
 from activemq_fleet.cli.formats import report_formatter
 from activemq_fleet.cli.formats.report import CheckReport
 from activemq_fleet.cli.printing import print_escaped
@@ -103,7 +103,7 @@ def test_hostile_host_or_message_is_escaped_in_report_of_check(form: str, text: 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_host_name_adds_no_line_to_output_of_drift(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _show(FleetDrift((HostDriftCounts(text, 1, 0, 0, 0, 1, 0, 0),), 3, (text,), (text,), 1, 1), "out")
+    _print_drift(FleetDrift((HostDriftCounts(text, 1, 0, 0, 0, 1, 0, 0),), 3, (text,), (text,), 1, 1), "out")
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert len(out.splitlines()) == 5

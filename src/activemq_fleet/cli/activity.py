@@ -43,11 +43,11 @@ class ActivityDisplay:
         if prompts or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
             yield
             return
-        self._begin(text)
+        self._add_text(text)
         try:
             yield
         finally:
-            self._end()
+            self._remove_text()
 
     @contextmanager
     def without_spinner(self) -> Iterator[None]:
@@ -62,20 +62,20 @@ class ActivityDisplay:
                 if progress:
                     progress.start()
 
-    def _begin(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         with self._lock:
             self._texts.append(escape_unprintable(text))
             self._color = user_color_choice()  # which only the thread of the command knows
             if self._timer is None:
-                self._timer = threading.Timer(_SECONDS_HIDDEN, self._show, (time.monotonic(),))
+                self._timer = threading.Timer(_SECONDS_HIDDEN, self._start_spinner, (time.monotonic(),))
                 self._timer.daemon = True
                 self._timer.start()
-            self._update()
+            self._update_spinner()
 
-    def _end(self) -> None:
+    def _remove_text(self) -> None:
         with self._lock:
             self._texts.pop()
-            self._update()
+            self._update_spinner()
             if self._texts:
                 return
             if self._timer:
@@ -85,7 +85,7 @@ class ActivityDisplay:
                 self._progress.stop()
                 self._progress = None
 
-    def _show(self, began: float) -> None:
+    def _start_spinner(self, began: float) -> None:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -106,7 +106,7 @@ class ActivityDisplay:
             self._progress.tasks[0].start_time = began
             self._progress.start()
 
-    def _update(self) -> None:
+    def _update_spinner(self) -> None:
         if self._progress and self._texts:
             self._progress.update(self._progress.task_ids[0], description=self._texts[-1])
 

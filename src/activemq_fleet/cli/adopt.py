@@ -129,10 +129,10 @@ def adopt_command(
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         print_escaped(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (*_to_do(output, adopted), *_files_read(adopted), *_next_steps(output)):
+        for line in (*_note_and_secret_lines(output, adopted), *_read_file_lines(adopted), *_next_step_lines(output)):
             print_escaped(line, err=True)
     else:
-        print_escaped("\n".join(_as_text(output, adopted)))
+        print_escaped("\n".join(_report_lines(output, adopted)))
     return 0
 
 
@@ -160,19 +160,19 @@ def _check_inventory_directory(directory: Path) -> None:
         )
 
 
-def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
+def _report_lines(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     """Yield the lines of the report of ``adopt``: actions for the operator first, what needs no action last."""
     from activemq_fleet.adopt import difference_report_lines
 
     hosts = count_with_noun(len(adopted.fleet.brokers), "host")
     yield f"{output}: {hosts}, {count_with_noun(len(adopted.files), 'file')}"
-    yield from _to_do(output, adopted)
+    yield from _note_and_secret_lines(output, adopted)
     yield from difference_report_lines(adopted)
-    yield from _files_read(adopted)
-    yield from _next_steps(output)
+    yield from _read_file_lines(adopted)
+    yield from _next_step_lines(output)
 
 
-def _next_steps(output: Path) -> Iterator[str]:
+def _next_step_lines(output: Path) -> Iterator[str]:
     """Yield the steps from the inventory to brokers that run with it."""
     site = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.site"])
     yield "Next:"
@@ -188,18 +188,18 @@ def _next_steps(output: Path) -> Iterator[str]:
     yield f"  6. {fleet_command_line_with_words('status', '-i', output)}"
 
 
-def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
+def _note_and_secret_lines(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     for note in adopted.notes:
         yield f"note: {_printable(note)}"
-    for label, what in adopted.secrets.items():
+    for label, description in adopted.secrets.items():
         path = f"{output}/.secrets/{label}"
         yield (
-            f"secret: the inventory reads the {what} from the file {path}, which does not contain it yet: "
-            f"write the {what} into this file, or set it in the inventory with ansible-vault"
+            f"secret: the inventory reads the {description} from the file {path}, which does not contain it yet: "
+            f"write the {description} into this file, or set it in the inventory with ansible-vault"
         )
 
 
-def _files_read(adopted: AdoptedInventory) -> Iterator[str]:
+def _read_file_lines(adopted: AdoptedInventory) -> Iterator[str]:
     for host, paths in adopted.files_read.items():
         yield f"read: {host}: {', '.join(map(_printable, paths))}"
 

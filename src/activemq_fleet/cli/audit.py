@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from activemq_fleet.spark.inputs import AuditedHost
     from activemq_fleet.spark.options import SessionOptions
 
-_SHOWN = 15
+_MOST_SHOWN = 15
 
 
 @click.command(
@@ -89,10 +89,10 @@ def audit_command(
             "--metrics and --follow cannot be used together: --metrics requires a completed period. Remove one of the "
             "options"
         )
-    scraped = _scrapes(metrics) if metrics else None
+    scraped = _read_scrapes(metrics) if metrics else None
     from activemq_fleet.spark.session import temporary_spark_session
 
-    hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
+    hosts, allowed = _audited_hosts(inventory), timedelta(seconds=skew)
     with temporary_spark_session("audit --follow" if follow else "audit", spark) as running:
         from activemq_fleet.spark.audit_job import audit, read_audit_json
         from activemq_fleet.spark.follow import audit_after_changes
@@ -106,7 +106,7 @@ def audit_command(
     return 0 if result["verdict"] == "clean" else 1
 
 
-def _scrapes(path: Path) -> ScrapedAvailability:
+def _read_scrapes(path: Path) -> ScrapedAvailability:
     from activemq_fleet.audit.scraped_availability import read_availability
 
     try:
@@ -118,7 +118,7 @@ def _scrapes(path: Path) -> ScrapedAvailability:
         ) from None
 
 
-def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
+def _audited_hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
     """Return the brokers and agents of an inventory by host, or None without an inventory."""
     if not inventory:
         return None
@@ -126,7 +126,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
 
     from activemq_fleet.spark.inputs import AuditedHost
 
-    assumed = (
+    time_zone_note = (
         "an inventory contains no time zones, so the audit reads the times in the logs of this host as UTC. If the "
         "host has another time zone, run the playbook activemq.fleet.collect again, which writes the time zone into "
         "host.json"
@@ -139,46 +139,49 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
             group=broker.group,
             pair=broker.pair,
             store=broker.shared_store_directory,
-            problems=(assumed,),
+            problems=(time_zone_note,),
         )
         for broker in fleet.brokers
     }
     for agent in fleet.agents:
         settings = agent.settings
         name = settings.agent_options.get("agent.name") or settings.agent_client_id or agent.host
-        host = hosts.get(agent.host) or AuditedHost(agent.host, group=agent.group, pair=agent.pair, problems=(assumed,))
+        host = hosts.get(agent.host) or AuditedHost(
+            agent.host, group=agent.group, pair=agent.pair, problems=(time_zone_note,)
+        )
         hosts[agent.host] = replace(host, agent=name)
     return hosts
 
 
 def _summary(result: Mapping[str, Any], out: str) -> str:
     """Return the result of an audit as a few lines of text."""
-    counts, read = result["counts"], result["inputs"]
+    counts, inputs = result["counts"], result["inputs"]
     planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [
         f"verdict    {result['verdict']}",
-        f"read       {count_with_noun(counts['events'], 'record')} of {count_with_noun(read['logs'], 'log')} and "
-        f"{count_with_noun(read['journals'], 'journal')}, {count_with_noun(read['hosts'], 'host')}",
-        f"incidents  {_listed(counts['incidents']) or 'none'}{planned}",
-        f"events     {_listed(counts['messages']) or 'no journals'}",
-        f"bridges    {_listed(counts['bridges']) or 'none'}",
+        f"read       {count_with_noun(counts['events'], 'record')} of {count_with_noun(inputs['logs'], 'log')} and "
+        f"{count_with_noun(inputs['journals'], 'journal')}, {count_with_noun(inputs['hosts'], 'host')}",
+        f"incidents  {_counts_text(counts['incidents']) or 'none'}{planned}",
+        f"events     {_counts_text(counts['messages']) or 'no journals'}",
+        f"bridges    {_counts_text(counts['bridges']) or 'none'}",
     ]
     if counts["unexplained"]:
         unexplained = "unexplained warning or error", "unexplained warnings and errors"
         lines.append(f"others     {count_with_noun(counts['unexplained'], *unexplained)}")
-        for records in result["unexplained"][:_SHOWN]:
-            often = f"{records['count']:,} × {records['level']}"
+        for records in result["unexplained"][:_MOST_SHOWN]:
+            occurrences = f"{records['count']:,} × {records['level']}"
             lines.append(
-                f"           {escape_unprintable(records['host'])}: {often} “{escape_unprintable(records['message'])}”"
+                f"           {escape_unprintable(records['host'])}: {occurrences} "
+                f"“{escape_unprintable(records['message'])}”"
             )
     gaps = [gap for gap in result["gaps"] if gap["weighs"]]
-    for gap in gaps[:_SHOWN]:
-        where = "/".join(part for part in (gap["host"], gap["file"]) if part)
-        lines.append(f"missing    {escape_unprintable(where)}: {escape_unprintable(gap['what'])}")
-    if len(gaps) > _SHOWN:
-        lines.append(f"missing    … and {len(gaps) - _SHOWN} more, in {out}/audit.json")
+    for gap in gaps[:_MOST_SHOWN]:
+        location = "/".join(part for part in (gap["host"], gap["file"]) if part)
+        lines.append(f"missing    {escape_unprintable(location)}: {escape_unprintable(gap['what'])}")
+    if len(gaps) > _MOST_SHOWN:
+        lines.append(f"missing    … and {len(gaps) - _MOST_SHOWN} more, in {out}/audit.json")
     return "\n".join([*lines, f"report     {out}/report.html"])
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in counts.items() if count)
+def _counts_text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)

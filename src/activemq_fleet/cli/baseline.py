@@ -69,15 +69,15 @@ def with_baseline_waived(findings: Iterable[Finding], known_findings: Counter[Fi
 
     Each is waived as often as ``known_findings`` lists it.
     """
-    left = known_findings.copy()
-    marked = []
+    remaining = known_findings.copy()
+    result = []
     for finding in findings:
         fingerprint = _fingerprint(finding)
-        if finding.waived is None and left[fingerprint] > 0:
-            left[fingerprint] -= 1
+        if finding.waived is None and remaining[fingerprint] > 0:
+            remaining[fingerprint] -= 1
             finding = replace(finding, waived=REASON)
-        marked.append(finding)
-    return tuple(marked)
+        result.append(finding)
+    return tuple(result)
 
 
 def _fingerprint(finding: Finding) -> Fingerprint:

@@ -66,9 +66,9 @@ _REMEDY = re.compile(
 )
 """Where the remedy of an error begins: with an imperative, or with the condition or the purpose of one."""
 _LAST_POSITION = re.compile(r" \(/[^()]*:[0-9]+\)$")
-_HOSTS = re.compile(r"[^\s:,']+(, [^\s:,']+)*( and [0-9]+ more)?")
+_HOST_LIST = re.compile(r"[^\s:,']+(, [^\s:,']+)*( and [0-9]+ more)?")
 """How an error names its hosts at its beginning."""
-_WHY = "this error prevents all other checks"
+_INPUT_ERROR_REASON = "this error prevents all other checks"
 
 _ANY_RELEASE = "5.18.3"
 """A release for files that no release reads."""
@@ -91,7 +91,7 @@ def report_on_files(
     InputError where no file can be read.
     """
     named = find_broker_xml_files(paths)
-    contents, findings = _read_all(named)
+    contents, findings = _read_files(named)
     rules = read_releases_by_file_pattern(release_from) if release_from else ()
     of_other_kinds = {path for path, content in contents.items() if foreign_file_kind(content, str(path))}
     brokers_files = {path: contents[path] for path in named if path in contents and path not in of_other_kinds}
@@ -269,15 +269,15 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
         return CheckReport(tuple(map(str, error.errors)), unreadable, is_about_files=True)
     findings = []
     for problem in error.lines:
-        named, colon, text = problem.partition(": ")
-        of_hosts = bool(colon) and (
+        host_list, colon, text = problem.partition(": ")
+        is_about_hosts = bool(colon) and (
             problem in error.hosts_by_line
-            or (isinstance(error, SettingsError | ReleaseError) and _HOSTS.fullmatch(named) is not None)
+            or (isinstance(error, SettingsError | ReleaseError) and _HOST_LIST.fullmatch(host_list) is not None)
         )
-        hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
-        whole_message = " ".join((text if of_hosts else problem).split())
-        file, line = _position_in(whole_message)
-        message, fix = _message_and_fix(whole_message)
+        hosts = tuple(error.hosts_by_line.get(problem, (host_list,))) if is_about_hosts else (subject,)
+        message_and_fix = " ".join((text if is_about_hosts else problem).split())
+        file, line = _position_in_message(message_and_fix)
+        message, fix = _message_and_fix(message_and_fix)
         findings.append(
             Finding(
                 rule=INPUT_ERROR,
@@ -285,10 +285,10 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
                 host=hosts[0],
                 message=message,
                 fix=fix,
-                why=_WHY,
+                why=_INPUT_ERROR_REASON,
                 file=file,
                 line=line,
-                hosts=hosts if of_hosts else (),
+                hosts=hosts if is_about_hosts else (),
             )
         )
     return CheckReport((subject,), tuple(findings))
@@ -308,7 +308,7 @@ def _message_and_fix(text: str) -> tuple[str, str]:
     return text[: match.end()].rstrip(" .:"), f"{fix[0].lower()}{fix[1:]}"
 
 
-def _position_in(message: str) -> tuple[str | None, int | None]:
+def _position_in_message(message: str) -> tuple[str | None, int | None]:
     """Return the file and line that an error of Ansible names at its end or beginning.
 
     A path below the working directory is relative to it.
@@ -321,7 +321,7 @@ def _position_in(message: str) -> tuple[str | None, int | None]:
     return (path if relative.startswith("..") else relative), int(match["line"] or match["first_line"])
 
 
-def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
+def _read_files(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
     """Return the contents of the readable files, and an error finding for each unreadable file.
 
     Raises InputError where no file can be read.

@@ -34,8 +34,8 @@ USUAL_COMPANION_FILES = (
     "login.config",
     "users.properties",
 )
-_LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
-_MOST_NAMES = 300
+_MAX_FILE_SIZE = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
+_MAX_NAMES = 300
 
 
 def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
@@ -46,14 +46,14 @@ def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], lis
     """
     contents: dict[str, bytes] = {}
     problems: list[Finding] = []
-    waiting = list(dict.fromkeys((*USUAL_COMPANION_FILES, *_names_in(data))))
-    seen: set[str] = set()
-    while waiting and len(seen) < _MOST_NAMES:
-        name = waiting.pop(0)
+    pending_names = list(dict.fromkeys((*USUAL_COMPANION_FILES, *_referenced_paths(data))))
+    checked_names: set[str] = set()
+    while pending_names and len(checked_names) < _MAX_NAMES:
+        name = pending_names.pop(0)
         file = path.parent / name
-        if name in seen or file == path:
+        if name in checked_names or file == path:
             continue
-        seen.add(name)
+        checked_names.add(name)
         if not os.path.isfile(file):
             continue
         try:
@@ -63,28 +63,28 @@ def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], lis
             problems.append(unreadable_file_finding(file, error))
             continue
         if name.endswith(".xml"):
-            waiting += _names_in(contents[name], str(PurePosixPath(name).parent))
-    contents |= dict.fromkeys(_services_around(path, data), b"")
+            pending_names += _referenced_paths(contents[name], str(PurePosixPath(name).parent))
+    contents |= dict.fromkeys(_available_service_files(path, data), b"")
     return contents, problems
 
 
-def _names_in(data: bytes, directory: str = ".") -> Iterable[str]:
+def _referenced_paths(data: bytes, directory: str = ".") -> Iterable[str]:
     """Return the paths that a file refers to, below the directory of the activemq.xml and below its own."""
     names = list(referenced_file_names(decode_xml_document(data, None)))
     return names if directory == "." else [*names, *(f"{directory}/{name}" for name in names)]
 
 
-def _services_around(path: Path, data: bytes) -> Iterator[str]:
+def _available_service_files(path: Path, data: bytes) -> Iterator[str]:
     """Yield the service files of unknown URI schemes that jars of an activemq.xml's broker contain."""
-    wanted = service_files_of_unknown_schemes(decode_xml_document(data, None))
-    if not wanted:
+    service_files = service_files_of_unknown_schemes(decode_xml_document(data, None))
+    if not service_files:
         return
-    yield from (name for name in wanted if (path.parent / name).is_file())
+    yield from (name for name in service_files if (path.parent / name).is_file())
     for home in possible_installation_directories(path):
         for directory in loaded_jar_directories(home):
             for jar in first_entry_names(directory):
                 if jar.endswith(".jar"):
-                    yield from wanted & _names_in_jar(directory / jar)
+                    yield from service_files & _names_in_jar(directory / jar)
 
 
 def _names_in_jar(jar: Path) -> set[str]:
@@ -121,17 +121,17 @@ def read_file_to_check(path: Path) -> bytes:
     Raises UnreadableFileError for a file that cannot be read, or exceeds 16 MiB.
     """
     try:
-        data = read_beginning_of_file_or_pipe(path, _LARGEST + 1)
+        data = read_beginning_of_file_or_pipe(path, _MAX_FILE_SIZE + 1)
     except OSError as error:
         raise UnreadableFileError(
             path,
             f"this file of a broker's configuration cannot be read ({error.strerror})",
             "correct the path, or allow this account to read the file",
         ) from None
-    if len(data) > _LARGEST:
+    if len(data) > _MAX_FILE_SIZE:
         raise UnreadableFileError(
             path,
-            f"this file is larger than {_LARGEST >> 20} MiB, the limit for configuration files of a broker",
+            f"this file is larger than {_MAX_FILE_SIZE >> 20} MiB, the limit for configuration files of a broker",
             "if you gave this path on the command line, give the path of a broker's activemq.xml instead. If the "
             "file is only next to an activemq.xml, move it to another directory",
         )

@@ -14,27 +14,29 @@ from click.shell_completion import CompletionItem
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _completer(values: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completer:
+def _make_completer(values: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completer:
     """Return a function that completes a word of a command line by pairs of value and help text."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
-            offered = list(values(context))
+            candidates = list(values(context))
         except Exception:  # noqa: BLE001 -- the shell shows nothing else while the user types
             return []
-        folded = incomplete.lower()
-        return [CompletionItem(value, help=help) for value, help in offered if value.lower().startswith(folded)]
+        lower_prefix = incomplete.lower()
+        return [
+            CompletionItem(value, help=help) for value, help in candidates if value.lower().startswith(lower_prefix)
+        ]
 
     return complete
 
 
-def _rules(_context: click.Context) -> Iterable[tuple[str, str]]:
+def _rule_values(_context: click.Context) -> Iterable[tuple[str, str]]:
     from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
     return ((name, rule.title) for name, rule in lint_and_inventory_rules_by_id().items())
 
 
-def _topics(context: click.Context) -> Iterable[tuple[str, str]]:
+def _topic_values(context: click.Context) -> Iterable[tuple[str, str]]:
     from activemq_fleet.cli.help_pages import help_page_names
 
     group = context.find_root().command
@@ -42,7 +44,7 @@ def _topics(context: click.Context) -> Iterable[tuple[str, str]]:
     return ((name, "") for name in sorted({*commands, *help_page_names()}))
 
 
-def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
+def _host_values(context: click.Context) -> Iterable[tuple[str, str]]:
     """Return the hosts of the inventory that ``-i`` names.
 
     Programs that make inventories are not run: they may take long.
@@ -66,19 +68,19 @@ def _is_dynamic(source: str) -> bool:
         return any(entry.is_file() and os.access(entry, os.X_OK) for entry in entries)
 
 
-def _releases(_context: click.Context) -> Iterable[tuple[str, str]]:
+def _release_values(_context: click.Context) -> Iterable[tuple[str, str]]:
     from activemq_fleet.releases import downloadable_releases
 
     return ((release.text, "") for release in downloadable_releases())
 
 
-complete_rules = _completer(_rules)
+complete_rules = _make_completer(_rule_values)
 """Completes the id of a rule."""
-complete_topics = _completer(_topics)
+complete_topics = _make_completer(_topic_values)
 """Completes the name of a command or of a page of the documentation."""
-complete_hosts = _completer(_hosts)
+complete_hosts = _make_completer(_host_values)
 """Completes the name of a host of the inventory."""
-complete_releases = _completer(_releases)
+complete_releases = _make_completer(_release_values)
 """Completes a release whose data are known."""
 
 

@@ -17,7 +17,7 @@ FILE = "activemq-fleet.toml"
 _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
 _KEYS = ("select", "ignore", "baseline", "releases")
 _TOML_LINE = re.compile(r"at line (\d+)")
-_FORMS = {
+_VALUE_FORMS = {
     "select": 'a list of rule IDs or of their first letters: ["N", "L003"]',
     "ignore": 'a list of rule IDs or of their first letters: ["N", "L003"]',
     "baseline": "the path of a file",
@@ -60,7 +60,7 @@ def read_nearest_configuration(directory: Path) -> CheckConfiguration:
     for place in (directory, *directory.parents):
         if (place / FILE).is_file():
             return _read_configuration(place / FILE)
-        if (place / _PYPROJECT).is_file() and _table_of(place / _PYPROJECT) is not None:
+        if (place / _PYPROJECT).is_file() and _read_settings_table(place / _PYPROJECT) is not None:
             return _read_configuration(place / _PYPROJECT)
     return CheckConfiguration()
 
@@ -70,18 +70,18 @@ def _read_configuration(path: Path) -> CheckConfiguration:
 
     Returns its settings. Raises InputError for one that cannot be read or used.
     """
-    table = _table_of(path)
+    table = _read_settings_table(path)
     if table is None:
         raise InputError(f"{path}: the file has no table [tool.{_TABLE}] with settings of `check`: add this table")
     for key in table:
         if key not in _KEYS:
-            near = most_similar_name(key, _KEYS)
-            hint = f"did you mean {near}?" if near else f"remove it, or use one of {', '.join(_KEYS)}"
+            suggestion = most_similar_name(key, _KEYS)
+            hint = f"did you mean {suggestion}?" if suggestion else f"remove it, or use one of {', '.join(_KEYS)}"
             raise InputError(f"{_position_of_setting(path, key)}: {key} is not a setting of activemq-fleet: {hint}")
-        if not _has_its_form(key, table[key]):
-            given = str(table[key])[:60]
+        if not _has_valid_form(key, table[key]):
+            value_text = str(table[key])[:60]
             raise InputError(
-                f"{_position_of_setting(path, key)}: the setting `{key}` must be {_FORMS[key]}, not {given}"
+                f"{_position_of_setting(path, key)}: the setting `{key}` must be {_VALUE_FORMS[key]}, not {value_text}"
             )
     return CheckConfiguration(
         tuple(table.get("select", ())),
@@ -92,7 +92,7 @@ def _read_configuration(path: Path) -> CheckConfiguration:
     )
 
 
-def _table_of(path: Path) -> Mapping[str, Any] | None:
+def _read_settings_table(path: Path) -> Mapping[str, Any] | None:
     """Return the settings of ``check`` in a configuration file; None for a pyproject.toml without them."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -132,7 +132,7 @@ def _position_of_setting(path: Path, key: str) -> str:
     return str(path)
 
 
-def _has_its_form(key: str, value: object) -> bool:
+def _has_valid_form(key: str, value: object) -> bool:
     match key:
         case "select" | "ignore":
             return isinstance(value, list) and all(isinstance(word, str) for word in value)

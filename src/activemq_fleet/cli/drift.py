@@ -52,11 +52,11 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
     if form == "json":
         print_escaped(terminal_safe_json(result.to_dict(), indent=1))
     else:
-        _show(result, output)
+        _print_drift(result, output)
     return 1 if result.has_differing_host else 0
 
 
-def _show(result: FleetDrift, output: str) -> None:
+def _print_drift(result: FleetDrift, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
     shown = result.hosts[:_MOST_SHOWN]
     names = [escape_unprintable(host_drift.host) for host_drift in shown]
@@ -69,7 +69,7 @@ def _show(result: FleetDrift, output: str) -> None:
         if len(result.hosts) > len(shown):
             print_escaped(f"… and {count_with_noun(len(result.hosts) - len(shown), 'more host')}")
     missing, surplus = result.not_collected_hosts, result.not_planned_hosts
-    for what, hosts, number in (
+    for label, hosts, number in (
         (
             "hosts of the plan without collected files (run the playbook activemq.fleet.collect)",
             result.not_collected,
@@ -83,7 +83,7 @@ def _show(result: FleetDrift, output: str) -> None:
     ):
         if number:
             print_escaped(
-                f"{what}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}"
+                f"{label}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}"
             )
     print_escaped(
         f"{output}: {count_with_noun(len(result.hosts), 'host')} with differences from the plan, "

@@ -24,14 +24,14 @@ _RUN_AGAIN = (
 )
 
 # What extras bring; everything else is always installed.
-_OF_THE_LAB = ("paho", "psutil")
-_OF_THE_PIPELINE = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "grpc_status", "google", "venv_pack")
+_LAB_PACKAGES = ("paho", "psutil")
+_PIPELINE_PACKAGES = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "grpc_status", "google", "venv_pack")
 
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 _BROKEN_PIPE = 141  # 128 + SIGPIPE: neither "fine" nor "error findings"
 
 
-def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
+def _exit_code_and_lines(error: BaseException) -> tuple[int, list[str]]:
     """Return the exit code of an exception and the lines for stderr.
 
     Exit codes: a FleetError's own; 2 for wrong usage and for bugs; 130 when interrupted; 141 when the reader of the
@@ -40,11 +40,11 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
     match error:
         case FleetError():
             remedies = (text for pair in error.remedies.items() for text in (pair[0], f"  {pair[1]}"))
-            return error.exit_code, [*map(_line, error.lines), *map(escape_unprintable, remedies)]
+            return error.exit_code, [*map(_error_line, error.lines), *map(escape_unprintable, remedies)]
         case click.exceptions.NoArgsIsHelpError():
             return error.exit_code, split_lines(error.format_message())
         case click.ClickException():
-            return error.exit_code, [_line(_usage(error))]
+            return error.exit_code, [_error_line(_usage_message(error))]
         case KeyboardInterrupt() | EOFError() | click.Abort():
             return _INTERRUPTED, []
         case BrokenPipeError():
@@ -52,24 +52,28 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
         case OSError() if error.errno == errno.EPIPE:
             return _BROKEN_PIPE, []
         case OutputError():
-            return 2, [_line(str(error))]
+            return 2, [_error_line(str(error))]
         case OSError() if error.strerror:
             if not isinstance(error.filename, str | bytes):
-                return 2, [_line(f"the system refused an operation ({error.strerror}): {_RUN_AGAIN}")]
+                return 2, [_error_line(f"the system refused an operation ({error.strerror}): {_RUN_AGAIN}")]
             path = os.fsdecode(error.filename)
             return 2, [
-                _line(f"{path}: this path cannot be used ({error.strerror}): correct the path or its permissions")
+                _error_line(f"{path}: this path cannot be used ({error.strerror}): correct the path or its permissions")
             ]
-        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
-            return 2, [_line(f"the Python package {error.name} of the lab is not installed: {install_hint('lab')}")]
-        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _LAB_PACKAGES:
             return 2, [
-                _line(f"the Python package {error.name} of this command is not installed: {install_hint('pipeline')}")
+                _error_line(f"the Python package {error.name} of the lab is not installed: {install_hint('lab')}")
             ]
-    what = f"{type(error).__name__}: {error}"
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _PIPELINE_PACKAGES:
+            return 2, [
+                _error_line(
+                    f"the Python package {error.name} of this command is not installed: {install_hint('pipeline')}"
+                )
+            ]
+    error_text = f"{type(error).__name__}: {error}"
     return 2, [
-        _line(
-            f"{what}. This is a bug in activemq-fleet: run the command again with {DEBUG_VARIABLE}=1 in the "
+        _error_line(
+            f"{error_text}. This is a bug in activemq-fleet: run the command again with {DEBUG_VARIABLE}=1 in the "
             "environment, and report the traceback"
         )
     ]
@@ -86,12 +90,12 @@ def run_and_print_errors(command: Callable[[], int]) -> int:
         # Here and not at the interpreter's end, where a reader that went away gives a traceback.
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the edge: each becomes a line
-        return _report(error)
+        return _print_error(error)
     return code
 
 
-def _report(error: BaseException) -> int:
-    code, lines = _outcome_of(error)
+def _print_error(error: BaseException) -> int:
+    code, lines = _exit_code_and_lines(error)
     if code == _BROKEN_PIPE:
         # What is still buffered would raise once more when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,13 +107,13 @@ def _report(error: BaseException) -> int:
     return code
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage_message(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if context else message
 
 
-def _line(message: str) -> str:
+def _error_line(message: str) -> str:
     """Return an error message as one line without control characters."""
     return f"{PROGRAM}: error: {escape_unprintable(' '.join(message.split()))}"
 

@@ -18,15 +18,15 @@ from activemq_fleet.render.rendered_header import read_activemq_xml_header
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
-_NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
+_XML_NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 # Checked whatever they hold: an empty one, and one cut off before its <broker>, stop the broker that reads them.
-_BROKERS_OWN = re.compile(r"activemq\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
-_OURS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
-_NOT_ENTERED = frozenset({".git", ".svn", "node_modules", ".venv"})
+_ACTIVEMQ_XML_NAME = re.compile(r"activemq\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
+_BROKER_MARKERS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
+_SKIPPED_DIRECTORIES = frozenset({".git", ".svn", "node_modules", ".venv"})
 # What bin/activemq puts on the class path, besides lib itself.
-_BELOW_LIB = ("optional", "web", "extra", "camel")
+_LIB_SUBDIRECTORIES = ("optional", "web", "extra", "camel")
 _MOST_BYTES = 256 << 20
-_MOST_FILES, _MOST_ENTRIES, _LOOK = 2_000, 5_000, 1 << 16
+_MOST_FILES, _MOST_ENTRIES, _MARKER_READ_SIZE = 2_000, 5_000, 1 << 16
 Rules = Sequence[tuple[str, str]]
 
 
@@ -50,7 +50,7 @@ def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
             raise InputError(
                 f"{path}: the directory has more than {_MOST_FILES} files with a <broker>: name a subdirectory"
             )
-        if is_directory and sum(map(_size_of, below)) > _MOST_BYTES:
+        if is_directory and sum(map(_file_size, below)) > _MOST_BYTES:
             raise InputError(
                 f"{path}: the directory has more than {_MOST_BYTES >> 20} MiB of files with a <broker>: name a "
                 "subdirectory"
@@ -60,16 +60,16 @@ def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _broker_files_below(directory: Path) -> Iterator[Path]:
-    for where, directories, names in os.walk(directory, onerror=_refuse):
-        directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
-        for name in sorted(filter(_NAME.fullmatch, names)):
-            path = Path(where, name)
+    for parent, directories, names in os.walk(directory, onerror=_refuse_unreadable_directory):
+        directories[:] = sorted(name for name in directories if name not in _SKIPPED_DIRECTORIES)
+        for name in sorted(filter(_XML_NAME.fullmatch, names)):
+            path = Path(parent, name)
             # A link to nothing and a FIFO of this name are reported as unreadable.
-            if has_activemq_xml_name(path) or (path.is_file() and _has_broker(path)):
+            if has_activemq_xml_name(path) or (path.is_file() and _contains_broker(path)):
                 yield path
 
 
-def _size_of(path: Path) -> int:
+def _file_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
@@ -81,19 +81,19 @@ def has_activemq_xml_name(path: Path) -> bool:
 
     The name may have the suffix of a template language.
     """
-    return _BROKERS_OWN.fullmatch(path.name) is not None
+    return _ACTIVEMQ_XML_NAME.fullmatch(path.name) is not None
 
 
-def _has_broker(path: Path) -> bool:
+def _contains_broker(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            begin = file.read(_LOOK).replace(b"\0", b"")  # of UTF-16 every other byte
+            beginning = file.read(_MARKER_READ_SIZE).replace(b"\0", b"")  # of UTF-16 every other byte
     except OSError:
         return True  # the check reports that it cannot be read; skipping it would count as a clean result
-    return any(mark in begin for mark in _OURS)
+    return any(marker in beginning for marker in _BROKER_MARKERS)
 
 
-def _refuse(error: OSError) -> NoReturn:
+def _refuse_unreadable_directory(error: OSError) -> NoReturn:
     """Raise InputError for a directory that cannot be listed; passing over it would hide its files from the check."""
     raise InputError(
         f"{error.filename}: the directory cannot be listed ({error.strerror}): allow this account to read it, or name "
@@ -155,13 +155,15 @@ def releases_of_files(
     release_by_file: dict[Path, ReleaseOfCheckedFile] = {}
     unknown: list[str] = []
     for path, content in contents.items():
-        ruled = next((text for pattern, text in rules if _matches(path, pattern)), None)
-        if ruled:
-            release_by_file[path] = ReleaseOfCheckedFile(ruled, rules_source)
+        rule_release = next((text for pattern, text in rules if _matches(path, pattern)), None)
+        if rule_release:
+            release_by_file[path] = ReleaseOfCheckedFile(rule_release, rules_source)
         elif release:
             release_by_file[path] = ReleaseOfCheckedFile(release, "--release")
-        elif around := _release_around(path):
-            release_by_file[path] = ReleaseOfCheckedFile(around, "the jars or the name of the installation directory")
+        elif installed_release := _release_around(path):
+            release_by_file[path] = ReleaseOfCheckedFile(
+                installed_release, "the jars or the name of the installation directory"
+            )
         elif header := read_activemq_xml_header(content):
             _refuse_unknown_header_release(path, header.release)
             release_by_file[path] = ReleaseOfCheckedFile(header.release, "the header")
@@ -187,9 +189,9 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
     """
     unmatched = [pattern for pattern in patterns if not any(_matches(path, pattern) for path in paths)]
     for top in (*filter(os.path.isdir, paths), project):
-        for where, directories, names in os.walk(top) if unmatched else ():
-            directories[:] = [name for name in directories if name not in _NOT_ENTERED]
-            files = [Path(where, name) for name in names]
+        for parent, directories, names in os.walk(top) if unmatched else ():
+            directories[:] = [name for name in directories if name not in _SKIPPED_DIRECTORIES]
+            files = [Path(parent, name) for name in names]
             files += [file.relative_to(top) for file in files]
             unmatched = [pattern for pattern in unmatched if not any(_matches(file, pattern) for file in files)]
     return unmatched
@@ -233,7 +235,7 @@ def loaded_jar_directories(home: Path) -> list[Path]:
 
     The directories are listed whether they exist or not.
     """
-    return [home, home / "lib", *(home / "lib" / name for name in _BELOW_LIB)]
+    return [home, home / "lib", *(home / "lib" / name for name in _LIB_SUBDIRECTORIES)]
 
 
 def _release_around(path: Path) -> str | None:

@@ -61,9 +61,9 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
         text = page.section(" ".join(section))
         if text is None and usage is None:
             names = page.section_names()
-            raise InputError(f"the page {name} has no section {' '.join(section)}: {_near_section(section, names)}")
+            raise InputError(f"the page {name} has no section {' '.join(section)}: {_section_hint(section, names)}")
     parts = [usage] if usage else []
-    parts += [_formatted(strip_markdown_links_and_pictures(text))] if text else []
+    parts += [_format_page(strip_markdown_links_and_pictures(text))] if text else []
     print_through_pager("\n\n".join(parts))
     return 0
 
@@ -86,14 +86,14 @@ def _command_names(root: click.Context) -> list[str]:
 
 
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
-    near = most_similar_name(name, known)
-    hint = f"did you mean {near}? " if near else ""
+    suggestion = most_similar_name(name, known)
+    hint = f"did you mean {suggestion}? " if suggestion else ""
     return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists all commands and topics"
 
 
-def _near_section(section: Sequence[str], names: Sequence[str]) -> str:
-    near = most_similar_name(" ".join(section), names)
-    return f"did you mean {near!r}?" if near else f"its sections are {', '.join(names)}"
+def _section_hint(section: Sequence[str], names: Sequence[str]) -> str:
+    suggestion = most_similar_name(" ".join(section), names)
+    return f"did you mean {suggestion!r}?" if suggestion else f"its sections are {', '.join(names)}"
 
 
 def _topic_lines() -> Iterator[str]:
@@ -105,7 +105,7 @@ def _topic_lines() -> Iterator[str]:
     )
 
 
-def _formatted(markdown: str) -> str:
+def _format_page(markdown: str) -> str:
     """Return a page for a terminal; elsewhere its Markdown, for a reader or another program."""
     if not is_terminal():
         return markdown

@@ -32,30 +32,30 @@ class HelpPage:
         heading = _HEADING.search(self.text)
         return heading[2] if heading else self.name
 
-    def section(self, wanted: str) -> str | None:
+    def section(self, heading_text: str) -> str | None:
         """Return the section of the help page with a given heading, or None.
 
         The section can also be the row of a table whose first cell is the heading ``wanted``.
         """
-        return self._section_under(wanted) or self._row_of(wanted)
+        return self._section_with_heading(heading_text) or self._table_row(heading_text)
 
-    def _section_under(self, wanted: str) -> str | None:
+    def _section_with_heading(self, heading_text: str) -> str | None:
         headings = list(_HEADING.finditer(self.text))
         for position, heading in enumerate(headings):
-            if _folded(heading[2]) == _folded(wanted):
+            if _normalize(heading[2]) == _normalize(heading_text):
                 following = (later for later in headings[position + 1 :] if len(later[1]) <= len(heading[1]))
                 end = next((later.start() for later in following), len(self.text))
                 return self.text[heading.start() : end].strip()
         return None
 
-    def _row_of(self, wanted: str) -> str | None:
+    def _table_row(self, heading_text: str) -> str | None:
         titles: list[str] = []
         previous: list[str] = []
         for line in self.text.split("\n"):
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
             if cells and all(re.fullmatch(":?-+:?", cell) for cell in cells):
                 titles = previous
-            elif cells and titles and _folded(wanted) in map(_folded, cells[0].split(",")):
+            elif cells and titles and _normalize(heading_text) in map(_normalize, cells[0].split(",")):
                 return "\n".join(f"- **{title}**: {cell}" for title, cell in zip(titles, cells, strict=False))
             elif not cells:
                 titles = []
@@ -67,18 +67,18 @@ class HelpPage:
         return [heading[2] for heading in _HEADING.finditer(self.text)][1:]
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return re.sub(r"[`*\s_-]+", "", strip_markdown_links_and_pictures(text)).lower()
 
 
-def _directory() -> Path:
+def _pages_directory() -> Path:
     return Path(str(files("activemq_fleet") / "docs"))
 
 
 @cache
 def help_page_names() -> tuple[str, ...]:
     """Return the sorted names of all help pages."""
-    return tuple(sorted(path.stem for path in _directory().glob("*.md")))
+    return tuple(sorted(path.stem for path in _pages_directory().glob("*.md")))
 
 
 def read_help_page(name: str) -> HelpPage:
@@ -86,7 +86,7 @@ def read_help_page(name: str) -> HelpPage:
 
     ``help_page_names`` lists the names.
     """
-    return HelpPage(name, _COMMENT.sub("", (_directory() / f"{name}.md").read_text("utf-8")).strip())
+    return HelpPage(name, _COMMENT.sub("", (_pages_directory() / f"{name}.md").read_text("utf-8")).strip())
 
 
 def strip_markdown_links_and_pictures(text: str) -> str:
@@ -96,7 +96,7 @@ def strip_markdown_links_and_pictures(text: str) -> str:
     of a checkout, such as examples and tests, are not installed with the library, and have no address.
     """
 
-    def replaced(link: re.Match[str]) -> str:
+    def replacement(link: re.Match[str]) -> str:
         picture, label, target = link.groups()
         if picture:
             return ""
@@ -108,4 +108,4 @@ def strip_markdown_links_and_pictures(text: str) -> str:
         reference = page_address_or_command(page[1])
         return reference if label == target else f"{label} (`{reference}`)"
 
-    return _LINK.sub(replaced, text)
+    return _LINK.sub(replacement, text)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
     from activemq_fleet.lab.status import HostStatus
 
-_difference = click.option("--show-difference", is_flag=True, help="Show the inventory settings that the lab replaces.")
-_format = format_option(help="Output format.")
+_difference_option = click.option(
+    "--show-difference", is_flag=True, help="Show the inventory settings that the lab replaces."
+)
+_format_option = format_option(help="Output format.")
 
 
 @click.group(short_help="Run the fleet on this machine, on loopback addresses.")
@@ -42,7 +44,7 @@ def lab_command() -> None:
 
 @lab_command.command("prepare", short_help="Write the inventory with which the site playbook installs into the lab.")
 @lab_options
-@_difference
+@_difference_option
 def prepare_command(lab: Lab, show_difference: bool) -> None:
     """Prepare the lab: fetch the software, reserve loopback addresses and write DIR/inventory.yml.
 
@@ -56,8 +58,8 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
 
 @lab_command.command("up", short_help="Start the whole fleet and wait until it is ready.")
 @lab_options
-@_difference
-@_format
+@_difference_option
+@_format_option
 @click.option("--fresh", is_flag=True, help="Delete the messages of earlier runs: start all brokers with empty stores.")
 @click.option(
     "--prometheus",
@@ -86,7 +88,7 @@ def up_command(
         if show_difference:
             _print_difference(lab.prepare())
         status = lab.up(timeout=timeout, fresh=fresh, prometheus=prometheus)
-        _print(status, form)
+        _print_status(status, form)
         if prometheus:
             url_of = lab.monitoring.program_url
             print_escaped_to_stderr(f"Prometheus: {url_of('prometheus')}  Alertmanager: {url_of('alertmanager')}")
@@ -122,7 +124,7 @@ def down_command(lab: Lab) -> None:
 
 @lab_command.command("status", short_help="Show the state of each broker of the lab.")
 @existing_lab_options
-@_format
+@_format_option
 def status_command(lab: Lab, form: str) -> None:
     """Show preferred role, state, address, process and bridges of every broker."""
     status = lab.status()
@@ -133,22 +135,22 @@ def status_command(lab: Lab, form: str) -> None:
             "shows the hosts of that inventory: set -i to that inventory, or run `lab up` with the inventory of this "
             "command"
         )
-    _print(status, form)
+    _print_status(status, form)
 
 
-def _add_host_command(name: str, what: str, done: str) -> None:
+def _add_host_command(name: str, summary: str, result_text: str) -> None:
     """Add a command that calls the lab's method of the same name for one host."""
 
     @lab_command.command(
         name,
-        short_help=what,
-        help=f"{what}\n\nHOST is an inventory name, or the part of an inventory name before the first dot.",
+        short_help=summary,
+        help=f"{summary}\n\nHOST is an inventory name, or the part of an inventory name before the first dot.",
     )
     @click.argument("host", shell_complete=complete_hosts)
     @existing_lab_options
     def host_command(host: str, lab: Lab) -> None:
         getattr(lab, name)(host)
-        print_escaped(f"{host} {done}")
+        print_escaped(f"{host} {result_text}")
 
 
 _add_host_command("start", "Start a stopped broker, and wait until it is ready.", "runs")
@@ -198,7 +200,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
     return 1 if steal_lock and freeze_result.serves else 0
 
 
-def _print(status: Sequence[HostStatus], form: str) -> None:
+def _print_status(status: Sequence[HostStatus], form: str) -> None:
     if form == "json":
         print_escaped(json.dumps([host.to_dict() for host in status], indent=2))
         return

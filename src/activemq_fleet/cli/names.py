@@ -24,10 +24,12 @@ Rows = list[dict[str, Any]]
 
 _COLUMNS = ("host", "group", "number", "node", "pair", "role", "because")
 
-_BY_VARIABLES = (
+_VARIABLES_HINT = (
     "For a host whose name lacks its group, pair or node, set activemq_group, activemq_pair or activemq_node."
 )
-_NO_CONVENTION = f"These names do not match any known naming convention of pairs: set --naming-pattern. {_BY_VARIABLES}"
+_NO_CONVENTION_HINT = (
+    f"These names do not match any known naming convention of pairs: set --naming-pattern. {_VARIABLES_HINT}"
+)
 
 
 @click.command("names")
@@ -68,17 +70,17 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
         inventory = inventory.with_inventory_from_ansible_config()
     if not (hosts or inventory):
         raise click.UsageError("no hosts are selected: add host names to the command, or set -i INVENTORY")
-    stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
-    variables = _variables(hosts, inventory, stated)
-    rows = [_row(host, host_variables) for host, host_variables in variables.items()]
-    unread = [row["host"] for row in rows if not row["broker"]]
-    proposal = propose_naming(variables) if unread else None
-    if proposal and len(proposal.identities) <= len(rows) - len(unread):
+    option_variables = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
+    variables = _naming_variables(hosts, inventory, option_variables)
+    rows = [_host_row(host, host_variables) for host, host_variables in variables.items()]
+    unmatched = [row["host"] for row in rows if not row["broker"]]
+    proposal = propose_naming(variables) if unmatched else None
+    if proposal and len(proposal.identities) <= len(rows) - len(unmatched):
         proposal = None
-    are_brokers = bool(hosts) or len(unread) == len(rows)
-    alone = propose_single_broker_naming(unread, proposal, are_brokers=are_brokers) if unread else None
+    are_brokers = bool(hosts) or len(unmatched) == len(rows)
+    single_brokers = propose_single_broker_naming(unmatched, proposal, are_brokers=are_brokers) if unmatched else None
     if form == "json":
-        proposals = {"proposal": proposal, "alone": alone}
+        proposals = {"proposal": proposal, "alone": single_brokers}
         print_escaped(
             terminal_safe_json(
                 {
@@ -90,36 +92,47 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     else:
         print_through_pager(
             escape_unprintable(
-                "\n".join([*_text(rows, proposal, alone), *_standalone_text(alone), *_adopt_text(proposal, alone)]),
+                "\n".join(
+                    [
+                        *_report_lines(rows, proposal, single_brokers),
+                        *_standalone_text(single_brokers),
+                        *_adopt_text(proposal, single_brokers),
+                    ]
+                ),
                 lines=True,
             )
         )
     return int(any(row["problem"] or (hosts and not row["broker"]) for row in rows))
 
 
-def _variables(
-    hosts: Sequence[str], inventory: InventoryOptions, stated: Mapping[str, str]
+def _naming_variables(
+    hosts: Sequence[str], inventory: InventoryOptions, option_variables: Mapping[str, str]
 ) -> dict[str, Mapping[str, object]]:
     """Return, by host, the variables that decide how its name is read."""
     from activemq_fleet import InputError
     from activemq_fleet.naming import PATTERN_VARIABLE
 
     if not inventory:
-        return dict.fromkeys(hosts, stated)
-    known = inventory.read_hosts_and_groups().hosts
+        return dict.fromkeys(hosts, option_variables)
+    inventory_variables = inventory.read_hosts_and_groups().hosts
     patterns = {
-        host_variables[PATTERN_VARIABLE] for host_variables in known.values() if host_variables.get(PATTERN_VARIABLE)
+        host_variables[PATTERN_VARIABLE]
+        for host_variables in inventory_variables.values()
+        if host_variables.get(PATTERN_VARIABLE)
     }
     if len(patterns) > 1:
         raise InputError(
             f"the variable {PATTERN_VARIABLE} has different values on different hosts: set one value for all hosts, "
             "such as in group_vars/all"
         )
-    common = {PATTERN_VARIABLE: next(iter(patterns), None)}
-    return {host: {**common, **known.get(host, {}), **stated} for host in (hosts or known)}
+    common_variables = {PATTERN_VARIABLE: next(iter(patterns), None)}
+    return {
+        host: {**common_variables, **inventory_variables.get(host, {}), **option_variables}
+        for host in (hosts or inventory_variables)
+    }
 
 
-def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
+def _host_row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     from activemq_fleet.naming import PATTERN_VARIABLE, Naming, UnparsableBrokerNameError
 
     naming = Naming.naming_of_host(host, variables)
@@ -129,25 +142,27 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     except UnparsableBrokerNameError as error:
         return row | {"problem": error.problem, "because": error.problem}
     if identity is None:
-        near = ", although it is similar to a broker name" if naming.looks_like_misspelled_broker(host) else ""
-        return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{near}"}
+        similarity_note = (
+            ", although it is similar to a broker name" if naming.looks_like_misspelled_broker(host) else ""
+        )
+        return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{similarity_note}"}
     return row | {
         "broker": True,
         **identity.to_dict(),
         "origins": dict(identity.origins),
         "disagreements": dict(identity.disagreements),
-        "because": _because(identity),
+        "because": _origins_text(identity),
     }
 
 
-def _because(identity: Identity) -> str:
+def _origins_text(identity: Identity) -> str:
     """Return a text with the source of each part of an identity: the host name, its number, or a variable."""
-    because = [f"{', '.join(parts)} from {origin}" for origin, parts in _by_origin(identity.origins).items()]
+    because = [f"{', '.join(parts)} from {origin}" for origin, parts in _parts_by_origin(identity.origins).items()]
     because += [f"the name contains a different {part}: {text}" for part, text in identity.disagreements.items()]
     return "; ".join(because)
 
 
-def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
+def _parts_by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
     words = {"name": "the host name", "parity": "the odd or even number in the host name"}
     parts_by_origin: dict[str, list[str]] = {}
     for part, origin in origins.items():
@@ -163,25 +178,30 @@ def _proposal_object(proposal: NamingConventionProposal) -> dict[str, Any]:
     }
 
 
-def _text(rows: Rows, proposal: NamingConventionProposal | None, alone: NamingConventionProposal | None) -> list[str]:
-    lines = _table(rows)
-    unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
+def _report_lines(
+    rows: Rows, proposal: NamingConventionProposal | None, single_brokers: NamingConventionProposal | None
+) -> list[str]:
+    lines = _table_lines(rows)
+    unmatched = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
-        return [*lines, "", _NO_CONVENTION] if unread and (not alone or len(unread) > 1) else lines
+        return [*lines, "", _NO_CONVENTION_HINT] if unmatched and (not single_brokers or len(unmatched) > 1) else lines
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
     from activemq_fleet.naming import PARITY_VARIABLE, PATTERN_VARIABLE
 
     lines += [
         "",
-        f"With these variables set for all hosts, {_names_are(len(proposal.identities))} recognized as nodes of pairs:",
+        (
+            f"With these variables set for all hosts, {_name_count_text(len(proposal.identities))} recognized as nodes "
+            "of pairs:"
+        ),
         "",
     ]
     lines += split_lines(plain_variables_to_yaml(proposal.variables())) or ["(the defaults)"]
-    read = [
-        {"host": identity.name, "broker": True, **identity.to_dict(), "because": _because(identity)}
+    recognized = [
+        {"host": identity.name, "broker": True, **identity.to_dict(), "because": _origins_text(identity)}
         for identity in proposal.identities
     ]
-    lines += ["", *_table(read)]
+    lines += ["", *_table_lines(recognized)]
     if proposal.rival:
         rival = proposal.rival
         option, variable, value = (
@@ -200,50 +220,55 @@ def _text(rows: Rows, proposal: NamingConventionProposal | None, alone: NamingCo
             f"If those pairs are correct, set {PATTERN_VARIABLE} and {variable} to the values in these options for all "
             "hosts.",
         ]
-    left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]
-    if left:
-        lines += ["", f"{_names_are(len(left))} not recognized as nodes of pairs. {_BY_VARIABLES}"]
+    unrecognized = [host for host in unmatched if host not in {identity.name for identity in proposal.identities}]
+    if unrecognized:
+        lines += ["", f"{_name_count_text(len(unrecognized))} not recognized as nodes of pairs. {_VARIABLES_HINT}"]
     return lines
 
 
-def _names_are(count: int) -> str:
+def _name_count_text(count: int) -> str:
     return f"{count_with_noun(count, 'name')} {'is' if count == 1 else 'are'}"
 
 
-def _standalone_text(alone: NamingConventionProposal | None) -> list[str]:
-    if alone is None:
+def _standalone_text(single_brokers: NamingConventionProposal | None) -> list[str]:
+    if single_brokers is None:
         return []
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
-    variables = split_lines(plain_variables_to_yaml(alone.variables()))
+    variables = split_lines(plain_variables_to_yaml(single_brokers.variables()))
     return [
         "",
-        f"With these variables set for all hosts, {_names_are(len(alone.identities))} recognized as single brokers:",
+        (
+            f"With these variables set for all hosts, {_name_count_text(len(single_brokers.identities))} recognized as "
+            "single brokers:"
+        ),
         "",
         *variables,
     ]
 
 
-def _adopt_text(proposal: NamingConventionProposal | None, alone: NamingConventionProposal | None) -> list[str]:
+def _adopt_text(
+    proposal: NamingConventionProposal | None, single_brokers: NamingConventionProposal | None
+) -> list[str]:
     """Return the command lines that adopt the files of hosts with the proposed conventions, the most hosts first."""
     proposals = [
         (shown, meaning)
-        for shown, meaning in ((proposal, "as nodes of pairs"), (alone, "each as a single broker"))
+        for shown, meaning in ((proposal, "as nodes of pairs"), (single_brokers, "each as a single broker"))
         if shown
     ]
     if not proposals:
         return []
     proposals.sort(key=lambda entry: -len(entry[0].identities))
     commands = [shown.adopt_command_line() for shown, _ in proposals]
-    what = (
+    instruction = (
         "To adopt the activemq.xml files of these hosts, put the path of each file in place of FILE, and the "
         "ActiveMQ release in place of RELEASE."
     )
     if any(" DIRECTORY " in command for command in commands):
-        what += " DIRECTORY contains HOST/activemq.xml for each host."
+        instruction += " DIRECTORY contains HOST/activemq.xml for each host."
     if len(proposals) == 1:
-        return ["", what, "", *commands]
-    lines = ["", what]
+        return ["", instruction, "", *commands]
+    lines = ["", instruction]
     for (shown, meaning), command in zip(proposals, commands, strict=True):
         lines += ["", f"To adopt {_host_list(shown)} {meaning}:", "", command]
     return lines
@@ -253,7 +278,7 @@ def _host_list(proposal: NamingConventionProposal) -> str:
     return names_to_text([identity.name for identity in proposal.identities])
 
 
-def _table(rows: Rows) -> list[str]:
+def _table_lines(rows: Rows) -> list[str]:
     """Return the lines of a table of host names, without empty columns.
 
     A line about a host that is no broker has only the reason.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from activemq_fleet.spark.plan_job import PlanResult
 
 _MOST_SHOWN = 20
-_LARGEST = 5000
+_DEFAULT_LARGEST_NETWORK = 5000
 
 
 @click.command("plan")
@@ -57,7 +57,7 @@ _LARGEST = 5000
     "--largest",
     metavar="BROKERS",
     type=click.IntRange(min=2),
-    default=_LARGEST,
+    default=_DEFAULT_LARGEST_NETWORK,
     show_default=True,
     help="Maximum number of brokers in one network of brokers. `plan` reports a larger network as an error and "
     "does not plan it, because one Spark task must hold all its brokers.",
@@ -98,19 +98,19 @@ def plan_command(
         )
         result = plan(
             running,
-            _source(running, hosts, form, inventory),
+            _host_records(running, hosts, form, inventory),
             output,
             options,
             tell=print_escaped_to_stderr,
             warn=print_warning,
         )
         if result.blocking:
-            _show(running, output)
-    _sum_up(output, result)
+            _print_blocking_findings(running, output)
+    _print_summary(output, result)
     return 1 if result.blocking else 0
 
 
-def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> HostRecords:
+def _host_records(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> HostRecords:
     from activemq_fleet.spark.plan_inputs import host_records_of_inventory, read_hosts
 
     if hosts:
@@ -118,7 +118,7 @@ def _source(running: SparkSession, hosts: str | None, form: str, inventory: Inve
     return host_records_of_inventory(running, inventory.read_hosts_and_groups())
 
 
-def _show(running: SparkSession, output: str) -> None:
+def _print_blocking_findings(running: SparkSession, output: str) -> None:
     """Print the first findings that block, at most 20; the dataset holds all."""
     from activemq_fleet import Finding
     from activemq_fleet.spark.earlier_plan import read_blocking_findings
@@ -128,7 +128,7 @@ def _show(running: SparkSession, output: str) -> None:
         print_escaped_to_stderr(Finding(**row.asDict()).to_line())
 
 
-def _sum_up(output: str, result: PlanResult) -> None:
+def _print_summary(output: str, result: PlanResult) -> None:
     rows = result.rows
     files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
     changed = f", {count_with_noun(rows['changes'], 'change')}" if "changes" in rows else ""

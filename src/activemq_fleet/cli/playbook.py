@@ -30,7 +30,7 @@ def run_playbook(
     Return its exit code and captured output. ``more`` are further arguments for ansible-playbook. Raises InputError
     where there is no ansible-playbook.
     """
-    command = [_program(), f"activemq.fleet.{name}", *more]
+    command = [_ansible_playbook_path(), f"activemq.fleet.{name}", *more]
     command += inventory.command_line_words()
     command += [word for key, value in variables.items() for word in ("-e", f"{key}={value}")]
     paths = [*directories_with_this_collection(), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
@@ -40,10 +40,10 @@ def run_playbook(
     return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environment)
 
 
-def _program() -> str:
+def _ansible_playbook_path() -> str:
     """Return the path of ansible-playbook: in the directory of the running Python, else in the PATH."""
-    beside = Path(sys.executable).with_name("ansible-playbook")
-    program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
+    sibling = Path(sys.executable).with_name("ansible-playbook")
+    program = str(sibling) if sibling.exists() else shutil.which("ansible-playbook")
     if program is None:
         raise InputError(
             f"ansible-playbook is neither on PATH nor in the directory of {sys.executable}. To install "

@@ -43,13 +43,13 @@ def rule_command(ids: tuple[str, ...], form: str) -> int:
     from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
     described = lint_and_inventory_rules_by_id()
-    wanted = [name for text in ids for name in _matching_ids(text, list(described))]
+    selected_ids = [name for text in ids for name in _matching_ids(text, list(described))]
     if form == "json":
-        print_escaped(terminal_safe_json([_to_dict(described[name]) for name in wanted or described]))
-    elif wanted and all(text.upper() in described for text in ids):
-        print_through_pager("\n\n".join(_explanation(described[name]) for name in wanted))
+        print_escaped(terminal_safe_json([_to_dict(described[name]) for name in selected_ids or described]))
+    elif selected_ids and all(text.upper() in described for text in ids):
+        print_through_pager("\n\n".join(_explanation(described[name]) for name in selected_ids))
     else:
-        print_through_pager("\n".join(_list_lines([described[name] for name in wanted or described])))
+        print_through_pager("\n".join(_list_lines([described[name] for name in selected_ids or described])))
     return 0
 
 
@@ -61,10 +61,10 @@ def _matching_ids(text: str, known: Sequence[str]) -> list[str]:
     family = [rule for rule in known if name and rule.startswith(name)]
     if family:
         return family
-    near = similar_names(name, known)
+    similar_ids = similar_names(name, known)
     # Of ids as near as others the one with the most characters in their places is the likely one.
-    likely = max(near, key=lambda rule: sum(map(str.__eq__, rule, name)), default=None)
-    hint = f"did you mean {likely}? " if likely else ""
+    suggestion = max(similar_ids, key=lambda rule: sum(map(str.__eq__, rule, name)), default=None)
+    hint = f"did you mean {suggestion}? " if suggestion else ""
     raise InputError(f"no rule has the id {text}: {hint}`activemq-fleet rule` lists all rules")
 
 
@@ -92,7 +92,7 @@ def _list_lines(rules: Sequence[DescribedRule]) -> Iterator[str]:
             yield click.style(f"{family}: {families.get(family, '')}", bold=True)
             previous = family
         severity = click.style(f"{rule.severity:<7}", fg=_COLORS[rule.severity])
-        yield f"{rule.id}  {severity}  {_plain(rule.title)}"
+        yield f"{rule.id}  {severity}  {_as_plain_text(rule.title)}"
 
 
 def _explanation(rule: DescribedRule) -> str:
@@ -103,7 +103,7 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
     from activemq_fleet.lint import SCOPES, Rule
 
     yield f"{click.style(rule.id, bold=True)}  {click.style(rule.severity, fg=_COLORS[rule.severity])}"
-    yield wrap_text(_plain(rule.title), _width())
+    yield wrap_text(_as_plain_text(rule.title), _width())
     yield ""
     if not isinstance(rule, Rule):
         subject = "comments in one file (`check --file`)" if rule.id.startswith("X") else "an inventory (`check -i`)"
@@ -126,9 +126,9 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
         ("does not report", rule.passing_examples[:1]),
     ):
         for example in examples:
-            where = "" if example.file == "activemq.xml" else f", in {example.file}"
+            file_note = "" if example.file == "activemq.xml" else f", in {example.file}"
             yield ""
-            yield click.style(f"Example that {rule.id} {kind} on {example.release}{where}:", bold=True)
+            yield click.style(f"Example that {rule.id} {kind} on {example.release}{file_note}:", bold=True)
             yield textwrap.indent(example.text.rstrip(), "    ")
 
 
@@ -136,12 +136,12 @@ def _part_lines(parts: dict[str, str]) -> Iterator[str]:
     for name, text in parts.items():
         if text:
             label = f"{name}: "
-            yield wrap_text(_plain(text), _width(), first=label, rest="    ").replace(
+            yield wrap_text(_as_plain_text(text), _width(), first=label, rest="    ").replace(
                 label, click.style(label, bold=True), 1
             )
 
 
-def _plain(text: str) -> str:
+def _as_plain_text(text: str) -> str:
     """Return a text without Markdown links, in which files of a checkout are replaced by commands."""
     from activemq_fleet.cli.help_pages import strip_markdown_links_and_pictures
 

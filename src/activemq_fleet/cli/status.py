@@ -43,7 +43,7 @@ _STYLES = {
 }
 # With -k, -K and `--ask-…` Ansible prompts for a password on the terminal.
 _PROMPTING = re.compile(r"(?:^|\s)(?:-\w*[kK]|--ask-)")
-_REFUSED = "ansible-playbook: error: "
+_REJECTED_OPTIONS_PREFIX = "ansible-playbook: error: "
 _SEVERITIES: dict[str, dict[str, Any]] = {
     "error": {"fg": "red"},
     "warning": {"fg": "yellow"},
@@ -135,7 +135,7 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
     """
     if form == "nagios" and not query.name:
         raise InputError("--format nagios requires exactly one host: name it, as in `status HOST --format nagios`")
-    gather = _gatherer(query)
+    gather = _make_gatherer(query)
     while True:
         prompts = query.inventory.prompts_for_vault_password or _PROMPTING.search(query.ansible) is not None
         with ACTIVITY.spinner_with_text("Querying the hosts", prompts=prompts):
@@ -146,15 +146,15 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
             write_status_file(status, str(html))
         if watch and form == "text":
             click.clear()  # on a terminal alone
-        code = _show(status, form, wide=wide, paged=not watch)
+        code = _print_status(status, form, wide=wide, paged=not watch)
         if any(broker.state == "unreachable" for broker in status.brokers):
-            _hint_at_lab(query)
+            _print_lab_hint(query)
         if not watch:
             return code
         time.sleep(watch)
 
 
-def _hint_at_lab(query: _StatusQuery) -> None:
+def _print_lab_hint(query: _StatusQuery) -> None:
     """Print a hint if a lab of the inventory runs, because its hosts are reached without SSH."""
     is_for_hosts = not query.lab and query.directory is None
     if not is_for_hosts or importlib.util.find_spec("psutil") is None:
@@ -170,7 +170,7 @@ def _hint_at_lab(query: _StatusQuery) -> None:
         )
 
 
-def _gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
+def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
     """Return a function that queries the fleet and returns its status.
 
     The inventory is read once, before the function is returned.
@@ -210,30 +210,33 @@ def _query_hosts(fleet: Fleet, chosen: tuple[str, ...], query: _StatusQuery) -> 
             "activemq_status_timeout": f"{query.timeout:.0f}",
             "activemq_status_evidence": str(file),
         }
-        more = [f"--forks={query.forks}", f"--timeout={min(10, int(query.timeout))}"]
+        extra_options = [f"--forks={query.forks}", f"--timeout={min(10, int(query.timeout))}"]
         try:
-            more += shlex.split(query.ansible)
+            extra_options += shlex.split(query.ansible)
         except ValueError as error:
             raise InputError(
                 f"--ansible-options cannot be split into words ({error}): correct its quotation marks"
             ) from None
-        done = run_playbook("status", query.inventory, variables, more)
-        refused = next((line for line in split_lines(done.stderr) if line.startswith(_REFUSED)), "")
-        if refused:
+        playbook_result = run_playbook("status", query.inventory, variables, extra_options)
+        rejection = next(
+            (line for line in split_lines(playbook_result.stderr) if line.startswith(_REJECTED_OPTIONS_PREFIX)), ""
+        )
+        if rejection:
             raise InputError(
-                f"ansible-playbook rejects --ansible-options ({refused.removeprefix(_REFUSED)}): correct this option"
+                f"ansible-playbook rejects --ansible-options ({rejection.removeprefix(_REJECTED_OPTIONS_PREFIX)}): "
+                "correct this option"
             )
         try:
             evidence = parse_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise PlaybookError(
                 "the playbook activemq.fleet.status failed. Correct the errors of Ansible, which follow:",
-                *playbook_failure_lines(done),
+                *playbook_failure_lines(playbook_result),
             ) from None
     return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
 
-def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
+def _print_status(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
     """Print the status and return the exit code."""
     if form == "nagios":
         from activemq_fleet.status import nagios_line_and_exit_code

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from activemq_fleet.node.fence.shared_store import SharedStore
 
 _T = TypeVar("_T")
-_store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_format = format_option(help="Output format.")
+_store_argument = click.argument(
+    "directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+_format_option = format_option(help="Output format.")
 
 
 class MessageReplayError(FleetError):
@@ -46,8 +48,8 @@ def store_command() -> None:
 
 
 @store_command.command("inspect", short_help="Show the contents and the damage of a store.")
-@_store
-@_format
+@_store_argument
+@_format_option
 def inspect_command(directory: Path, form: str) -> int:
     """Show the contents and the damage of a kahaDB store before a broker opens it. Nothing is written.
 
@@ -65,8 +67,8 @@ def inspect_command(directory: Path, form: str) -> int:
 
 
 @store_command.command("behind", short_help="List the messages that only an old generation (copy) of the store holds.")
-@_store
-@_format
+@_store_argument
+@_format_option
 def list_messages_left_behind_command(directory: Path, form: str) -> None:
     """List the messages that only an old generation of a fenced store holds.
 
@@ -75,7 +77,7 @@ def list_messages_left_behind_command(directory: Path, form: str) -> None:
     """
 
     def list_messages() -> list[dict[str, Any]]:
-        store = _open_fenced(directory)
+        store = _open_fenced_store(directory)
         return [
             {"generation": number, **row}
             for number in store.generation_numbers_with_uncopied_messages()
@@ -94,11 +96,11 @@ def list_messages_left_behind_command(directory: Path, form: str) -> None:
             f"{escape_unprintable(row['message'])}{more}"
         )
     if not rows:
-        print_escaped(_nothing_behind(directory))
+        print_escaped(_no_action_text(directory))
 
 
 @store_command.command("replay", short_help="Send the messages that `behind` lists to the pair again.")
-@_store
+@_store_argument
 @click.option(
     "--to",
     "urls",
@@ -136,13 +138,15 @@ def replay_and_remove_generations_command(
     """
     from activemq_fleet.node.config.probe_account import Login
 
-    numbers = _run_as_owner(directory, lambda: _open_fenced(directory).generation_numbers_with_uncopied_messages())
+    numbers = _run_as_owner(
+        directory, lambda: _open_fenced_store(directory).generation_numbers_with_uncopied_messages()
+    )
     if not numbers:
-        print_escaped(_nothing_behind(directory))
+        print_escaped(_no_action_text(directory))
         return
-    login = Login(username, _password(username, password_file))
+    login = Login(username, _read_password(username, password_file))
     context = ssl.create_default_context(cafile=ca_file)
-    addresses = [_parse(url) for url in urls]
+    addresses = [_parse_broker_url(url) for url in urls]
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, MessageReplayError)
@@ -160,7 +164,7 @@ def replay_and_remove_generations_command(
         print_escaped(sentence)
 
 
-def _nothing_behind(directory: Path) -> str:
+def _no_action_text(directory: Path) -> str:
     return (
         f"{directory}: no action is required, because the store's newest copy (generation) has all messages of its "
         "older copies"
@@ -209,7 +213,7 @@ def _replay_generation(
     """
     from activemq_fleet.node.fence.old_generations import uncopied_messages
 
-    store = _open_fenced(directory)
+    store = _open_fenced_store(directory)
     with _connect(addresses, login, context) as connection:
         messages = (message for message in uncopied_messages(store, number) if not message.in_doubt)
         sent = connection.resend_uncopied_messages(messages)
@@ -222,10 +226,10 @@ def _replay_generation(
 def _remove_generations(directory: Path) -> list[str]:
     from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
 
-    return list(remove_and_describe_old_store_copies(_open_fenced(directory)))
+    return list(remove_and_describe_old_store_copies(_open_fenced_store(directory)))
 
 
-def _open_fenced(directory: Path) -> SharedStore:
+def _open_fenced_store(directory: Path) -> SharedStore:
     from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
     if not (directory / "fence" / "claims").is_dir():
@@ -236,13 +240,13 @@ def _open_fenced(directory: Path) -> SharedStore:
     return SharedStore(str(directory))
 
 
-def _password(username: str, file: Path | None) -> str:
+def _read_password(username: str, file: Path | None) -> str:
     if file:
         return file.read_text().rstrip("\n")
     return str(click.prompt("Password", hide_input=True, err=True)) if username else ""
 
 
-def _parse(url: str) -> tuple[Address, bool]:
+def _parse_broker_url(url: str) -> tuple[Address, bool]:
     """Return the address that an URL of ``--to`` names, and whether it is reached over TLS."""
     from activemq_fleet.addresses import parse_address_and_tls
 

@@ -17,7 +17,10 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     """
     yield escape_unprintable(report["directory"])
     for generation in report["generations"]:
-        yield f"  generation {generation['number']} (a copy of the store, made at a takeover): {_state(generation)}"
+        yield (
+            f"  generation {generation['number']} (a copy of the store, made at a takeover): "
+            f"{_generation_state_text(generation)}"
+        )
     end = report["end"]
     records = count_with_noun(sum(file["records"] for file in report["files"]), "record")
     files = count_with_noun(len(report["files"]), "file")
@@ -53,7 +56,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
             "messages"
         )
     yield "messages:"
-    yield from _holdings(report) or ("  none",)
+    yield from _content_lines(report) or ("  none",)
     if not report["damaged_places"]:
         yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
         return
@@ -63,10 +66,10 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         f"repair the store, see {repair}"
     )
     for damage in report["damages"]:
-        yield from _damage(damage)
+        yield from _damage_lines(damage)
 
 
-def _state(generation: dict[str, Any]) -> str:
+def _generation_state_text(generation: dict[str, Any]) -> str:
     if generation["in_force"]:
         return "the pair uses this copy, which the following lines describe"
     ended = "the broker of this copy " + ("has stopped" if generation["ended"] else "may still run")
@@ -75,7 +78,7 @@ def _state(generation: dict[str, Any]) -> str:
     return f"{ended}{kept}"
 
 
-def _holdings(report: dict[str, Any]) -> list[str]:
+def _content_lines(report: dict[str, Any]) -> list[str]:
     lines = [f"  queue://{escape_unprintable(queue['name'])}  {queue['messages']:,}" for queue in report["queues"]]
     lines += [
         f"  topic://{escape_unprintable(row['topic'])}  {row['messages']:,} for {escape_unprintable(row['key'])}"
@@ -87,9 +90,9 @@ def _holdings(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _damage(damage: dict[str, Any]) -> Iterator[str]:
-    place = f"{damage['file']}, byte {damage['start']} to {damage['stop']}"
-    yield f"  {place}: the store journal is damaged here ({damage['reason']})"
+def _damage_lines(damage: dict[str, Any]) -> Iterator[str]:
+    location = f"{damage['file']}, byte {damage['start']} to {damage['stop']}"
+    yield f"  {location}: the store journal is damaged here ({damage['reason']})"
     for message in damage["messages"][:_SHOWN]:
         yield f"    lost: {escape_unprintable(message['destination'])}  {escape_unprintable(message['message'])}"
     if len(damage["messages"]) > _SHOWN:

@@ -44,7 +44,7 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
             "add these rules to `select`",
         ),
     ):
-        if unused := [word for word in words if not _is_any_included(effective, word)]:
+        if unused := [word for word in words if not _includes_any_rule(effective, word)]:
             warnings.append(
                 f"{configuration.setting_position(key)}: the setting `{key}` has no effect on the rules "
                 f"{names_to_text(unused)}, because {cause}. Remove these rules from `{key}`, or {alternative}"
@@ -52,6 +52,6 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
     return warnings
 
 
-def _is_any_included(selection: RuleSelection, word: str) -> bool:
-    named = select_rules([word], ())
-    return any(selection.includes_rule(rule) for rule in known_rule_ids() if named.includes_rule(rule))
+def _includes_any_rule(selection: RuleSelection, word: str) -> bool:
+    named_rules = select_rules([word], ())
+    return any(selection.includes_rule(rule) for rule in known_rule_ids() if named_rules.includes_rule(rule))

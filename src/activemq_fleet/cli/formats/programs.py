@@ -85,7 +85,7 @@ def format_report_as_sarif(report: CheckReport) -> str:
 def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
     rule = lint_and_inventory_rules_by_id()[name]
-    title, why, fix = (
+    title, reason, fix = (
         replace_paths_by_addresses_or_commands(strip_markdown_links_and_pictures(text))
         for text in (rule.title, rule.why, rule.fix)
     )
@@ -93,7 +93,7 @@ def _sarif_rule(name: str) -> dict[str, Any]:
     return {
         "id": name,
         "shortDescription": {"text": title},
-        "fullDescription": {"text": why},
+        "fullDescription": {"text": reason},
         "help": {"text": f"{fix}\n\nThe whole description of the rule: {rule_address_or_command(name)}"},
         **({"helpUri": address} if address else {}),
         "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
@@ -122,7 +122,7 @@ def _sarif_result(report: CheckReport, finding: Finding, rules: list[str]) -> di
 
 def _sarif_fix(report: CheckReport, finding: Finding) -> dict[str, Any]:
     """Return the repair of a finding in SARIF; its offsets count characters."""
-    path, _, _ = _place_in_repository(report, finding)
+    path, _, _ = _position_in_repository(report, finding)
     replacements = [
         {
             "deletedRegion": {"charOffset": edit.begin, "charLength": edit.end - edit.begin},
@@ -140,7 +140,7 @@ def _sarif_uri(path: str) -> str:
 
 def _sarif_location(report: CheckReport, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": finding_subject(finding), "kind": "resource"}]}
-    path, line, column = _place_in_repository(report, finding)
+    path, line, column = _position_in_repository(report, finding)
     if path is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": _sarif_uri(path)}}
         if line is not None:
@@ -149,7 +149,7 @@ def _sarif_location(report: CheckReport, finding: Finding) -> dict[str, Any]:
     return location
 
 
-def _place_in_repository(report: CheckReport, finding: Finding) -> tuple[str | None, int | None, int | None]:
+def _position_in_repository(report: CheckReport, finding: Finding) -> tuple[str | None, int | None, int | None]:
     """Return path, line and column of a finding; a file in a Git repository has its path from the repository's root.
 
     Services that annotate files resolve paths from there, wherever the check runs.
@@ -157,13 +157,13 @@ def _place_in_repository(report: CheckReport, finding: Finding) -> tuple[str | N
     path, line, column = report.user_file_position(finding)
     if path is not None and os.path.exists(path):
         absolute = Path(os.path.abspath(path))
-        root = _repository_of(absolute.parent)
+        root = _repository_root(absolute.parent)
         path = path if root is None else str(absolute.relative_to(root))
     return path, line, column
 
 
 @cache
-def _repository_of(directory: Path) -> Path | None:
+def _repository_root(directory: Path) -> Path | None:
     """Return the root of the Git repository that contains a directory; None where no repository does."""
     return next((parent for parent in (directory, *directory.parents) if (parent / ".git").exists()), None)
 
@@ -183,7 +183,7 @@ def format_report_as_github(report: CheckReport) -> str:
             key = (
                 finding.rule,
                 report.message_with_fix_and_rendered_position(finding),
-                _place_in_repository(report, finding),
+                _position_in_repository(report, finding),
             )
             same_findings.setdefault(key, []).append(finding)
     return "\n".join(_github_command(report, findings) for findings in same_findings.values())
@@ -194,7 +194,7 @@ def _github_command(report: CheckReport, findings: Sequence[Finding]) -> str:
     # The annotation is shown at the file, so its title does not repeat the path.
     hosts = names_to_text(list(dict.fromkeys(host for finding in findings for host in reported_hosts(finding))))
     properties = {"title": f"{finding.rule} {hosts}".rstrip()}
-    path, line, column = _place_in_repository(report, finding)
+    path, line, column = _position_in_repository(report, finding)
     if path is not None:
         place = {"line": line, "col": column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
@@ -220,16 +220,16 @@ def format_report_as_codeclimate(report: CheckReport) -> str:
     Waived findings are left out. A finding without a file has the host's name as its path, since the format requires
     one. The fingerprint of a finding stays the same when lines before it are added or removed.
     """
-    seen: Counter[str] = Counter()
+    identity_counts: Counter[str] = Counter()
     issues = []
     for finding in report.findings:
         if finding.waived is not None:
             continue
-        path, line, _ = _place_in_repository(report, finding)
+        path, line, _ = _position_in_repository(report, finding)
         path = path or finding_subject(finding)
         identity = "\0".join((finding.rule, path, finding.host, finding.message))
-        seen[identity] += 1
-        text = f"{identity}\0{seen[identity]}".encode(errors="backslashreplace")
+        identity_counts[identity] += 1
+        text = f"{identity}\0{identity_counts[identity]}".encode(errors="backslashreplace")
         issues.append({
             "description": report.message_with_fix_and_rendered_position(finding),
             "check_name": finding.rule,
@@ -266,10 +266,10 @@ def _add_junit_case(suite: etree._Element, report: CheckReport, finding: Finding
     case = etree.SubElement(
         suite, "testcase", classname=_visible(finding_subject(finding)), name=_visible(finding.rule)
     )
-    place = report.shown_position(finding)
-    where = f"{place}: " if place else ""
-    why = f"why: {finding.why}\n" if finding.why else ""
-    text = _visible(f"{where}{finding.message}\n{why}fix: {finding.fix}")
+    position = report.shown_position(finding)
+    position_prefix = f"{position}: " if position else ""
+    reason_line = f"why: {finding.why}\n" if finding.why else ""
+    text = _visible(f"{position_prefix}{finding.message}\n{reason_line}fix: {finding.fix}")
     if finding.waived is not None:
         etree.SubElement(case, "skipped", message=_visible(f"waived: {finding.waived}"))
     elif finding.blocks:

@@ -70,14 +70,14 @@ class CheckReport:
         The position is that of the variable from which a rendered value came, or of the first variable that the message
         names, else that of the host. None is returned for a finding about files.
         """
-        return _with_path_from_here(position_of_finding(self.positions.get(finding.host, {}), finding))
+        return _with_relative_path(position_of_finding(self.positions.get(finding.host, {}), finding))
 
     def variable_position_of(self, finding: Finding) -> Position | None:
         """Return the position in the inventory of the variable that a finding is about.
 
         None is returned if no variable is known.
         """
-        return _with_path_from_here(position_of_reported_value(self.positions.get(finding.host, {}), finding))
+        return _with_relative_path(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
     def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
         """Return the position of a finding in a file of the user: (path, line, column).
@@ -110,7 +110,7 @@ class CheckReport:
         return f"{_finding_position(finding)}: {text}" if finding.file and self.inventory_position_of(finding) else text
 
 
-def _with_path_from_here(position: Position | None) -> Position | None:
+def _with_relative_path(position: Position | None) -> Position | None:
     """Return a position whose file is relative to the current directory, if the file is inside of it."""
     if position is None:
         return None

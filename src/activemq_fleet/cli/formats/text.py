@@ -13,7 +13,7 @@ from activemq_fleet.cli.terminal import stdout_terminal_width, wrap_text
 from activemq_fleet.errors import names_to_text, positions_to_text
 from activemq_fleet.node.printable import escape_unprintable
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
+_COLORS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
 
 
 def format_report_as_text(report: CheckReport) -> str:
@@ -42,7 +42,7 @@ def format_report_as_text(report: CheckReport) -> str:
             lines.append(click.style(escape_unprintable(_heading(subjects, report)), bold=True))
             shown = subjects
         for findings in same:
-            lines += _lines(report, findings, subjects)
+            lines += _finding_lines(report, findings, subjects)
     return "\n".join([*lines, *([""] if lines else []), _summary(report)])
 
 
@@ -53,26 +53,26 @@ def _kind(finding: Finding) -> str:
 def _heading(subjects: Sequence[str], report: CheckReport) -> str:
     if len(subjects) == 1:
         return subjects[0]
-    counted = _counted(len(subjects), "file" if report.is_about_files else "host")
+    counted = _count_text(len(subjects), "file" if report.is_about_files else "host")
     return f"{counted}: {names_to_text(subjects)}"
 
 
-def _lines(report: CheckReport, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
+def _finding_lines(report: CheckReport, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
     finding, width = findings[0], stdout_terminal_width()
     detail = partial(wrap_text, width=width, first="      ", rest="           ")
     kind = _kind(finding)
-    place = _place(report, findings) if finding.host or finding.line else None
-    if place and len(subjects) == 1:
-        place = place.removeprefix(f"{subjects[0]}:")  # the heading has the path
-    mark = " [fixable]" if finding.edits else ""
-    label = f"  {kind} {finding.rule}{mark} "
+    position = _position_text(report, findings) if finding.host or finding.line else None
+    if position and len(subjects) == 1:
+        position = position.removeprefix(f"{subjects[0]}:")  # the heading has the path
+    fixable_label = " [fixable]" if finding.edits else ""
+    label = f"  {kind} {finding.rule}{fixable_label} "
     text = wrap_text(
-        escape_unprintable(f"{place}: {finding.message}" if place else finding.message),
+        escape_unprintable(f"{position}: {finding.message}" if position else finding.message),
         width,
         first=label,
         rest="      ",
     )
-    yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])}{mark} ", 1)
+    yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLORS[kind])}{fixable_label} ", 1)
     if finding.waived is not None:
         yield detail(f"waived: {escape_unprintable(finding.waived)}")
         return
@@ -81,7 +81,7 @@ def _lines(report: CheckReport, findings: Sequence[Finding], subjects: Sequence[
     yield detail(f"fix: {escape_unprintable(finding.fix)}")
 
 
-def _place(report: CheckReport, findings: Sequence[Finding]) -> str | None:
+def _position_text(report: CheckReport, findings: Sequence[Finding]) -> str | None:
     """Return the findings' common position; where they differ, their file, or a few positions in the inventory.
 
     Columns of a rendered file differ where hosts' names differ in length.
@@ -100,21 +100,21 @@ def _place(report: CheckReport, findings: Sequence[Finding]) -> str | None:
 def _summary(report: CheckReport) -> str:
     counts = report.finding_counts_by_severity
     severity_counts = [
-        _counted(counts["error"], "error"),
-        _counted(counts["warning"], "warning"),
+        _count_text(counts["error"], "error"),
+        _count_text(counts["warning"], "warning"),
         f"{counts['info']} info",
     ]
     waived = f", {counts['waived']} waived" if counts["waived"] else ""
-    subjects = _counted(len(report.hosts), "file" if report.is_about_files else "host")
+    subjects = _count_text(len(report.hosts), "file" if report.is_about_files else "host")
     summary = f"{subjects}: {', '.join(severity_counts)}{waived}"
     if report.fixable_count:
         verb = "is" if report.fixable_count == 1 else "are"
         summary += (
-            f"\n{_counted(report.fixable_count, 'finding')} {verb} fixable with --fix (to only show the changes, use "
-            "--diff instead of --fix)"
+            f"\n{_count_text(report.fixable_count, 'finding')} {verb} fixable with --fix (to only show the changes, "
+            "use --diff instead of --fix)"
         )
     return summary
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count_text(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
