@@ -214,7 +214,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
 
     The facts about the message store are read from ``activemq_xml``, the rendered activemq.xml.
     """
-    settings, where = broker.settings, broker_directory_paths(broker)
+    settings, paths = broker.settings, broker_directory_paths(broker)
     directory = None if broker.ha_profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
@@ -242,8 +242,8 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         uid=settings.uid,
         gid=settings.gid,
         instance=settings.instance,
-        base=where.base,
-        home=where.home,
+        base=paths.base,
+        home=paths.home,
         home_link=settings.home,
         unit=systemd_unit_relative_path(broker),
         watchdog=watchdog_unit_relative_path(broker),
@@ -251,7 +251,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         guard=broker.shared_store_directory is not None or bool(repair_store_command(broker)),
         java=java_path(broker),
         java_options=tuple(settings.java_options),
-        environment=f"{where.current}/{environment_file_relative_path(broker)}",
+        environment=f"{paths.current}/{environment_file_relative_path(broker)}",
         directory=directory,
         store_limit=size_in_bytes(settings.store_limit),
         heap=largest_heap_bytes(settings),

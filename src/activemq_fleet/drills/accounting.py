@@ -20,7 +20,7 @@ from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import EventVerdict, FaultyEvent, PairEventCounts
 
 _SHOWN = 100
-_UNKNOWN = "the agent accepted the event, but the event journal of the agent does not contain the event"
+_UNKNOWN_REASON = "the agent accepted the event, but the event journal of the agent does not contain the event"
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ def count_event_outcomes(
     gaps = [
         f"the event journal of {journal.owner} is missing" for journal in (publisher, subscriber) if not journal.lines
     ]
-    gaps += [_sentence(owners[gap.agent], gap) for gap in judged.gaps]
+    gaps += [_gap_sentence(owners[gap.agent], gap) for gap in judged.gaps]
     publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.journal_agent_name for gap in judged.gaps)
     barriers = publisher.journal_event_ids("barrier")  # accepted like any other, and no event
     known = publisher.journal_event_ids("accepted")
@@ -108,7 +108,7 @@ def count_event_outcomes(
     counts: Counter[EventVerdict] = Counter()
     units: list[FaultyEvent] = []
     for event_id in accepted:
-        verdict, reason = _verdict(outcomes.get(event_id), event_id in known, publisher_has_gaps)
+        verdict, reason = _event_verdict(outcomes.get(event_id), event_id in known, publisher_has_gaps)
         counts[verdict] += 1
         if verdict != "delivered":
             units.append(FaultyEvent(event_id, verdict, reason))
@@ -129,13 +129,13 @@ def count_event_outcomes(
     )
 
 
-def _verdict(outcome: EventOutcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
+def _event_verdict(outcome: EventOutcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
     if outcome and (is_known or outcome.handled_by):
         return outcome.verdict, outcome.reason
-    return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN)
+    return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN_REASON)
 
 
-def _sentence(owner: str, gap: AgentJournalGap) -> str:
+def _gap_sentence(owner: str, gap: AgentJournalGap) -> str:
     if gap.what == MISSING and gap.records:
         last = gap.jseq + gap.records - 1
         return (

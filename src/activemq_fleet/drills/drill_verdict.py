@@ -33,7 +33,7 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
 
 
 def drill_verdict_and_reasons(
-    faults: Sequence[Fault], accounts: Sequence[PairEventCounts], wanted: int
+    faults: Sequence[Fault], accounts: Sequence[PairEventCounts], planned_count: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill, such as ``clean``, and the reasons for the verdict.
 
@@ -41,26 +41,26 @@ def drill_verdict_and_reasons(
     or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain. ``void``: too few faults, or too
     little load, to prove anything. ``clean``: none of these.
     """
-    failures = [*_losses(accounts), *_failed_faults(faults)]
+    failures = [*_loss_sentences(accounts), *_failed_faults(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
         f"it is not known whether {count_with_noun(account.indeterminate, 'event')} of pair {account.pair} arrived"
         for account in accounts
         if account.indeterminate and not account.gaps
     ]
-    weak = _weaknesses(faults, accounts, wanted)
-    reasons = (*failures, *missing, *weak)
+    weaknesses = _weakness_sentences(faults, accounts, planned_count)
+    reasons = (*failures, *missing, *weaknesses)
     if failures:
         return "findings", reasons
     if missing:
         return "incomplete", reasons
-    return ("void", reasons) if weak else ("clean", ())
+    return ("void", reasons) if weaknesses else ("clean", ())
 
 
 def drill_headline(result: DrillResult) -> str:
     """Return the headline of a drill: one sentence that summarizes its result."""
     faults = len(result.faults_under_sufficient_load)
-    done = f"{faults} fault{_s(faults)}, {result.event_count_of_all_pairs('accepted'):,} events accepted"
+    done = f"{faults} fault{_plural_suffix(faults)}, {result.event_count_of_all_pairs('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, each event handled once."
     if result.verdict == "void":
@@ -69,7 +69,7 @@ def drill_headline(result: DrillResult) -> str:
         reason = result.reasons[0].removeprefix("incomplete: ")
         return f"It is not known whether events were lost: {reason}. Repeat the drill."
     if lost := result.event_count_of_all_pairs("lost"):
-        return f"{lost:,} event{_s(lost)} lost: {done}."
+        return f"{lost:,} event{_plural_suffix(lost)} lost: {done}."
     return f"The fleet did not pass the drill: {result.reasons[0]}."
 
 
@@ -81,7 +81,7 @@ def loss_probability_upper_bound(faults: int) -> float:
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 
-def _losses(accounts: Sequence[PairEventCounts]) -> list[str]:
+def _loss_sentences(accounts: Sequence[PairEventCounts]) -> list[str]:
     sentences = []
     for name, words in (
         ("lost", "lost"),
@@ -91,10 +91,10 @@ def _losses(accounts: Sequence[PairEventCounts]) -> list[str]:
         for account in accounts:
             count = getattr(account, name)
             if count:
-                first = next((unit for unit in account.units if unit.verdict == name), None)
-                why = f" (event {first.event_id}: {first.reason})" if first else ""
+                first_event = next((unit for unit in account.units if unit.verdict == name), None)
+                example = f" (event {first_event.event_id}: {first_event.reason})" if first_event else ""
                 verb = "was" if count == 1 else "were"
-                sentences.append(f"{count} of {account.accepted} events of pair {account.pair} {verb} {words}{why}")
+                sentences.append(f"{count} of {account.accepted} events of pair {account.pair} {verb} {words}{example}")
     return sentences
 
 
@@ -102,13 +102,14 @@ def _failed_faults(faults: Sequence[Fault]) -> list[str]:
     return [f"fault {fault.number} at host {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 
-def _weaknesses(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], wanted: int) -> list[str]:
-    counted = [fault for fault in faults if fault.void is None]
+def _weakness_sentences(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], planned_count: int) -> list[str]:
+    counted_faults = [fault for fault in faults if fault.void is None]
     sentences = []
-    if len(counted) < wanted:
+    if len(counted_faults) < planned_count:
         last = next((fault.void for fault in reversed(faults) if fault.void), None)
         sentences.append(
-            f"only {len(counted)} of {wanted} planned faults were measured" + (f": {last}" if last else "")
+            f"only {len(counted_faults)} of {planned_count} planned faults were measured"
+            + (f": {last}" if last else "")
         )
     sentences += [
         f"no broker accepted an event of the test load on pair {account.pair}"
@@ -118,5 +119,5 @@ def _weaknesses(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], wa
     return sentences
 
 
-def _s(count: int) -> str:
+def _plural_suffix(count: int) -> str:
     return "" if count == 1 else "s"

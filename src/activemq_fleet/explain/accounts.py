@@ -41,19 +41,19 @@ def _login_entries(broker: Broker) -> list[ExplanationEntry]:
 
 def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
     groups = ", ".join(account.groups)
-    why = ""
+    reason = ""
     is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
     if NETWORK_GROUP in account.groups:
-        why = "both brokers of a bridge log in with this account"
+        reason = "both brokers of a bridge log in with this account"
     elif AGENT_GROUP in account.groups:
-        why = f"failover agents of group {broker.group} log in with this account"
+        reason = f"failover agents of group {broker.group} log in with this account"
     elif account.name == PROBE_USER:
-        why = "health probes log in with this account"
-        why += "; the password of the account is derived from activemq_network_password" if is_derived else ""
+        reason = "health probes log in with this account"
+        reason += "; the password of the account is derived from activemq_network_password" if is_derived else ""
     return ExplanationEntry(
         account.name,
         f"in the user groups {groups}" if groups else "in no user group",
-        why=why,
+        why=reason,
         variable=account.variable if account.variable.startswith(PREFIX) and not is_derived else "",
         origin=None if is_derived else "inventory",
         data={"name": account.name, "groups": list(account.groups)},
@@ -91,12 +91,12 @@ def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
 
 
 def _java_clients_entry(unit: Pair) -> ExplanationEntry:
-    dialled = [
+    client_uris = [
         uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme)
         for b in unit.brokers_in_dialling_order
         if b.openwire
     ]
-    uri = uris.failover_uri_from_uris(dialled) if dialled else None
+    uri = uris.failover_uri_from_uris(client_uris) if client_uris else None
     return ExplanationEntry(
         "Java", uri or f"none: no node of {unit.name} has an OpenWire connector", data={"failover": uri}
     )
@@ -105,12 +105,12 @@ def _java_clients_entry(unit: Pair) -> ExplanationEntry:
 def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
     urls, release = mqtt_urls_for_agent_conf(unit), unit.preferred_master.release
     if urls:
-        why = "for agent.conf of failover agents, with the preferred master first"
+        reason = "for agent.conf of failover agents, with the preferred master first"
     elif release.supports_agents:
-        why = f"no node of {unit.name} has an MQTT connector"
+        reason = f"no node of {unit.name} has an MQTT connector"
     else:
-        why = f"failover agents cannot use MQTT of ActiveMQ {release.text}"
-    return ExplanationEntry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
+        reason = f"failover agents cannot use MQTT of ActiveMQ {release.text}"
+    return ExplanationEntry("mb.urls", urls or "none", why=reason, data={"mb_urls": urls or None})
 
 
 def mqtt_urls_for_agent_conf(pair: Pair) -> str:
@@ -143,18 +143,18 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
     agents = agents_with_home_pair_of_broker(fleet, broker)
     for agent in agents[:MOST_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
-        why = "" if variable else "a stable hash of the agent's host name selects the pair"
+        reason = "" if variable else "a stable hash of the agent's host name selects the pair"
         text = f"home pair {agent.pair}"
         entries.append(
-            ExplanationEntry(agent.host, text, why=why, variable=variable, origin="inventory" if variable else None)
+            ExplanationEntry(agent.host, text, why=reason, variable=variable, origin="inventory" if variable else None)
         )
     if len(agents) > MOST_AGENTS:
         entries.append(
             ExplanationEntry("agents", f"and {len(agents) - MOST_AGENTS} more agents, {len(agents)} in total")
         )
     if broker.settings.vip:
-        why = f"a load balancer serves group {broker.group} at this address"
-        entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
+        reason = f"a load balancer serves group {broker.group} at this address"
+        entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=reason))
     for balancer in fleet.balancers:
         text = "load balancer"
         if broker.ha_profile.replicates:

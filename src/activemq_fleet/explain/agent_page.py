@@ -44,12 +44,12 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
     why_group = "" if settings.agent_group else "the fleet has only this group"
     group = variable_entry(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
     if settings.agent_pair:
-        why = "set by hand"
+        reason = "set by hand"
     elif pairs == 1:
-        why = f"group {agent.group} has only this pair"
+        reason = f"group {agent.group} has only this pair"
     else:
-        why = f"a stable hash of the host name selects one of the {pairs} pairs of group {agent.group}"
-    home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
+        reason = f"a stable hash of the host name selects one of the {pairs} pairs of group {agent.group}"
+    home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=reason, data={"pair": agent.pair})
     nodes = [
         ExplanationEntry(
             b.identity.short_host_name,

@@ -44,12 +44,12 @@ def _finding_entry(same: Sequence[Finding], host: str) -> ExplanationEntry:
     finding = same[0]
     kind = finding.severity if finding.waived is None else "waived"
     hosts = list(dict.fromkeys(each.host for each in same))
-    whose = "" if hosts == [host] else f"{' and '.join(hosts)}: "
-    where = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
+    host_prefix = "" if hosts == [host] else f"{' and '.join(hosts)}: "
+    position_prefix = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
     details = (f"fix: {finding.fix}",) if finding.waived is None else (f"waived: {finding.waived}",)
     return ExplanationEntry(
         f"{kind} {finding.rule}",
-        f"{whose}{where}{finding.message}",
+        f"{host_prefix}{position_prefix}{finding.message}",
         why=finding.why,
         details=details,
         severity=kind,

@@ -43,14 +43,14 @@ def outgoing_links_section(
     if has_network_connector_fragments(broker):
         peers = {connector.name: brokers for connector, brokers in _connectors_in_xml(broker, routes)}
         planned = {link.name for link in broker.links}
-        written = [connector for connector in document.network_connectors if connector.name not in planned]
-        links += [_outgoing_connector_entry(connector, peers.get(connector.name, ())) for connector in written]
+        added_connectors = [connector for connector in document.network_connectors if connector.name not in planned]
+        links += [_outgoing_connector_entry(connector, peers.get(connector.name, ())) for connector in added_connectors]
     entries = links or [ExplanationEntry("none", _no_links_reason(fleet, broker))]
     intro = ""
     if broker.links and broker.ha_profile.shares_store and broker.peer:
-        which = "links to other pairs" if broker.settings.pair_links == "static" else "links"
+        noun = "links to other pairs" if broker.settings.pair_links == "static" else "links"
         intro = (
-            f"Only the active node of pair {broker.pair} opens its links. Both nodes define the same {which}, with the "
+            f"Only the active node of pair {broker.pair} opens its links. Both nodes define the same {noun}, with the "
             "same names."
         )
     elif broker.links and broker.is_replication_slave:
@@ -70,11 +70,11 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
 
 def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
     hosts = [peer.identity.short_host_name for peer in peers]
-    way = "messages flow in both directions" if connector.duplex else "messages flow from this broker"
+    direction = "messages flow in both directions" if connector.duplex else "messages flow from this broker"
     target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
     return ExplanationEntry(
         connector.name or "without a name",
-        f"{target}{way}",
+        f"{target}{direction}",
         details=(connector.uri,),
         variable=f"{PREFIX}xml_fragments",
         origin="inventory",
@@ -92,10 +92,10 @@ def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
 
 def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> ExplanationEntry:
     variable, origin = _deciding_variable(fleet, broker, link)
-    way = "messages flow in both directions" if link.duplex else "messages flow from this broker"
+    direction = "messages flow in both directions" if link.duplex else "messages flow from this broker"
     return ExplanationEntry(
         link.name,
-        f"to {_target_text(fleet, link)}, {link.kind}: {way}",
+        f"to {_target_text(fleet, link)}, {link.kind}: {direction}",
         why=_idle_reason(broker, link) or _KINDS[link.kind],
         details=(link.uri, *_carried_destination_texts(link), ttl_in_words(link)),
         variable=variable,
@@ -139,35 +139,37 @@ def _bridge_count_text(ttl: int) -> str:
 
 
 def _carried_destination_texts(link: Link) -> tuple[str, ...]:
-    only = f"the link carries only {', '.join(link.include)}" if link.include else ""
-    but = f"the link does not carry {', '.join(link.exclude)}" if link.exclude else ""
-    return tuple(filter(None, (only, but)))
+    included_text = f"the link carries only {', '.join(link.include)}" if link.include else ""
+    excluded_text = f"the link does not carry {', '.join(link.exclude)}" if link.exclude else ""
+    return tuple(filter(None, (included_text, excluded_text)))
 
 
 def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
     """Return the variable that made a link, and whether the inventory or a default sets it."""
     set_variables = broker.settings.model_fields_set
 
-    def named(name: str) -> tuple[str, Origin]:
+    def variable_and_origin(name: str) -> tuple[str, Origin]:
         return PREFIX + name, "inventory" if name in set_variables else "default"
 
     if link.kind == "multicast":
-        return named("discovery" if broker.settings.discovery or not broker.ha_profile.default_discovery else "ha")
+        return variable_and_origin(
+            "discovery" if broker.settings.discovery or not broker.ha_profile.default_discovery else "ha"
+        )
     if broker.peer and link.target == broker.peer.partition(".")[0]:
-        return named("pair_links")
+        return variable_and_origin("pair_links")
     for position, entry in enumerate(broker.settings.links):
-        begins_here = entry.source in (broker.link_end_name, broker.pair, broker.group)
-        wanted = entry.name or f"{broker.link_end_name}-to-{link.target}"
+        starts_at_broker = entry.source in (broker.link_end_name, broker.pair, broker.group)
+        link_name = entry.name or f"{broker.link_end_name}-to-{link.target}"
         if (
-            begins_here
-            and link.name in (wanted, f"{entry.name}-{link.target}")
-            and entry.to in _names_of(fleet, link.target)
+            starts_at_broker
+            and link.name in (link_name, f"{entry.name}-{link.target}")
+            and entry.to in _target_names(fleet, link.target)
         ):
             return f"{PREFIX}links[{position}]", "inventory"
-    return named("topology")
+    return variable_and_origin("topology")
 
 
-def _names_of(fleet: Fleet, target: str) -> set[str]:
+def _target_names(fleet: Fleet, target: str) -> set[str]:
     """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
     pair = fleet.pairs_by_name.get(target)
     if pair is None:
@@ -193,30 +195,33 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
                 multicast_peers.append(other)
             elif link.target in names:
                 incoming_links.setdefault((other.link_end_name, link.name), []).append((other, link))
-    entries = [_incoming_link_entry(unit, name, dialled) for (unit, name), dialled in incoming_links.items()]
+    entries = [
+        _incoming_link_entry(unit, name, brokers_and_links)
+        for (unit, name), brokers_and_links in incoming_links.items()
+    ]
     for other in fleet.brokers:
         for connector, peers in _connectors_in_xml(other, routes) if other is not broker else ():
             if broker in peers:
                 entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
-        listed = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MOST_LISTED)
-        text = f"each broker of group {broker.group} that discovers {broker.host} opens a link to it: {listed}"
+        host_list = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MOST_LISTED)
+        text = f"each broker of group {broker.group} that discovers {broker.host} opens a link to it: {host_list}"
         entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
         return ExplanationSection("links-in", "Incoming links", tuple(entries), stacked=True)
-    why = (
+    reason = (
         f"no broker can open a link to {broker.host}, which has no OpenWire connector"
         if broker.openwire is None
         else ""
     )
-    return ExplanationSection("links-in", "Incoming links", (ExplanationEntry(NONE, NONE, why=why),))
+    return ExplanationSection("links-in", "Incoming links", (ExplanationEntry(NONE, NONE, why=reason),))
 
 
 def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> ExplanationEntry:
-    way = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
+    direction = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
     return ExplanationEntry(
         connector.name or "without a name",
-        f"{opener.identity.short_host_name} opens this link: {way}",
+        f"{opener.identity.short_host_name} opens this link: {direction}",
         details=(f"at {connector.uri}",),
         variable=f"{PREFIX}xml_fragments",
         origin="inventory",
@@ -224,16 +229,21 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
     )
 
 
-def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> ExplanationEntry:
-    link = next((link for _, link in dialled if link.duplex), dialled[0][1])
-    hosts = [broker.identity.short_host_name for broker, _ in dialled]
-    who = hosts[0] if len(hosts) == 1 else f"the active node of {' and '.join(hosts)}"
-    way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
+def _incoming_link_entry(unit: str, name: str, brokers_and_links: list[tuple[Broker, Link]]) -> ExplanationEntry:
+    link = next((link for _, link in brokers_and_links if link.duplex), brokers_and_links[0][1])
+    hosts = [broker.identity.short_host_name for broker, _ in brokers_and_links]
+    opener = hosts[0] if len(hosts) == 1 else f"the active node of {' and '.join(hosts)}"
+    direction = "messages flow in both directions" if link.duplex else "messages flow to this broker"
     at = ", ".join(join_host_port(*address) for address in link.addresses)
-    data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
+    data = {
+        "from": unit,
+        "kind": link.kind,
+        "duplex": link.duplex,
+        "dialled_by": [b.host for b, _ in brokers_and_links],
+    }
     return ExplanationEntry(
         name,
-        f"{who} opens this {link.kind} link: {way}",
+        f"{opener} opens this {link.kind} link: {direction}",
         details=(f"at {at}", *_carried_destination_texts(link)),
         data=data,
     )

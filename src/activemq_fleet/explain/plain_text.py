@@ -11,7 +11,7 @@ from activemq_fleet.node.printable import escape_unprintable
 MOST_LABEL = 30
 _INDENT = 2
 # A word that does not fit stays whole, so that a URI can be copied.
-_WHOLE = {"break_long_words": False, "break_on_hyphens": False}
+_UNBROKEN_WORDS = {"break_long_words": False, "break_on_hyphens": False}
 
 Emphasis = Callable[[str, str], str]
 """(text, kind) -> text; kinds are title, heading, label, variable, error, warning, info, waived."""
@@ -24,7 +24,7 @@ def explanation_to_text(
 
     Lines are wrapped at ``width`` characters.
     """
-    title = textwrap.wrap(_strip_control_characters(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
+    title = textwrap.wrap(_strip_control_characters(explanation.title), width, **_UNBROKEN_WORDS)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
     for section in explanation.sections:
         lines += ["", *_section_lines(section, width, emphasis)]
@@ -79,7 +79,7 @@ def _emphasize_variable(line: str, variable: str, emphasis: Emphasis) -> str:
 def _wrap(text: str, width: int, column: int) -> list[str]:
     # A narrow terminal still gets words side by side.
     room = max(width - column, 24)
-    wrapped = textwrap.wrap(_strip_control_characters(text), room, **_WHOLE) or [""]  # type: ignore[arg-type]
+    wrapped = textwrap.wrap(_strip_control_characters(text), room, **_UNBROKEN_WORDS) or [""]  # type: ignore[arg-type]
     return [" " * column + line.replace("\u00a0", " ") for line in wrapped]
 
 

@@ -35,10 +35,12 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     settings = broker.settings
     entries = [_connector_entry(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
-        why = "a slave with activemq_ha: pure serves no clients. After promotion it sends its messages to other masters"
+        reason = (
+            "a slave with activemq_ha: pure serves no clients. After promotion it sends its messages to other masters"
+        )
         entries.append(
             ExplanationEntry(
-                "none", "no connector", why=why if broker.ha_profile.replicates else "activemq_connectors is empty"
+                "none", "no connector", why=reason if broker.ha_profile.replicates else "activemq_connectors is empty"
             )
         )
     if "console" in broker.ports:
@@ -46,8 +48,8 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     if broker.connectors:
         entries.append(variable_entry(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
     if settings.port_offset:
-        why = "this number is added to every port of the broker"
-        entries.append(variable_entry(settings, "port_offset", "offset", str(settings.port_offset), why=why))
+        reason = "this number is added to every port of the broker"
+        entries.append(variable_entry(settings, "port_offset", "offset", str(settings.port_offset), why=reason))
     if settings.tls:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
         stores = (f"key {settings.tls.keystore}", f"trust {settings.tls.truststore}")
@@ -103,9 +105,9 @@ def _port_offset_text(settings: HostSettings, port: int) -> str:
 
 def _console_entry(broker: Broker) -> ExplanationEntry:
     settings, port = broker.settings, broker.ports["console"]
-    why = f"web console on {settings.console_bind}{_port_offset_text(settings, port)}"
+    reason = f"web console on {settings.console_bind}{_port_offset_text(settings, port)}"
     data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
-    return variable_entry(settings, "console_port", "console", f"{port} http", why=why, data=data)
+    return variable_entry(settings, "console_port", "console", f"{port} http", why=reason, data=data)
 
 
 def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
@@ -113,7 +115,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 
     It shows mode and use of each file.
     """
-    where, settings = broker_directory_paths(broker), broker.settings
+    paths, settings = broker_directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
         environment_file_relative_path(broker): "Java heap size, Java options, directories",
@@ -124,7 +126,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     if settings.service == "systemd":
         uses[systemd_unit_relative_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
     entries = [
-        variable_entry(settings, "base", "below", where.current, why="a symbolic link to the installed version"),
+        variable_entry(settings, "base", "below", paths.current, why="a symbolic link to the installed version"),
         variable_entry(
             settings,
             "instance",
@@ -132,13 +134,13 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
             settings.instance,
             why="the service unit and the directories have this name",
         ),
-        variable_entry(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
-        ExplanationEntry("logs", where.data),
+        variable_entry(settings, "home", "the release", paths.home, why=_INSTALLED[settings.install]),
+        ExplanationEntry("logs", paths.data),
     ]
     for path in render_broker(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
-        other = "a file from activemq_extra_files" if variable else "another file of the broker"
-        entries.append(file_entry(path, where.current, uses.get(path, other), variable))
+        default_use = "a file from activemq_extra_files" if variable else "another file of the broker"
+        entries.append(file_entry(path, paths.current, uses.get(path, default_use), variable))
     return ExplanationSection("files", "Files", tuple(entries))
 
 

@@ -54,13 +54,15 @@ def _group_entries(
     for unit, answer in answers.items():
         by_outcome[answer.outcome].append(unit)
     for outcome, units in by_outcome.items():
-        every = len(units) == len(answers) and len(units) > 1
-        everywhere = f"all {len(units)} {'other ' if is_own_group else ''}members of group {group}"
-        named = everywhere if every else names_to_text(units, most=_MOST_NAMED)
-        why = "" if outcome == "reaches" else answers[units[0]].why
+        is_every_unit = len(units) == len(answers) and len(units) > 1
+        all_units_text = f"all {len(units)} {'other ' if is_own_group else ''}members of group {group}"
+        units_text = all_units_text if is_every_unit else names_to_text(units, most=_MOST_NAMED)
+        reason = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
-        yield ExplanationEntry(group, f"a message {_VERBS[outcome]} {named}", why=why, severity=severity, data=data)
+        yield ExplanationEntry(
+            group, f"a message {_VERBS[outcome]} {units_text}", why=reason, severity=severity, data=data
+        )
 
 
 def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[ExplanationEntry]:

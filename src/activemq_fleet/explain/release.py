@@ -29,8 +29,8 @@ def release_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
         _security_answer(broker),
     ]
     entries = (
-        ExplanationEntry("has" if good else "lacks", text, data={"has": good, "what": name})
-        for name, good, text in answers
+        ExplanationEntry("has" if is_present else "lacks", text, data={"has": is_present, "what": name})
+        for name, is_present, text in answers
     )
     return ExplanationSection("release", "Release", (release_entry, *entries))
 

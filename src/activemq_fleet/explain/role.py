@@ -14,7 +14,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.topology import Broker, Fleet, pair_and_single_broker_count_texts
 
-_FOUND_OUT = "`activemq-fleet status` (in a lab: `activemq-fleet lab status`) shows which node is active now"
+_STATE_HINT = "`activemq-fleet status` (in a lab: `activemq-fleet lab status`) shows which node is active now"
 
 
 def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
@@ -41,21 +41,21 @@ def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
     text = f"{identity.short_host_name} is in group {identity.group}"
-    stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
-    if len(stated) == len(identity.origins):
+    set_variables = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
+    if len(set_variables) == len(identity.origins):
         return ExplanationEntry(
             "name",
             f"{text}, node {identity.node}{domain}",
-            why=f"set by {', '.join(stated)}",
+            why=f"set by {', '.join(set_variables)}",
             data=identity.to_dict(),
         )
-    also = f", and {', '.join(stated)} sets the others" if stated else ""
-    read = f"the pattern {fleet.naming_pattern} reads these parts from the host name{also}"
+    variables_note = f", and {', '.join(set_variables)} sets the others" if set_variables else ""
+    pattern_note = f"the pattern {fleet.naming_pattern} reads these parts from the host name{variables_note}"
     number = f", number {identity.number}" if identity.number else ""
     return ExplanationEntry(
         "name",
         f"{text}{number}, node {identity.node}{domain}",
-        details=(read,),
+        details=(pattern_note,),
         variable="activemq_naming_pattern",
         origin="default" if fleet.naming_pattern == DEFAULT_PATTERN else "inventory",
         data=identity.to_dict(),
@@ -67,18 +67,18 @@ def _role_entry(broker: Broker) -> ExplanationEntry:
         return ExplanationEntry("preferred role", "none", why="the broker has no peer", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
     if broker.settings.naming_parity and broker.identity.origins["node"] == "parity":
-        why = f"the number in the host name is {node}, and activemq_naming_parity is {broker.settings.naming_parity}"
+        reason = f"the number in the host name is {node}, and activemq_naming_parity is {broker.settings.naming_parity}"
     else:
-        mark = "letter" if len(node) == 1 and node.isalpha() else "mark"
-        why = f"the host has the node {mark} {node}"
-        why += ", which marks preferred masters" if node == letter else f", and preferred masters have {letter}"
+        node_noun = "letter" if len(node) == 1 and node.isalpha() else "mark"
+        reason = f"the host has the node {node_noun} {node}"
+        reason += ", which marks preferred masters" if node == letter else f", and preferred masters have {letter}"
     return variable_entry(
         broker.settings,
         "master_node",
         "preferred role",
         broker.role,
-        why=why,
-        details=(_FOUND_OUT,),
+        why=reason,
+        details=(_STATE_HINT,),
         data={"role": broker.role},
     )
 
@@ -126,12 +126,14 @@ def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
 
 def _broker_name_entry(broker: Broker) -> ExplanationEntry:
     if broker.settings.broker_name:
-        why = ""
+        reason = ""
     elif broker.ha_profile.shares_store:
-        why = "both nodes have the name of the pair, because durable subscriptions of bridges contain the broker name"
+        reason = (
+            "both nodes have the name of the pair, because durable subscriptions of bridges contain the broker name"
+        )
     else:
-        why = "the broker has the name of its host, because it shares no store with another node"
-    return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
+        reason = "the broker has the name of its host, because it shares no store with another node"
+    return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=reason)
 
 
 def _address_entry(broker: Broker) -> ExplanationEntry:

@@ -28,7 +28,7 @@ def explain_route(
     sender, receiver = _broker_host_of(fleet, source), _broker_host_of(fleet, target)
     answer = routes.reaches(sender, receiver, destination=destination)
     return_answer = routes.reaches(receiver, sender, destination=destination)
-    what = f" for {destination}" if destination else ""
+    destination_text = f" for {destination}" if destination else ""
     intro = (
         f"Shows the route of a message that is sent to {sender}, if its only consumer is connected to {receiver} and "
         "all bridges are up."
@@ -47,7 +47,7 @@ def explain_route(
         ),
     )
     host, other = inventory_name_of(fleet, source), inventory_name_of(fleet, target)
-    return HostExplanation(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
+    return HostExplanation(host, ("way",), f"{host} to {other}{destination_text}: {answer.outcome}", sections)
 
 
 def _broker_host_of(fleet: Fleet, name: str) -> str:
@@ -78,10 +78,10 @@ def _hop_entries(fleet: Fleet, answer: MessageReachAnswer) -> Iterator[Explanati
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
-        way = " against its direction (duplex)" if hop.back else ""
-        why = f"the message crosses the link {hop.link} of {hop.host}{way}"
+        direction_note = " against its direction (duplex)" if hop.back else ""
+        reason = f"the message crosses the link {hop.link} of {hop.host}{direction_note}"
         yield ExplanationEntry(
-            f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop)
+            f"bridge {number}", f"{hop.source} to {hop.target}", why=reason, details=details, data=asdict(hop)
         )
 
 
@@ -108,8 +108,8 @@ def _failure_entries(
             unchanged.append(broker.host)
         elif not answer.arrives_for_every_bridge_choice:
             hosts_by_outcome[answer.outcome, answer.why].append(broker.host)
-    for (outcome, why), hosts in hosts_by_outcome.items():
-        yield _failure_entry(outcome, why, hosts)
+    for (outcome, reason), hosts in hosts_by_outcome.items():
+        yield _failure_entry(outcome, reason, hosts)
     if unchanged:
         which = f"any one of {len(unchanged)}" + (" other brokers" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": healthy_answer.outcome}
@@ -125,13 +125,13 @@ def _failure_entries(
         )
 
 
-def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> ExplanationEntry:
+def _failure_entry(outcome: str, reason: str, hosts: Sequence[str]) -> ExplanationEntry:
     """Return the entry on what happens when any one of the given brokers is down."""
     names = [host.partition(".")[0] for host in hosts]
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
-        return ExplanationEntry(names[0], outcome, why=why, severity="warning", data=data)
+        return ExplanationEntry(names[0], outcome, why=reason, severity="warning", data=data)
     details = (names_to_text(names, most=_MOST_NAMED),)
     return ExplanationEntry(
-        f"any one of {len(hosts)} brokers", outcome, why=why, details=details, severity="warning", data=data
+        f"any one of {len(hosts)} brokers", outcome, why=reason, details=details, severity="warning", data=data
     )

@@ -69,10 +69,10 @@ def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[Explanatio
     )
 
 
-def _directory_entry(broker: Broker, why: str, *details: str) -> ExplanationEntry:
+def _directory_entry(broker: Broker, reason: str, *details: str) -> ExplanationEntry:
     data = {"directory": broker.store_directory}
     return variable_entry(
-        broker.settings, "store_directory", "directory", broker.store_directory, why=why, details=details, data=data
+        broker.settings, "store_directory", "directory", broker.store_directory, why=reason, details=details, data=data
     )
 
 
@@ -135,10 +135,10 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
 def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     yield _directory_entry(broker, "kahaDB, used by this node only; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
-        dialled = uris.master_connector_uri(broker.peer_address)
+        master_uri = uris.master_connector_uri(broker.peer_address)
         yield ExplanationEntry(
             "copies from",
-            dialled,
+            master_uri,
             why="the URI has no failover:, because a slave with a failover: URI never takes over",
         )
     elif broker.role == "master" and broker.peer:
@@ -154,13 +154,13 @@ def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[Explanatio
     root, settings = document.root, broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     if settings.usage:
-        for name, what in (("store", "room"), ("memory", "memory")):
+        for name, label in (("store", "room"), ("memory", "memory")):
             limit = root.find(f".//c:{name}Usage/c:{name}Usage", _CORE)
             text = " ".join(map(str, chain(*limit.items()))) if limit is not None else ""
-            yield variable_entry(settings, "usage", what, text)
+            yield variable_entry(settings, "usage", label, text)
         return
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:
         name = "memory_limit" if settings.memory_limit else "heap"
-        why = "" if settings.memory_limit else f"40 % of the Java heap of {settings.heap}"
-        yield variable_entry(settings, name, "memory", f"{memory.get('limit')} for messages", why=why)
+        reason = "" if settings.memory_limit else f"40 % of the Java heap of {settings.heap}"
+        yield variable_entry(settings, name, "memory", f"{memory.get('limit')} for messages", why=reason)

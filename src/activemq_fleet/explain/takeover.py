@@ -16,7 +16,7 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
 # Seconds that opening a store and all connectors may take after the lock is had.
-_OPENING = 5
+_OPENING_SECONDS = 5
 _MEASURED_SHARED = (
     "takeover after kill -9 with a lock interval of 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "
     "3.0 s on 5.18.3, 2.3 to 3.2 s on 6.3.1"
@@ -41,13 +41,14 @@ def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     acquire = int(lock_settings_of(document).get("acquire", 0))
     if broker.ha_profile.has_database_lease:
         return (
-            f"{2 * acquire / 1000 + _OPENING:g} s after the broker fails: its database lease expires in {acquire} ms. "
-            f"The standby checks the lease every {acquire} ms, and opens its store and ports within {_OPENING} s"
+            f"{2 * acquire / 1000 + _OPENING_SECONDS:g} s after the broker fails: its database lease expires in "
+            f"{acquire} ms. The standby checks the lease every {acquire} ms, and opens its store and ports within "
+            f"{_OPENING_SECONDS} s"
         )
-    bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
+    bound = f"{acquire / 1000 + _OPENING_SECONDS:g} s" if acquire else "seconds"
     return (
         f"{bound} after the broker fails: the standby tries to acquire the lock every {acquire} ms, and opens its "
-        f"store and ports within {_OPENING} s"
+        f"store and ports within {_OPENING_SECONDS} s"
     )
 
 
@@ -70,8 +71,8 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
     return ExplanationSection("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
 
 
-def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
-    yield ExplanationEntry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
+def _no_peer_entries(broker: Broker, reason: str) -> Iterator[ExplanationEntry]:
+    yield ExplanationEntry("takes over", _NO_NODE, why=reason, data={"by": None, "seconds": None})
     yield ExplanationEntry("messages", f"messages stay in the store of {broker.host} until it runs again")
     yield ExplanationEntry("clients", f"clients wait until {broker.host} runs again: they have no other address")
     if broker.networked:
@@ -80,11 +81,11 @@ def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
 
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[ExplanationEntry]:
     lease = broker.ha_profile.has_database_lease
-    what = "lease" if lease else "lock"
+    lock_noun = "lease" if lease else "lock"
     acquire = int(lock_settings_of(document).get("acquire", 0))
-    seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
+    seconds = (2 if lease else 1) * acquire / 1000 + _OPENING_SECONDS
     yield ExplanationEntry(
-        "takes over", f"{broker.peer}", why=f"the node that holds the {what} is active", data={"by": broker.peer}
+        "takes over", f"{broker.peer}", why=f"the node that holds the {lock_noun} is active", data={"by": broker.peer}
     )
     yield variable_entry(broker.settings, "lock_acquire_interval", "within", within, data={"seconds": seconds})
     if not lease:
@@ -98,12 +99,12 @@ def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) ->
         f"clients with both addresses of the pair connect to {broker.peer}, and send unacknowledged messages again",
     )
     yield from _bridge_entries(broker)
-    yield _frozen_node_entry(broker, what)
-    where = "database" if lease else "file system"
+    yield _frozen_node_entry(broker, lock_noun)
+    lock_location = "database" if lease else "file system"
     yield ExplanationEntry(
         "if the host fails",
-        f"{broker.peer} takes over when the {where} releases the {what} of the failed host. This happens after a "
-        "timeout",
+        f"{broker.peer} takes over when the {lock_location} releases the {lock_noun} of the failed host. This happens "
+        "after a timeout",
     )
     yield ExplanationEntry("if both fail", "messages stay in the store until one node of the pair runs again")
     yield ExplanationEntry("recovery", f"{broker.host} returns as standby, and {broker.peer} stays active")
@@ -123,13 +124,15 @@ def _bridge_entries(broker: Broker) -> Iterator[ExplanationEntry]:
         yield ExplanationEntry("bridges", text, why=f"release {release.text}")
 
 
-def _frozen_node_entry(broker: Broker, what: str) -> ExplanationEntry:
+def _frozen_node_entry(broker: Broker, lock_noun: str) -> ExplanationEntry:
     meaning = {
         "off": "no watchdog checks the broker",
         "warn": "the watchdog warns about the broker, and does not kill it",
         "kill": "the watchdog kills the broker",
     }[broker.settings.watchdog]
-    text = f"a hung broker keeps the {what}, and {broker.peer} takes over only when the broker is killed: {meaning}"
+    text = (
+        f"a hung broker keeps the {lock_noun}, and {broker.peer} takes over only when the broker is killed: {meaning}"
+    )
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
@@ -192,7 +195,7 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
         return
     listed = names_to_text(agents, most=MOST_AGENTS)
     if broker.peer is None:
-        waits = f"wait until {broker.host} runs again: they connect to no other pair"
+        effect = f"wait until {broker.host} runs again: they connect to no other pair"
     else:
-        waits = f"continue their sessions on {broker.peer}"
-    yield ExplanationEntry("agents", f"{listed} {waits}", data={"agents": agents})
+        effect = f"continue their sessions on {broker.peer}"
+    yield ExplanationEntry("agents", f"{listed} {effect}", data={"agents": agents})

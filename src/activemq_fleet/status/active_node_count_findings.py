@@ -28,7 +28,7 @@ def active_node_findings(
     name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1
     other_states = ", ".join(map(_state_text, others))
     if len(active) > 1:
-        yield from _two_active(active, evidence)
+        yield from _two_active_findings(active, evidence)
     elif not active and all(row.state != "unreachable" for row in rows):
         yield error_finding(
             "no-active",
@@ -38,12 +38,12 @@ def active_node_findings(
         )
     elif active and has_peer and others[0].state in ("stopped", "hung"):
         text = f"the active broker of {active[0].host} has no standby: {other_states}"
-        start = (
+        fix = (
             f"run the playbook resync for the pair {rows[0].pair}"
             if fleet.broker(rows[0].host).ha_profile.needs_resync
             else _standby_start_remedy(others[0], fleet.broker(others[0].host))
         )
-        yield Finding(rule="standby-missing", severity="warning", host=others[0].host, message=text, fix=start)
+        yield Finding(rule="standby-missing", severity="warning", host=others[0].host, message=text, fix=fix)
 
 
 def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
@@ -62,43 +62,45 @@ def _state_text(row: BrokerStatus) -> str:
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 
-def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _two_active_findings(
+    active: Sequence[BrokerStatus], evidence: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
     stores = {row.host: evidence[row.host].get("store") for row in active}
-    stop = (
+    stop_remedy = (
         "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
         "either of the two"
     )
-    if different := different_stores_message(stores):
+    if reason := different_stores_message(stores):
         yield error_finding(
             "two-active",
             active[0].host,
-            f"the brokers of {names} are both active, because {different}. Each has messages that the other one lacks",
-            f"{stop}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, and run "
-            "the playbook site",
+            f"the brokers of {names} are both active, because {reason}. Each has messages that the other one lacks",
+            f"{stop_remedy}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, "
+            "and run the playbook site",
         )
         return
     if store := stores[active[0].host]:
-        stop += f". Keep a copy of the store {store}"
+        stop_remedy += f". Keep a copy of the store {store}"
     if not any(evidence[row.host].get("guard") for row in active):
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
-        yield error_finding("two-active", active[0].host, text, stop)
+        yield error_finding("two-active", active[0].host, text, stop_remedy)
         return
     accesses = {row.host: WritableAndNewestGenerationNumbers(row.generation, row.generation_in_force) for row in active}
-    if both := two_masters_message(accesses):
-        yield error_finding("two-active", active[0].host, both, stop)
+    if message := two_masters_message(accesses):
+        yield error_finding("two-active", active[0].host, message, stop_remedy)
     elif all(row.generation_in_force is None for row in active):
         text = (
             f"the brokers of {names} are both active, and the newest generation (numbered copy) of the store cannot be "
             "read. So it is not known which of the two brokers writes to it"
         )
-        yield error_finding("two-active", active[0].host, text, stop)
+        yield error_finding("two-active", active[0].host, text, stop_remedy)
     elif not brokers_writing_newest_generation(accesses):
         text = (
             f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
             "the store. This generation lacks the messages that the two brokers accept, so a failover loses them"
         )
-        yield error_finding("two-active", active[0].host, text, stop)
+        yield error_finding("two-active", active[0].host, text, stop_remedy)
 
 
 def _standby_start_remedy(row: BrokerStatus, broker: Broker) -> str:

@@ -9,7 +9,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.status.model import BrokerStatus, LinkStatus
 from activemq_fleet.topology import Broker
 
-_NAMED = 3
+_MOST_NAMED = 3
 
 
 def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, Any]) -> Iterator[Finding]:
@@ -27,7 +27,10 @@ def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, An
                 "bridge-down",
                 row.host,
                 f"{text} is not up: {link.reason}",
-                f"check activemq.log on {_hosts(row, link)}. To see the link, run activemq-fleet explain {row.host}",
+                (
+                    f"check activemq.log on {_end_hosts_text(row, link)}. To see the link, run activemq-fleet explain "
+                    f"{row.host}"
+                ),
             )
         elif link.state == "half":
             text = f"{text} carries messages in one direction only: {link.reason}"
@@ -40,7 +43,7 @@ def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, An
             )
 
 
-def _hosts(row: BrokerStatus, link: LinkStatus) -> str:
+def _end_hosts_text(row: BrokerStatus, link: LinkStatus) -> str:
     """Return the hosts at both ends of a link, for a sentence."""
     return " and ".join((row.host, *link.to))
 
@@ -53,7 +56,7 @@ def _breaking_bridge(row: BrokerStatus, link: LinkStatus, link_text: str, bridge
         size = largest["largest"]
         message = f"probably the first message of queue://{largest['name']}, whose largest message has {size} bytes"
     elif waiting:
-        names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_NAMED])
+        names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_MOST_NAMED])
         message = f"probably the first message of one of these queues: {names}"
     else:
         message = "a message that the log does not name"
@@ -62,9 +65,9 @@ def _breaking_bridge(row: BrokerStatus, link: LinkStatus, link_text: str, bridge
         f"{message}"
     )
     if "MaxFrameSize" in error or "larger than max allowed" in error:
-        fix = f"raise wireFormat.maxFrameSize of the OpenWire connectors on {_hosts(row, link)}"
+        fix = f"raise wireFormat.maxFrameSize of the OpenWire connectors on {_end_hosts_text(row, link)}"
     else:
-        fix = f"check activemq.log on {_hosts(row, link)}, and correct this error"
+        fix = f"check activemq.log on {_end_hosts_text(row, link)}, and correct this error"
     if waiting:
         fix += ", or move this message out of its queue"
     return error_finding("bridge-breaking", row.host, text, fix)

@@ -65,59 +65,63 @@ def fleet_status(
     >>> status.exit_code
     1
     """
-    at = time.time() if now is None else now
+    status_time = time.time() if now is None else now
     evidence = typed_evidence(fleet, evidence)
-    known = {host: host_evidence.get("broker") or {} for host, host_evidence in evidence.items()}
-    links = _links(fleet, known)
+    broker_evidence_by_host = {host: host_evidence.get("broker") or {} for host, host_evidence in evidence.items()}
+    links = _link_statuses_by_host(fleet, broker_evidence_by_host)
     brokers = tuple(
-        _broker(broker, evidence[broker.host], links.get(broker.host, ()), at)
+        _broker_status(broker, evidence[broker.host], links.get(broker.host, ()), status_time)
         for broker in fleet.brokers
         if broker.host in evidence
     )
-    agents = tuple(_agent(agent, evidence[agent.host], at) for agent in fleet.agents if agent.host in evidence)
-    balancers = tuple(
-        _balancer(balancer, evidence[balancer.host]) for balancer in fleet.balancers if balancer.host in evidence
+    agents = tuple(
+        _agent_status(agent, evidence[agent.host], status_time) for agent in fleet.agents if agent.host in evidence
     )
-    findings = status_findings(fleet, brokers, agents, balancers, known)
+    balancers = tuple(
+        _balancer_status(balancer, evidence[balancer.host]) for balancer in fleet.balancers if balancer.host in evidence
+    )
+    findings = status_findings(fleet, brokers, agents, balancers, broker_evidence_by_host)
     status = FleetStatus(
-        time=at,
+        time=status_time,
         seconds=seconds,
         brokers=brokers,
         agents=agents,
         balancers=balancers,
-        findings=tuple(sorted(findings, key=_importance)),
+        findings=tuple(sorted(findings, key=_importance_key)),
     )
     return status if chosen is None else status.restricted_to(chosen)
 
 
-def _importance(finding: Finding) -> tuple[int, int]:
+def _importance_key(finding: Finding) -> tuple[int, int]:
     return SEVERITIES.index(finding.severity), BY_IMPORTANCE.index(finding.rule)
 
 
-def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkStatus, ...]]:
+def _link_statuses_by_host(
+    fleet: Fleet, broker_evidence_by_host: Mapping[str, Evidence]
+) -> dict[str, tuple[LinkStatus, ...]]:
     usages = {
         host: broker_evidence.get("usage") or {}
-        for host, broker_evidence in known.items()
+        for host, broker_evidence in broker_evidence_by_host.items()
         if broker_evidence.get("state") in SERVING
     }
     if not any(fleet.broker(host).links or fleet.broker(host).settings.xml_fragments for host in usages):
         return {}
     records = {
         host: [_Record(record["level"], record["message"]) for record in broker_evidence.get("records", ())]
-        for host, broker_evidence in known.items()
+        for host, broker_evidence in broker_evidence_by_host.items()
     }
     network = planned_network(fleet)
     breaking = {
         host: [str(bridge["peer"]) for bridge in broker_evidence.get("breaking_bridges") or ()]
-        for host, broker_evidence in known.items()
+        for host, broker_evidence in broker_evidence_by_host.items()
     }
     return {
         host: link_statuses_of_broker(fleet.broker(host), network, usages, records, breaking[host]) for host in usages
     }
 
 
-def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], now: float) -> BrokerStatus:
-    broker_evidence, state = evidence.get("broker") or {}, _state(evidence, "broker")
+def _broker_status(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], now: float) -> BrokerStatus:
+    broker_evidence, state = evidence.get("broker") or {}, _part_state(evidence, "broker")
     return BrokerStatus(
         host=broker.host,
         group=broker.group,
@@ -134,26 +138,26 @@ def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], n
         release_planned=broker.release.text,
         version=broker_evidence.get("version"),
         not_deployed=tuple(
-            _not_deployed(broker_evidence.get("deployed") or {}, lambda: render_broker(broker, reveal=False))
+            _undeployed_files(broker_evidence.get("deployed") or {}, lambda: render_broker(broker, reveal=False))
         ),
         by_hand=tuple(broker_evidence.get("drift") or ()),
         restart=tuple(broker_evidence.get("restart_reasons") or ()),
         usage=broker_evidence.get("usage") or {},
         links=links,
-        certificates=_certificates(broker_evidence, now),
+        certificates=_certificate_statuses(broker_evidence, now),
         generation=broker_evidence.get("generation"),
         generation_in_force=broker_evidence.get("generation_in_force"),
         holds_lock=broker_evidence.get("holds_lock"),
     )
 
 
-def _state(evidence: Evidence, part: str) -> str:
+def _part_state(evidence: Evidence, part: str) -> str:
     if part not in evidence:
         return "unreachable"
     return str(evidence[part].get("state") or "unknown")
 
 
-def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
+def _undeployed_files(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
     """Yield the planned files that are not deployed, or were changed; none where no whole version is in force.
 
     A file with secrets is compared without them, so that a password which alone has changed is not seen.
@@ -165,7 +169,7 @@ def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
             yield f"{path} differs from the inventory"
 
 
-def _certificates(evidence: Evidence, now: float) -> tuple[Certificate, ...]:
+def _certificate_statuses(evidence: Evidence, now: float) -> tuple[Certificate, ...]:
     return tuple(
         Certificate(
             row["name"], rfc3339(row["ends"]), None if row["ends"] is None else round((row["ends"] - now) / _DAY, 1),
@@ -175,14 +179,14 @@ def _certificates(evidence: Evidence, now: float) -> tuple[Certificate, ...]:
     )  # fmt: skip
 
 
-def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
+def _agent_status(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
     agent_evidence = evidence.get("agent") or {}
     store = agent_evidence.get("store") or {}
     return AgentStatus(
         host=agent.host,
         group=agent.group,
         pair=agent.pair,
-        state=cast('Literal["running", "stopped", "unreachable", "unknown"]', _state(evidence, "agent")),
+        state=cast('Literal["running", "stopped", "unreachable", "unknown"]', _part_state(evidence, "agent")),
         reason=str(
             agent_evidence.get("damage")
             or agent_evidence.get("how")
@@ -197,17 +201,19 @@ def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
         publisher=agent_evidence.get("publisher"),
         subscriber=agent_evidence.get("subscriber"),
         not_deployed=tuple(
-            _not_deployed(agent_evidence.get("deployed") or {}, lambda: render_agent(agent, reveal=False))
+            _undeployed_files(agent_evidence.get("deployed") or {}, lambda: render_agent(agent, reveal=False))
         ),
-        certificates=_certificates(agent_evidence, now),
+        certificates=_certificate_statuses(agent_evidence, now),
     )
 
 
-def _balancer(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
+def _balancer_status(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
     balancer_evidence = evidence.get("balancer")
     if not balancer_evidence or "haproxy" not in balancer_evidence:
-        why = str((balancer_evidence or {}).get("how") or evidence.get("unreachable") or "the host returned no result")
-        return BalancerStatus(host=balancer.host, state="unreachable", reason=why)
+        reason = str(
+            (balancer_evidence or {}).get("how") or evidence.get("unreachable") or "the host returned no result"
+        )
+        return BalancerStatus(host=balancer.host, state="unreachable", reason=reason)
     haproxy, keepalived = balancer_evidence["haproxy"], balancer_evidence["keepalived"]
     answers = bool(haproxy["answers"])
     runs = keepalived["state"] is None or str(keepalived["state"]).startswith("active/")

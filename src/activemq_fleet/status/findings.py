@@ -75,13 +75,13 @@ def status_findings(
     for row in brokers:
         broker = fleet.broker(row.host)
         units[broker.link_end_name].append(row)
-        for rule in _OF_BROKERS:
+        for rule in _BROKER_CHECKS:
             findings += rule(row, broker, evidence.get(row.host, {}))
     for rows in units.values():
         findings += active_node_findings(rows, fleet, evidence)
     for agent in agents:
-        findings += _agent(agent)
-    return [*findings, *_balancers(balancers)]
+        findings += _agent_findings(agent)
+    return [*findings, *_balancer_findings(balancers)]
 
 
 def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -> Finding:
@@ -95,9 +95,9 @@ def _standard_output(broker: Broker) -> str:
     return "its standard output"
 
 
-def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _unobserved_state_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state == "unreachable":
-        yield _unreachable(row)
+        yield _unreachable_finding(row)
     elif row.state == "unknown":
         yield _finding(
             "unknown-state",
@@ -108,7 +108,7 @@ def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
         )
 
 
-def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _hung_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state != "hung":
         return
     consequence = (
@@ -136,7 +136,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
         )
 
 
-def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _lock_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     # Where its descriptors cannot be read, the release is not seen either.
     if row.state in SERVING and row.holds_lock is False and row.release and not evidence.get("guard"):
         peer = broker.peer or "the other node"
@@ -208,7 +208,7 @@ def _is_store_hidden(row: BrokerStatus) -> bool:
     return used is not None and newest is not None and newest < used
 
 
-def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _generation_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     used, newest = row.generation, row.generation_in_force
     if used is None or newest is None or row.state not in (*SERVING, "starting", "hung"):
         return
@@ -235,7 +235,7 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
         )
 
 
-def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _subscription_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     for text in evidence.get("subscriptions_at_risk") or ():
         yield _finding(
             "subscriptions-at-risk",
@@ -248,7 +248,7 @@ def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence
         )
 
 
-def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _release_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     # A package of the system brings its release itself.
     if row.release and row.release != row.release_planned and broker.settings.install != "package":
         yield _finding(
@@ -260,7 +260,7 @@ def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[
         )
 
 
-def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _configuration_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.configuration_state == "none" and row.pid is not None:
         yield _finding(
             "no-configuration",
@@ -274,14 +274,14 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
             "changed-by-hand",
             "warning",
             row.host,
-            f"files of the installed configuration were changed on the host: {_some(row.by_hand)}",
+            f"files of the installed configuration were changed on the host: {_first_texts(row.by_hand)}",
             "add the changes that you want to keep to the inventory, then run the playbook site, which overwrites "
             "these files",
         )
     if row.not_deployed:
-        yield _not_deployed(row)
+        yield _not_deployed_finding(row)
     if row.restart:
-        text = f"an installed change has no effect until the broker restarts: {_some(row.restart)}"
+        text = f"an installed change has no effect until the broker restarts: {_first_texts(row.restart)}"
         fix = (
             f"run the playbook resync for the pair {row.pair}"
             if broker.ha_profile.needs_resync
@@ -290,17 +290,17 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
         yield _finding("restart-required", "warning", row.host, text, fix)
 
 
-def _not_deployed(row: BrokerStatus | AgentStatus) -> Finding:
+def _not_deployed_finding(row: BrokerStatus | AgentStatus) -> Finding:
     return _finding(
         "not-deployed",
         "warning",
         row.host,
-        f"installed files differ from those of the inventory: {_some(row.not_deployed)}",
+        f"installed files differ from those of the inventory: {_first_texts(row.not_deployed)}",
         f"run the playbook site for {row.host}",
     )
 
 
-def _unreachable(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
+def _unreachable_finding(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
     if is_become_failure(row.reason):
         return _finding(
             "unreachable",
@@ -319,11 +319,11 @@ def _unreachable(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
     )
 
 
-def _some(texts: Sequence[str]) -> str:
+def _first_texts(texts: Sequence[str]) -> str:
     return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
 
 
-def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _capacity_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     percents = {name: (row.usage.get(name) or {}).get("percent") or 0 for name in _HINTS}
     for name, percent in percents.items():
         if percent >= FULL:
@@ -339,11 +339,11 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             )
     if row.state == "unhealthy" and max(percents.values()) < FULL:
         text = f"no test message completes a round trip through the broker: {row.reason}"
-        see = (
+        fix = (
             f"check activemq.log on {row.host} for the error. If the log has no error, run kill -QUIT {row.pid}: the "
             f"JVM prints a thread dump to {_standard_output(broker)}. Check the thread dump for a deadlock"
         )
-        yield _finding("messages-held-back", "error", row.host, text, see)
+        yield _finding("messages-held-back", "error", row.host, text, fix)
     for directory, free in sorted((evidence.get("free") or {}).items()):
         if free < MIN_FREE_BYTES:
             yield _finding(
@@ -356,7 +356,7 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             )
 
 
-def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _message_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.usage.get("dlq"):
         text = f"dead-letter queues of the broker contain {row.usage['dlq']} messages"
         yield _finding(
@@ -368,12 +368,12 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
         )
     if evidence.get("usage_error"):
         text = f"the broker does not report its store, memory and temp usage: {evidence['usage_error']}"
-        see = (
+        fix = (
             f"check activemq.log on {row.host} for OutOfMemoryError. If the log has this error, raise activemq_heap. "
             "Otherwise run the playbooks site and restart: they replace a service unit of activemq.fleet 0.1.0, with "
             "which status cannot read the usage"
         )
-        yield _finding("usage-unknown", "warning", row.host, text, see)
+        yield _finding("usage-unknown", "warning", row.host, text, fix)
     if evidence.get("log_error"):
         yield _finding(
             "log-unreadable",
@@ -385,11 +385,11 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
         )
 
 
-def _broker_certificates(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    yield from _certificates(row.host, row.certificates)
+def _broker_certificate_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    yield from _certificate_findings(row.host, row.certificates)
 
 
-def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Finding]:
+def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Iterator[Finding]:
     for certificate in certificates:
         if certificate.days is None:
             yield _finding(
@@ -421,9 +421,9 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
             )
 
 
-def _agent(row: AgentStatus) -> Iterator[Finding]:
+def _agent_findings(row: AgentStatus) -> Iterator[Finding]:
     if row.state == "unreachable":
-        yield _unreachable(row)
+        yield _unreachable_finding(row)
     elif row.state != "running":
         yield _finding(
             "agent-stopped",
@@ -464,14 +464,14 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             "correct it. Then run activemq-agent requeue",
         )
     if row.not_deployed:
-        yield _not_deployed(row)
-    yield from _certificates(row.host, row.certificates)
+        yield _not_deployed_finding(row)
+    yield from _certificate_findings(row.host, row.certificates)
 
 
-def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
+def _balancer_findings(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
     for row in rows:
         if row.state == "unreachable":
-            yield _unreachable(row)
+            yield _unreachable_finding(row)
         elif row.state == "down":
             yield _finding(
                 "balancer-down",
@@ -480,36 +480,36 @@ def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
                 f"the load balancer is down: HAProxy {row.haproxy}; the state of keepalived is {row.keepalived}",
                 f"check journalctl -u haproxy -u keepalived on {row.host}, then run the playbook site",
             )
-    reached = [row for row in rows if row.state != "unreachable"]
-    for group in dict.fromkeys(group for row in reached for group in row.addresses):
-        held = {row.host: row.addresses.get(group) for row in reached}
-        holders = [host for host, holds in held.items() if holds]
+    reached_rows = [row for row in rows if row.state != "unreachable"]
+    for group in dict.fromkeys(group for row in reached_rows for group in row.addresses):
+        addresses_by_host = {row.host: row.addresses.get(group) for row in reached_rows}
+        holders = [host for host, holds_address in addresses_by_host.items() if holds_address]
         if len(holders) > 1:
             text = f"{' and '.join(holders)} both hold the virtual address of group {group}"
-            see = "check that the network passes VRRP between these load balancers"
-            yield _finding("two-addresses", "error", holders[0], text, see)
-        elif not holders and None not in held.values() and len(reached) == len(rows):
+            fix = "check that the network passes VRRP between these load balancers"
+            yield _finding("two-addresses", "error", holders[0], text, fix)
+        elif not holders and None not in addresses_by_host.values() and len(reached_rows) == len(rows):
             yield _finding(
                 "no-address",
                 "error",
-                reached[0].host,
+                reached_rows[0].host,
                 f"no load balancer holds the virtual address of group {group}, so its clients cannot connect",
-                f"check journalctl -u keepalived on {', '.join(row.host for row in reached)}",
+                f"check journalctl -u keepalived on {', '.join(row.host for row in reached_rows)}",
             )
 
 
-_OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]], ...] = (
-    _seen,
-    _hung,
-    _lock,
-    _generation,
-    _subscriptions_at_risk,
-    _release,
-    _configuration,
-    _room,
+_BROKER_CHECKS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]], ...] = (
+    _unobserved_state_findings,
+    _hung_findings,
+    _lock_findings,
+    _generation_findings,
+    _subscription_findings,
+    _release_findings,
+    _configuration_findings,
+    _capacity_findings,
     _port_in_use_findings,
     _watchdog_findings,
-    _messages,
+    _message_findings,
     bridge_findings,
-    _broker_certificates,
+    _broker_certificate_findings,
 )

@@ -15,16 +15,16 @@ from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.topology import Fleet
 
-_LONGEST = 4000
-_DEEPEST = 20
+_MAX_LENGTH = 4000
+_MAX_DEPTH = 20
 _LAST_SECOND = 253402300799  # of the year 9999
 
 
-def _shown(text: str) -> str:
-    return escape_unprintable(text[:_LONGEST])
+def _printable_text(text: str) -> str:
+    return escape_unprintable(text[:_MAX_LENGTH])
 
 
-Text = Annotated[str, AfterValidator(_shown)]
+Text = Annotated[str, AfterValidator(_printable_text)]
 Number = Annotated[int, Field(strict=True, ge=-(1 << 63), lt=1 << 63)]
 Decimal = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e18, le=1e18)]
 Moment = Annotated[float, Field(strict=True, ge=0, le=_LAST_SECOND)]
@@ -190,38 +190,41 @@ def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[
 def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict[str, Any]:
     if not isinstance(returned, Mapping):
         return {
-            part: _unusable(f"it is of the type {type(returned).__name__}, but must be a mapping") for part in parts
+            part: _unusable_part(f"it is of the type {type(returned).__name__}, but must be a mapping")
+            for part in parts
         }
     typed: dict[str, Any] = {}
     if returned.get("unreachable"):
-        typed["unreachable"] = _shown(" ".join(str(returned["unreachable"]).split()))
+        typed["unreachable"] = _printable_text(" ".join(str(returned["unreachable"]).split()))
     for part, model in parts.items():
         if returned.get("invalid"):
-            typed[part] = _unusable(_shown(str(returned["invalid"])))
+            typed[part] = _unusable_part(_printable_text(str(returned["invalid"])))
         elif part in returned:
             try:
                 typed[part] = model.model_validate(_plain(returned[part])).model_dump(exclude_unset=True)
             except ValidationError as error:
-                first = error.errors(include_url=False, include_input=False)[0]
-                place = ".".join(str(segment) for segment in (part, *first["loc"]) if not str(segment).startswith("_"))
-                typed[part] = _unusable(_shown(f"{place}: {first['msg']}"))
+                first_error = error.errors(include_url=False, include_input=False)[0]
+                location = ".".join(
+                    str(segment) for segment in (part, *first_error["loc"]) if not str(segment).startswith("_")
+                )
+                typed[part] = _unusable_part(_printable_text(f"{location}: {first_error['msg']}"))
             except ValueError as error:
-                typed[part] = _unusable(_shown(f"{part}: {error}"))
+                typed[part] = _unusable_part(_printable_text(f"{part}: {error}"))
     return typed
 
 
-def _unusable(reason: str) -> dict[str, Any]:
-    how = (
+def _unusable_part(reason: str) -> dict[str, Any]:
+    reason_text = (
         f"the module host_status of the collection returned an unusable result ({reason}): install the collection "
         "activemq.fleet and the Python library activemq-fleet in the same version"
     )
-    return {"state": None, "how": how}
+    return {"state": None, "how": reason_text}
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value in plain Python containers, because Ansible's evaluate templates when they are read."""
-    if depth > _DEEPEST:
-        raise ValueError(f"the result of the module host_status is nested more than {_DEEPEST} levels deep")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"the result of the module host_status is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):
         return {str(key): _plain(value[key], depth + 1) for key in value}
     if isinstance(value, list | tuple):

@@ -29,12 +29,12 @@ _NOT_ACCEPTED = re.compile(
 _ALERT = re.compile(r"Received fatal alert")
 _CERTIFICATE = re.compile(r"PKIX|certificate|No (?:name|subject alternative)", re.IGNORECASE)
 # What a broker notices of a connection that one end has refused, without the reason.
-_AFTERMATH = re.compile(r"EOFException|Broken pipe|bound has closed|Socket closed|TimeoutException")
+_CONSEQUENCE = re.compile(r"EOFException|Broken pipe|bound has closed|Socket closed|TimeoutException")
 _LAST_COMPLAINTS = 4
 """The number of complaints about a peer, the newest ones, in one of which is the reason for the others."""
 _BRIDGE_ENDED = "shutdown due to a"
 # What a probe of the lab without TLS leaves at a TLS port.
-_OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
+_PROBE_TRACE = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
 _TOO_LARGE = "larger than max allowed"
 _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@(?P<broker>\S+)")
 
@@ -97,7 +97,7 @@ def missing_link_reason(broker: Broker, peers: Sequence[Broker], records: Mappin
     any problem in its log. ``records`` are those of each broker's log, by host.
     """
     complaint = _logged_complaint_about(broker, peers, records)
-    candidates = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
+    candidates = [(peer.host, _most_frequent_refusal(records.get(peer.host, ()))) for peer in peers]
     candidates.insert(0 if _CERTIFICATE.search(complaint) else len(candidates), (broker.host, complaint))
     explanations = [(host, text) for host, text in candidates if text]
     reasons = [(host, text) for host, text in explanations if not _ALERT.search(text)] or explanations
@@ -111,33 +111,33 @@ def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Map
     refusal counts for each broker whose connections to it are closed.
     """
     complaint = _logged_complaint_about(broker, peers, records)
-    is_closed = bool(_AFTERMATH.search(complaint) or _ALERT.search(complaint))
+    is_closed = bool(_CONSEQUENCE.search(complaint) or _ALERT.search(complaint))
     return bool(_CERTIFICATE.search(missing_link_reason(broker, peers, records) if is_closed else complaint))
 
 
 def _logged_complaint_about(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    names = [f"{name}{end}" for peer in peers for name, port in _names_of(peer) for end in ("/", f":{port}")]
-    return _complaint_in(records.get(broker.host, ()), names)
+    names = [f"{name}{end}" for peer in peers for name, port in _names_and_ports(peer) for end in ("/", f":{port}")]
+    return _last_complaint(records.get(broker.host, ()), names)
 
 
-def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
+def _names_and_ports(broker: Broker) -> Iterator[tuple[str, int]]:
     for connector in broker.connectors:
         for name in {broker.address, broker.host, broker.identity.short_host_name}:
             yield name, connector.port
 
 
-def _refusal_in(records: Sequence[LogRecord]) -> str:
+def _most_frequent_refusal(records: Sequence[LogRecord]) -> str:
     """Return the refusal that a broker wrote most often, without the address of whom it refused.
 
     Refusals of the other end, of which it only has the alert, count where there are no others.
     """
     refusal_matches = (_NOT_ACCEPTED.match(record.message) for record in records)
-    whys = [match["why"].strip() for match in refusal_matches if match and not _OWN_LOOK.search(match["why"])]
-    refusal_counts = Counter([why for why in whys if not _ALERT.search(why)] or whys)
+    refusals = [match["why"].strip() for match in refusal_matches if match and not _PROBE_TRACE.search(match["why"])]
+    refusal_counts = Counter([refusal for refusal in refusals if not _ALERT.search(refusal)] or refusals)
     return refusal_counts.most_common(1)[0][0] if refusal_counts else ""
 
 
-def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
+def _last_complaint(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     """Return the last log message of a broker about a peer, else about a bridge that ended before it was up.
 
     ``names`` are the peer's names in the messages. A message with a cause is preferred to later ones that follow from
@@ -146,7 +146,7 @@ def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
     named = [text for text in complaints if any(name in text for name in names)]
     recent_complaints = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_LAST_COMPLAINTS:]
-    reasons = [text for text in recent_complaints if not _AFTERMATH.search(text)] or recent_complaints
+    reasons = [text for text in recent_complaints if not _CONSEQUENCE.search(text)] or recent_complaints
     return " ".join(reasons[-1].split()) if reasons else ""
 
 
@@ -164,18 +164,18 @@ def link_statuses_of_broker(
     """
     links = []
     for connector, peers in connectors_with_expected_peers(network, broker, usages):
-        at_peer = next((peer for peer in peers if peer.broker_name in breaking), None)
-        if at_peer is not None:
-            reason = _frame_refused_by(records.get(at_peer.host, ()))
+        breaking_peer = next((peer for peer in peers if peer.broker_name in breaking), None)
+        if breaking_peer is not None:
+            reason = _last_frame_refusal(records.get(breaking_peer.host, ()))
             hosts = tuple(peer.host for peer in peers)
-            links.append(LinkStatus(connector.name, hosts, "down", reason, at_peer.broker_name))
+            links.append(LinkStatus(connector.name, hosts, "down", reason, breaking_peer.broker_name))
             continue
         state, reason = _link_state(broker, connector, peers, usages, records)
         links.append(LinkStatus(connector.name, tuple(peer.host for peer in peers), state, reason))
     return tuple(links)
 
 
-def _frame_refused_by(records: Sequence[LogRecord]) -> str:
+def _last_frame_refusal(records: Sequence[LogRecord]) -> str:
     """Return the last record of a broker that refused a frame as too large; up to 5.16.3 the sender does not log it."""
     refused = (record.message for record in reversed(records) if _TOO_LARGE in record.message)
     return " ".join(next(refused, "").split())[:_LONGEST_REASON]
@@ -192,21 +192,21 @@ def _link_state(
     if bridges is None:
         return "unknown", "the management view (JMX) of the broker does not answer"
     name = encode_object_name_part(connector.name)
-    dialled = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
-    answered = (
+    connected_peers = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
+    responding_peers = (
         {bridge["peer"] for bridge in bridges if bridge["responder"]} if bridge_carries_both_ways(connector) else set()
     )
-    up = [peer for peer in peers if peer.broker_name in dialled | answered]
+    up = [peer for peer in peers if peer.broker_name in connected_peers | responding_peers]
     if not up:
         return "down", missing_link_reason(broker, peers, records) or "no log contains a reason"
-    if not connector.duplex or up[0].broker_name not in dialled:
+    if not connector.duplex or up[0].broker_name not in connected_peers:
         return "up", ""
-    peer, theirs = up[0], usages[up[0].host].get("bridges")
-    if theirs is not None and not any(
-        bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in theirs
+    peer, peer_bridges = up[0], usages[up[0].host].get("bridges")
+    if peer_bridges is not None and not any(
+        bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in peer_bridges
     ):
         return "half", f"{peer.host} has no connection for the opposite direction of this duplex link"
-    if _lacks_id(records.get(peer.host, ()), connector.name):
+    if _lacks_broker_id(records.get(peer.host, ()), connector.name):
         text = (
             f"{peer.host} did not receive the broker id of {broker.host} when it accepted this duplex link, so "
             f"{peer.host} sends no messages over the link"
@@ -215,7 +215,7 @@ def _link_state(
     return "up", ""
 
 
-def _lacks_id(records: Sequence[LogRecord], link: str) -> bool:
+def _lacks_broker_id(records: Sequence[LogRecord], link: str) -> bool:
     """Return whether the last responder of a duplex link was made without the other broker's id.
 
     ``BrokerRun.one_way_duplex_link_names`` describes the cause.

@@ -42,13 +42,15 @@ def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
 
     The latter are the other hosts of their pairs, and the brokers that their links lead to.
     """
-    asked = set(chosen)
-    network = planned_network(fleet) if any(broker.host in asked for broker in fleet.brokers) else None
+    queried_hosts = set(chosen)
+    network = planned_network(fleet) if any(broker.host in queried_hosts for broker in fleet.brokers) else None
     for broker in (broker for broker in fleet.brokers if broker.host in chosen):
-        asked |= {broker.peer} if broker.peer else set()
+        queried_hosts |= {broker.peer} if broker.peer else set()
         if network:
-            asked |= {peer.host for _, peers in network.connectors_to_other_pairs(broker.host) for peer in peers}
-    return tuple(sorted(asked))
+            queried_hosts |= {
+                peer.host for _, peers in network.connectors_to_other_pairs(broker.host) for peer in peers
+            }
+    return tuple(sorted(queried_hosts))
 
 
 def host_status_parameters(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -64,20 +66,20 @@ def host_status_parameters(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, di
             by_host[broker.host]["broker"] = {"base": facts.base, "unit": unit}
     for agent in fleet.agents:
         if agent.host in by_host:
-            by_host[agent.host]["agent"] = _about_agent(agent)
+            by_host[agent.host]["agent"] = _agent_parameters(agent)
     for balancer in fleet.balancers:
         if balancer.host in by_host:
-            by_host[balancer.host]["balancer"] = _about_balancer(balancer)
+            by_host[balancer.host]["balancer"] = _balancer_parameters(balancer)
     return by_host
 
 
-def _about_agent(agent: Agent) -> dict[str, Any]:
+def _agent_parameters(agent: Agent) -> dict[str, Any]:
     settings = agent.settings
     files = [path for path in (settings.agent_tls_certificate, settings.agent_tls_ca) if path and agent.tls]
     unit = "activemq-agent.service" if settings.agent_service == "systemd" else None
     return {"config": settings.agent_config, "state": settings.agent_state, "unit": unit, "certificates": files}
 
 
-def _about_balancer(balancer: Balancer) -> dict[str, Any]:
+def _balancer_parameters(balancer: Balancer) -> dict[str, Any]:
     facts = balancer_facts(balancer)
     return {"check_port": facts["check_port"], "addresses": facts["addresses"]}

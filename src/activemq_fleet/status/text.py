@@ -40,13 +40,13 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
         row.host,
         row.role if PROFILES[row.ha].has_peer else "single",
         "frozen" if row.frozen else "not installed" if row.is_not_installed else row.state,
-        _age(row.since, now),
+        _age_text(row.since, now),
         release,
         row.configuration_state,
         _NONE if percent is None else f"{percent} %",
         *(str(usage.get(name, _NONE)) for name in ("messages", "durable", "dlq")),
-        _bridges(row),
-        _days(row.certificates),
+        _bridges_text(row),
+        _certificate_days_text(row.certificates),
         "required" if row.restart else _NONE,
     )
 
@@ -60,7 +60,7 @@ def _agent_cells(row: AgentStatus) -> tuple[str, ...]:
     counts = (_NONE if value is None else str(value) for value in (row.outbox, row.inbox))
     outbox, inbox = counts
     oldest = _NONE if row.oldest is None else f"{row.oldest:.0f} s"
-    return row.host, row.state, connected or _NONE, outbox, oldest, inbox, _days(row.certificates)
+    return row.host, row.state, connected or _NONE, outbox, oldest, inbox, _certificate_days_text(row.certificates)
 
 
 def _balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
@@ -68,8 +68,8 @@ def _balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
 
     There is one for each of ``BALANCER_COLUMNS``.
     """
-    held = ", ".join(group for group, holds in row.addresses.items() if holds)
-    return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held or _NONE
+    held_groups = ", ".join(group for group, holds in row.addresses.items() if holds)
+    return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held_groups or _NONE
 
 
 def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
@@ -144,20 +144,23 @@ def status_headline(status: FleetStatus) -> str:
     It has the numbers of queried hosts, of errors and of warnings.
     """
     numbers = status.summary_counts
-    who = [count_with_noun(len(rows), what) for rows, what in _parts(status) if rows]
+    checked_counts = [count_with_noun(len(rows), noun) for rows, noun in _rows_and_nouns(status) if rows]
     if not status.exit_code:
         starting = sum(row.state == "starting" for row in status.brokers)
-        more = f", and {count_with_noun(starting, 'broker')} still starting" if starting else ""
-        return f"{' and '.join(who) or 'no host was checked'}: {'no problem' if starting else 'all is well'}{more}"
+        starting_note = f", and {count_with_noun(starting, 'broker')} still starting" if starting else ""
+        return (
+            f"{' and '.join(checked_counts) or 'no host was checked'}: "
+            f"{'no problem' if starting else 'all is well'}{starting_note}"
+        )
     problems = [count_with_noun(numbers[f"{word}s"], word) for word in ("error", "warning") if numbers[f"{word}s"]]
-    return f"{' and '.join(who)}: {' and '.join(problems)}"
+    return f"{' and '.join(checked_counts)}: {' and '.join(problems)}"
 
 
-def _parts(status: FleetStatus) -> list[tuple[Sequence[object], str]]:
+def _rows_and_nouns(status: FleetStatus) -> list[tuple[Sequence[object], str]]:
     return [(status.brokers, "broker"), (status.agents, "agent"), (status.balancers, "balancer")]
 
 
-def _bridges(row: BrokerStatus) -> str:
+def _bridges_text(row: BrokerStatus) -> str:
     if not row.links:
         return _NONE
     up = sum(link.state == "up" for link in row.links)
@@ -165,12 +168,12 @@ def _bridges(row: BrokerStatus) -> str:
     return f"{up} of {len(row.links)}" + (f", {half} half" if half else "")
 
 
-def _days(certificates: Sequence[Certificate]) -> str:
+def _certificate_days_text(certificates: Sequence[Certificate]) -> str:
     days = [certificate.days for certificate in certificates if certificate.days is not None]
     return f"{min(days):.0f} d" if days else _NONE
 
 
-def _age(since: str | None, now: float) -> str:
+def _age_text(since: str | None, now: float) -> str:
     if since is None:
         return _NONE
     seconds = max(0, int(now - datetime.fromisoformat(since).timestamp()))
