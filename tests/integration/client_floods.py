@@ -324,8 +324,8 @@ FLOODS: dict[str, Callable[[FloodClients], str]] = {
 
 def run_flood(directory: Path, release: str, flood: str, **variables: object) -> FloodResult:
     """Flood one default broker of a release, close all clients, and return the effect."""
-    options: tuple[str, ...] = loopback_overlay._JVM
-    vars(loopback_overlay)["_JVM"] = (*(word for word in options if word not in G1), *G1)
+    options: tuple[str, ...] = loopback_overlay._JVM_OPTIONS
+    vars(loopback_overlay)["_JVM_OPTIONS"] = (*(word for word in options if word not in G1), *G1)
     broker_variables = {"ha": "none", "console": False, "users": USERS, "release": release, **variables}
     with Lab.open(write_inventory(directory, [HOST], **broker_variables), directory / "lab", heap=HEAP) as lab:
         lab.up()

@@ -50,7 +50,7 @@ SMALL_MEMORY = "3 mb"
 
 @pytest.fixture(autouse=True)
 def _keep_lab_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loopback_overlay, "_JVM", loopback_overlay._JVM)
+    monkeypatch.setattr(loopback_overlay, "_JVM_OPTIONS", loopback_overlay._JVM_OPTIONS)
 
 
 def release_flood_cases() -> Iterator[tuple[str, str]]:

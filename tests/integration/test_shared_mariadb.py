@@ -126,7 +126,7 @@ def lab(
     request: pytest.FixtureRequest, tmp_path: Path, lab_of: LabOf, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> Lab:
     """Start a pair on the MariaDB, with a lease of four seconds."""
-    monkeypatch.setattr(loopback_overlay, "_jdbc", lambda _broker, _jdbc, _state: mariadb.settings)
+    monkeypatch.setattr(loopback_overlay, "_jdbc_variables", lambda _broker, _jdbc, _state: mariadb.settings)
     lab = lab_of(
         write_inventory(
             tmp_path / "inventory",

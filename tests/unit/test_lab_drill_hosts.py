@@ -33,7 +33,7 @@ def fleet_of(**variables: Any) -> Fleet:
 def load_specs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the specifications of the load in place of starting its process."""
     load_specs: list[str] = []
-    monkeypatch.setattr(DrillRun, "_launch", lambda _run, specs, *_: load_specs.append(specs_to_json(specs)))
+    monkeypatch.setattr(DrillRun, "_launch_load", lambda _run, specs, *_: load_specs.append(specs_to_json(specs)))
     return load_specs
 
 

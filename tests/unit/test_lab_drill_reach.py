@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
-from activemq_fleet.lab.agent_process import _plain
+from activemq_fleet.lab.agent_process import _log_line_text
 from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
 from tests.unit.agent.certificates import Authority, server, server_context
 from tests.waiting import PATIENCE, within
@@ -173,5 +173,5 @@ def test_error_names_four_addresses_and_counts_others() -> None:
 
 def test_json_log_line_of_agent_is_converted_to_plain_text() -> None:
     line = '{"event": "connection lost", "broker": "a:1883", "reason": "refused the login", "level": "warning"}'
-    assert _plain(line) == "connection lost: a:1883: refused the login"
-    assert _plain("no JSON") == "no JSON"
+    assert _log_line_text(line) == "connection lost: a:1883: refused the login"
+    assert _log_line_text("no JSON") == "no JSON"

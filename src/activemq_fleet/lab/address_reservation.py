@@ -25,7 +25,7 @@ from activemq_fleet.node.text_lines import split_lines
 FIRST, LAST = 16, 250
 _DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - links and files of others in it are guarded against
 _EVERYONE_DIRECTORY, _EVERYONE_FILE = 0o1777, 0o666
-_LISTENING = "0A"
+_LISTEN_STATE = "0A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class AddressBlockReservations:
         the lab that has been idle longest is reassigned. Raises LabError when every block has a running lab.
         """
         with self._locked():
-            claims, busy = self._claims(), _blocks_with_listeners()
-            held = next((number for number, claim in claims.items() if claim.directory == str(lab)), None)
-            unused = [number for number in (wanted_number, *_order(lab)) if number and number not in busy]
+            claims, busy = self._read_claims(), _blocks_with_listeners()
+            current_block = next((number for number, claim in claims.items() if claim.directory == str(lab)), None)
+            unused = [number for number in (wanted_number, *_block_order(lab)) if number and number not in busy]
             free = [number for number in unused if number not in claims or not _exists(claims[number].directory)]
-            choice = held if wanted_number not in free else wanted_number
+            choice = current_block if wanted_number not in free else wanted_number
             choice = (
                 choice or next(iter(free), None) or min(unused, key=lambda number: claims[number].claimed, default=None)
             )
@@ -70,9 +70,9 @@ class AddressBlockReservations:
                     f"all {LAST - FIRST + 1} blocks of loopback addresses (127.{FIRST}.* to 127.{LAST}.*) are used by "
                     "labs: stop one of the labs with `lab down`"
                 )
-            if held is not None and held != choice:
-                self._clear(held)
-            self._write(choice, json.dumps(asdict(_Claim(str(lab), getpass.getuser(), time.time()))))
+            if current_block is not None and current_block != choice:
+                self._delete_claim(current_block)
+            self._write_claim(choice, json.dumps(asdict(_Claim(str(lab), getpass.getuser(), time.time()))))
             return choice
 
     def release_address_block(self, lab: Path) -> None:
@@ -81,28 +81,28 @@ class AddressBlockReservations:
         Nothing happens if it has none.
         """
         with self._locked():
-            for number, claim in self._claims().items():
+            for number, claim in self._read_claims().items():
                 if claim.directory == str(lab):
-                    self._clear(number)
+                    self._delete_claim(number)
 
-    def _claims(self) -> dict[int, _Claim]:
-        return {number: claim for number in range(FIRST, LAST + 1) if (claim := self._read(number))}
+    def _read_claims(self) -> dict[int, _Claim]:
+        return {number: claim for number in range(FIRST, LAST + 1) if (claim := self._read_claim(number))}
 
-    def _path(self, number: int) -> Path:
+    def _claim_path(self, number: int) -> Path:
         return self._directory / f"127.{number}"
 
-    def _read(self, number: int) -> _Claim | None:
+    def _read_claim(self, number: int) -> _Claim | None:
         try:
-            with _open(self._path(number), os.O_RDONLY) as file:
-                known = json.loads(os.read(file, 1 << 20) or b"null")
-            return _Claim(str(known["directory"]), str(known["user"]), float(known["claimed"]))
+            with _open_shared_file(self._claim_path(number), os.O_RDONLY) as file:
+                content = json.loads(os.read(file, 1 << 20) or b"null")
+            return _Claim(str(content["directory"]), str(content["user"]), float(content["claimed"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _write(self, number: int, text: str) -> None:
-        path = self._path(number)
+    def _write_claim(self, number: int, text: str) -> None:
+        path = self._claim_path(number)
         try:
-            with _open(path, os.O_WRONLY | os.O_CREAT) as file:
+            with _open_shared_file(path, os.O_WRONLY | os.O_CREAT) as file:
                 os.ftruncate(file, 0)
                 os.write(file, text.encode())
         except OSError as error:
@@ -111,11 +111,11 @@ class AddressBlockReservations:
                 f"({error.strerror}): remove this file, or correct its permissions"
             ) from None
 
-    def _clear(self, number: int) -> None:
+    def _delete_claim(self, number: int) -> None:
         try:
-            self._path(number).unlink()
+            self._claim_path(number).unlink()
         except PermissionError:
-            self._write(number, "")  # another user's file: empty is as good
+            self._write_claim(number, "")  # another user's file: empty is as good
         except FileNotFoundError:
             pass
 
@@ -125,7 +125,7 @@ class AddressBlockReservations:
             self._directory.mkdir(parents=True, exist_ok=True)
             if os.stat(self._directory).st_uid == os.geteuid():
                 self._directory.chmod(_EVERYONE_DIRECTORY)
-            with _open(self._directory / "lock", os.O_RDWR | os.O_CREAT) as file:
+            with _open_shared_file(self._directory / "lock", os.O_RDWR | os.O_CREAT) as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 yield
         except OSError as error:
@@ -137,7 +137,7 @@ class AddressBlockReservations:
 
 
 @contextmanager
-def _open(path: Path, flags: int) -> Iterator[int]:
+def _open_shared_file(path: Path, flags: int) -> Iterator[int]:
     """Open a file that all users share; raise an error for a symbolic link or anything else in its place."""
     try:
         # Without O_CREAT first: the kernel may refuse it for another's file in such a directory.
@@ -157,7 +157,7 @@ def _open(path: Path, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _order(lab: Path) -> Iterator[int]:
+def _block_order(lab: Path) -> Iterator[int]:
     """Return the numbers of address blocks in the order in which a lab tries them.
 
     Each lab has a different order, so that it tends to get the same block again.
@@ -188,4 +188,4 @@ def _blocks_with_listeners() -> set[int]:
     except OSError:
         return set()
     # An address is little-endian: 0100107F is 127.16.0.1.
-    return {int(local[4:6], 16) for local, state in sockets if state == _LISTENING and local[6:8] == "7F"}
+    return {int(local[4:6], 16) for local, state in sockets if state == _LISTEN_STATE and local[6:8] == "7F"}

@@ -98,8 +98,8 @@ class TwoAgentLoadGenerator(LoadGenerator):
         """
 
         def publish() -> None:
-            with self._client() as client:
-                self._promises.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * message_count))
+            with self._open_client() as client:
+                self._accepted_ids.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * message_count))
 
         self._start_thread(publish)
 
@@ -126,14 +126,14 @@ class TwoAgentLoadGenerator(LoadGenerator):
 
     def _publish(self) -> None:
         pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0
-        with self._client() as client:
+        with self._open_client() as client:
             while not self._end.wait(max(0.0, due - time.monotonic())):
                 due = max(due + pause, time.monotonic() - 1)  # what a busy moment held up is made good for
                 events = [(self.spec.topic, json.dumps({"drill": number + step})) for step in range(BATCH)]
                 number += BATCH
-                self._promises.note(client.publish_all(events))
+                self._accepted_ids.note(client.publish_all(events))
 
-    def _client(self) -> Client:
+    def _open_client(self) -> Client:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:

@@ -29,7 +29,7 @@ from activemq_fleet.node.text_lines import split_lines
 DRAIN = 60
 """Seconds within which a stopping agent must empty its outbox."""
 
-_MOMENTS = 50_000
+_MAX_MOMENTS = 50_000
 
 Record = dict[str, Any]
 
@@ -61,16 +61,16 @@ class JournalTail:
                 with path.open("rb") as file:
                     file.seek(self._offsets.get(path, 0))
                     data = file.read()
-                whole = data[: data.rfind(b"\n") + 1]
-                self._offsets[path] = self._offsets.get(path, 0) + len(whole)
-                for line in whole.split(b"\n")[:-1]:
+                complete_lines = data[: data.rfind(b"\n") + 1]
+                self._offsets[path] = self._offsets.get(path, 0) + len(complete_lines)
+                for line in complete_lines.split(b"\n")[:-1]:
                     self._count_record(json.loads(line))
         return self
 
     def _count_record(self, record: Record) -> None:
         kind, at = record["kind"], datetime.fromisoformat(record["ts"]).timestamp()
         self.counts[kind] += 1
-        self._moments.setdefault(kind, deque(maxlen=_MOMENTS)).append(at)
+        self._moments.setdefault(kind, deque(maxlen=_MAX_MOMENTS)).append(at)
         if kind == "barrier":
             self.barriers.add(str(record.get("event_id")))
 
@@ -226,10 +226,10 @@ class AgentProcess:
         returned.
         """
         lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []
-        return _plain(lines[-1])[-400:] if lines else "(no output)"
+        return _log_line_text(lines[-1])[-400:] if lines else "(no output)"
 
 
-def _plain(line: str) -> str:
+def _log_line_text(line: str) -> str:
     """Return a JSON record of the agent's log as words; any other line as it is."""
     try:
         record = json.loads(line)

@@ -28,12 +28,12 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.node.text_lines import split_lines
 
-_NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
+_PROCESS_NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
 _OWNER = "postgres"
-_READY = 60.0
-_STOP = 30.0
-_WHERE = "/usr/lib/postgresql"  # Debian's, a directory for each major version
-_INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or set activemq_ha: shared-file"
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 30.0
+_PROGRAMS_DIRECTORY = "/usr/lib/postgresql"  # Debian's, a directory for each major version
+_INSTALL_HINT = "install PostgreSQL's server (Debian: apt-get install postgresql), or set activemq_ha: shared-file"
 
 
 class LabDatabase:
@@ -63,15 +63,15 @@ class LabDatabase:
         if self.process() is None:
             require_free_port(self.listening_address)
             if not (self._data / "PG_VERSION").exists():
-                self._make()
+                self._initialize()
             self._launch()
-        if not poll_until_true(self.accepts_connections, _READY):
+        if not poll_until_true(self.accepts_connections, _START_TIMEOUT):
             raise LabError(
-                f"the PostgreSQL server of the lab does not answer after {_READY:g} s: read its log "
+                f"the PostgreSQL server of the lab does not answer after {_START_TIMEOUT:g} s: read its log "
                 f"{self.directory}/console.log, which ends with: {self._last_line()}"
             )
         for name in databases:
-            self._make_database(name)
+            self._create_database(name)
 
     def stop(self) -> None:
         """Stop the lab's database server.
@@ -81,7 +81,7 @@ class LabDatabase:
         if process := self.process():
             processes.signal_process_group(process, signal.SIGINT)
             with suppress(psutil.TimeoutExpired):
-                process.wait(_STOP)
+                process.wait(_STOP_TIMEOUT)
             processes.terminate_processes([process], grace=0)
 
     def kill(self) -> None:
@@ -102,35 +102,35 @@ class LabDatabase:
 
     def process(self) -> psutil.Process | None:
         """Return the process of the lab's database server; None while it does not run."""
-        return processes.running_process(self._layout, _NAME)
+        return processes.running_process(self._layout, _PROCESS_NAME)
 
     def accepts_connections(self) -> bool:
         """Return whether the database server accepts connections."""
-        return self._psql("SELECT 1", check=False).returncode == 0
+        return self._run_sql("SELECT 1", check=False).returncode == 0
 
     def query_as_text(self, sql: str, database: str = _OWNER) -> str:
         """Run an SQL query on the lab's database server, and return the rows as a text.
 
         The text has one line per row, and ``|`` between columns. The query runs as the server's administrator.
         """
-        return self._psql(sql, database).stdout.strip()
+        return self._run_sql(sql, database).stdout.strip()
 
-    def _make(self) -> None:
+    def _initialize(self) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         secret = self.directory / "password"
         write_lab_file(secret, self._password)
         try:
             options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={_OWNER}", "--encoding=UTF8"]
-            where = ["--locale=C", "--pgdata", str(self._data)]
-            done = self._run([*_own_account(), postgresql_program_path("initdb"), *options, *where])
+            location_options = ["--locale=C", "--pgdata", str(self._data)]
+            result = self._run([*_non_root_prefix(), postgresql_program_path("initdb"), *options, *location_options])
         finally:
             secret.unlink()
-        if done.returncode:
+        if result.returncode:
             shutil.rmtree(self._data, ignore_errors=True)
             raise LabError(
                 f"initdb cannot create the PostgreSQL server of the lab in {self._data}. Correct this error of initdb: "
-                f"{_last(done.stderr)}"
+                f"{_last_output_line(result.stderr)}"
             )
 
     def _launch(self) -> None:
@@ -141,12 +141,12 @@ class LabDatabase:
             PROGRAM_MARK.rstrip("="): str(self._layout.directory),
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = [*_own_account(), postgresql_program_path("postgres"), "-D", str(self._data), *options]
-        processes.launch_broker(self._layout, _NAME, command, {}, self.directory, "")
+        command = [*_non_root_prefix(), postgresql_program_path("postgres"), "-D", str(self._data), *options]
+        processes.launch_broker(self._layout, _PROCESS_NAME, command, {}, self.directory, "")
 
-    def _make_database(self, name: str) -> None:
+    def _create_database(self, name: str) -> None:
         # psql quotes its variables; the names are those of pairs, and the password is on no command line.
-        self._psql(
+        self._run_sql(
             "\\getenv password DATABASE_PASSWORD\n"
             "SELECT format('CREATE ROLE %I LOGIN PASSWORD %L', :'user', :'password')"
             " WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'user') \\gexec\n"
@@ -155,22 +155,32 @@ class LabDatabase:
             variables={"user": DATABASE_USER, "name": name},
         )
 
-    def _psql(
+    def _run_sql(
         self, sql: str, database: str = _OWNER, *, variables: Mapping[str, str] | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        given = [word for name, value in (variables or {}).items() for word in ("-v", f"{name}={value}")]
-        where = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", database]
-        done = self._run(
-            [postgresql_program_path("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *given, *where],
+        variable_options = [word for name, value in (variables or {}).items() for word in ("-v", f"{name}={value}")]
+        connection_options = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", database]
+        result = self._run(
+            [
+                postgresql_program_path("psql"),
+                "-X",
+                "-q",
+                "-A",
+                "-t",
+                "-v",
+                "ON_ERROR_STOP=1",
+                *variable_options,
+                *connection_options,
+            ],
             sql,
             {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
         )
-        if check and done.returncode:
+        if check and result.returncode:
             raise LabError(
-                f"the PostgreSQL server of the lab rejects an SQL command ({_last(done.stderr)}): read its log "
-                f"{self.directory}/console.log"
+                f"the PostgreSQL server of the lab rejects an SQL command ({_last_output_line(result.stderr)}): read "
+                f"its log {self.directory}/console.log"
             )
-        return done
+        return result
 
     def _run(
         self, command: Sequence[str], text: str = "", variables: Mapping[str, str] | None = None
@@ -180,16 +190,16 @@ class LabDatabase:
 
     def _last_line(self) -> str:
         with suppress(OSError):
-            return _last((self.directory / "console.log").read_text(errors="replace"))
+            return _last_output_line((self.directory / "console.log").read_text(errors="replace"))
         return "(no output)"
 
 
-def _last(text: str) -> str:
+def _last_output_line(text: str) -> str:
     lines = [line for line in split_lines(text) if line.strip()]
     return lines[-1] if lines else "(no output)"
 
 
-def _own_account() -> Iterator[str]:
+def _non_root_prefix() -> Iterator[str]:
     """Yield the words in front of a command that refuses to run as root.
 
     With them the command runs under another user id in a user namespace, and its files still belong to root.
@@ -208,11 +218,11 @@ def postgresql_program_path(name: str) -> str:
     def version(path: Path) -> int:
         return int(re.sub(r"\D", "", path.parts[-3]) or 0)
 
-    program_paths = sorted(Path(_WHERE).glob(f"*/bin/{name}"), key=version)
+    program_paths = sorted(Path(_PROGRAMS_DIRECTORY).glob(f"*/bin/{name}"), key=version)
     program = str(program_paths[-1]) if program_paths else shutil.which(name)
     if program is None:
         raise LabError(
             f"a pair with activemq_ha: shared-jdbc needs a database, but PostgreSQL's program {name} was not found: "
-            f"{_INSTALL}"
+            f"{_INSTALL_HINT}"
         )
     return program

@@ -43,7 +43,7 @@ from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
 _RATE = 150.0  # events a second over each protocol
-_STEADY = 2.0  # seconds of load before the kill, and after the take-over
+_LOAD_SECONDS = 2.0  # seconds of load before the kill, and after the take-over
 _PATIENCE = 120.0
 _SHOWN_LINES = 12
 # By the source that an audit names for the begin of an incident.
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--inventory", type=Path, default=Path("examples/shared-store"))
     chosen = parser.parse_args(arguments)
     try:
-        return _run(chosen.inventory.resolve(), chosen.output.resolve())
+        return _run_demo(chosen.inventory.resolve(), chosen.output.resolve())
     except FleetError as error:
         print(escape_unprintable(f"demo: {error}"), file=sys.stderr)
         return error.exit_code
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(inventory: Path, output: Path) -> int:
+def _run_demo(inventory: Path, output: Path) -> int:
     began = time.monotonic()
 
     def step(text: str) -> None:
@@ -126,23 +126,23 @@ def _run(inventory: Path, output: Path) -> int:
         step("all brokers are stopped")
         step("auditing the logs of the brokers and the journals of the agents")
         text, _ = auditor.communicate("audit\n")
-        _check_end("the audit", auditor.returncode, text)
+        _check_exit_code("the audit", auditor.returncode, text)
     step("done")
     audit = _read_audit_result(output / "audit")
-    _screen(fleet, before, after, takeover, output)
+    _print_result(fleet, before, after, takeover, output)
     _show_audit(audit, takeover, output)
-    return 1 if any(map(_missing, takeover.accounts)) else 0
+    return 1 if any(map(_unhandled_event_count, takeover.accounts)) else 0
 
 
 def _install(inventory: Path, layer: Path, rendered: Path, step: Progress) -> None:
     """Render and check the fleet at the same time, then install it on the lab's hosts."""
-    render: list[str | Path] = [_program("activemq-fleet"), "render", "-i", inventory, "-o", rendered]
-    playbook, sources = _program("ansible-playbook"), ("-i", inventory, "-i", layer)
+    render: list[str | Path] = [_program_path("activemq-fleet"), "render", "-i", inventory, "-o", rendered]
+    playbook, sources = _program_path("ansible-playbook"), ("-i", inventory, "-i", layer)
     step(f"rendering and checking {inventory.name}: activemq-fleet render, ansible-playbook activemq.fleet.check")
     with ThreadPoolExecutor() as pool:
-        list(pool.map(_call, (render, [playbook, "activemq.fleet.check", *sources])))
+        list(pool.map(_run_quietly, (render, [playbook, "activemq.fleet.check", *sources])))
     step("installing the brokers of the inventory: ansible-playbook activemq.fleet.site")
-    _call([playbook, "activemq.fleet.site", *sources])
+    _run_quietly([playbook, "activemq.fleet.site", *sources])
 
 
 def _start_audit(output: Path) -> subprocess.Popen[str]:
@@ -166,12 +166,12 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
         for generator in generators:
             stack.callback(generator.__exit__)
             generator.start_load(_PATIENCE)
-        _flow(lab, generators, time.time() + _STEADY)
+        _wait_for_events(lab, generators, time.time() + _LOAD_SECONDS)
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
         seconds = time.time() - began
         started = (lab.started_at(successor) or time.time()) - began
-        _flow(lab, generators, time.time() + _STEADY)
+        _wait_for_events(lab, generators, time.time() + _LOAD_SECONDS)
         for generator in generators:
             generator.finish_load()
             generator.delete_durable_session()
@@ -184,22 +184,22 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
     return MeasuredTakeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))
 
 
-def _flow(lab: Lab, generators: Sequence[LoadGenerator], moment: float) -> None:
+def _wait_for_events(lab: Lab, generators: Sequence[LoadGenerator], moment: float) -> None:
     """Wait until each generator has handled an event after a moment. Raises LabError when one does not."""
 
-    def has_flowed() -> bool:
+    def have_all_handled_events() -> bool:
         for generator in generators:
             generator.raise_if_ended()
         return min(generator.last_handled_time() for generator in generators) > moment
 
-    if not poll_until_true(has_flowed, _PATIENCE, 0.05):
+    if not poll_until_true(have_all_handled_events, _PATIENCE, 0.05):
         raise LabError(
             f"the test load of the demo handled no event within {_PATIENCE:g} s: check the logs of the brokers in "
             f"{lab.directory}"
         )
 
 
-def _missing(account: PairEventCounts) -> int:
+def _unhandled_event_count(account: PairEventCounts) -> int:
     """Return the number of a pair's events that were accepted and not handled."""
     return account.lost + account.stuck + account.indeterminate
 
@@ -264,20 +264,20 @@ def takeover_lines(takeover: MeasuredTakeover) -> list[str]:
     ]
 
 
-def _program(name: str) -> Path:
+def _program_path(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
-def _call(command: Sequence[str | Path]) -> None:
+def _run_quietly(command: Sequence[str | Path]) -> None:
     """Run a program quietly. Raises LabError with its last lines when it fails."""
-    quiet = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
-    done = subprocess.run(
-        [str(word) for word in command], env=os.environ | quiet, capture_output=True, text=True, check=False
+    warning_settings = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
+    result = subprocess.run(
+        [str(word) for word in command], env=os.environ | warning_settings, capture_output=True, text=True, check=False
     )
-    _check_end(f"{Path(command[0]).name} {command[1]}", done.returncode, done.stdout + done.stderr)
+    _check_exit_code(f"{Path(command[0]).name} {command[1]}", result.returncode, result.stdout + result.stderr)
 
 
-def _check_end(name: str, exit_code: int, output: str) -> None:
+def _check_exit_code(name: str, exit_code: int, output: str) -> None:
     """Raise LabError for a program that failed, after printing the last lines of its output."""
     if exit_code:
         lines = [line for line in split_lines(output) if line.strip()]
@@ -285,7 +285,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
         raise LabError(f"the command {name} failed with exit code {exit_code}: correct the error in the output above")
 
 
-def _screen(
+def _print_result(
     fleet: Fleet, before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: MeasuredTakeover, output: Path
 ) -> None:
     console = _console()
@@ -309,11 +309,11 @@ def _console() -> Console:
 
 def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: MeasuredTakeover) -> Table:
     table = Table("host", "address", "role", "before", "after", "bridges to", box=None, pad_edge=False)
-    for was, now in zip(before, after, strict=True):
-        mark = "[bold]" if now.host in (takeover.victim, takeover.successor) else ""
-        states = was.state, now.state
+    for earlier, later in zip(before, after, strict=True):
+        style = "[bold]" if later.host in (takeover.victim, takeover.successor) else ""
+        states = earlier.state, later.state
         table.add_row(
-            mark + now.host, now.address, now.preferred_role_text, *states, ", ".join(now.bridge_peers) or "-"
+            style + later.host, later.address, later.preferred_role_text, *states, ", ".join(later.bridge_peers) or "-"
         )
     return table
 
@@ -324,7 +324,7 @@ def _account_table(takeover: MeasuredTakeover) -> Table:
     for title in ("accepted", "delivered", "lost", "duplicated", "longest time without\nan acknowledgement"):
         table.add_column(title, justify="right")
     for account, silence in zip(takeover.accounts, takeover.silences, strict=True):
-        counts = (account.accepted, account.handled, _missing(account), account.duplicate)
+        counts = (account.accepted, account.handled, _unhandled_event_count(account), account.duplicate)
         table.add_row(account.protocol, *map(str, counts), f"{silence:.1f} s")
     return table
 

@@ -23,7 +23,7 @@ from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, drill_refusal_reason, next_drill_step
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 
-_UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
+_BURST_HEAD_START = 0.03  # seconds after which the first of a burst have gone out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,10 @@ def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None)
     are in the result.
     """
     progress = progress or (lambda _line: None)
-    ran = _runs(lab)
+    ran = _is_running(lab)
     options = replace(options, prometheus=options.prometheus or (ran and bool(lab.monitoring.running_pids())))
     lab.prepare(prometheus=options.prometheus)
-    plan = _plan(lab, options, progress)
+    plan = _make_plan(lab, options, progress)
     try:
         lab.up(prometheus=options.prometheus)
         return _LabDrill(lab, options, progress).run(plan)
@@ -69,14 +69,14 @@ def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None)
             lab.down()
 
 
-def _runs(lab: Lab) -> bool:
+def _is_running(lab: Lab) -> bool:
     try:
         return any(host.pid is not None for host in lab.status())
     except LabError:
         return False
 
 
-def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
+def _make_plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     """Return the plan of a drill: the pair of each fault.
 
     Pairs of the target that get no fault are reported. Raises InputError.
@@ -98,14 +98,14 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         if pair.name in order:
             continue
         if refused[pair.name] is None and pair.ha_profile.needs_resync and options.resync is None:
-            why = (
+            reason = (
                 "the drill injects at most one fault into each pair with activemq_ha: pure, and leaves one pair of "
                 f"each group without a fault (--kills {options.faults})"
                 if are_all_pure
                 else "the target also contains pairs without activemq_ha: pure"
             )
             progress(
-                f"pair {pair.name} gets no fault, because {why}. To inject a fault into this pair, set --target "
+                f"pair {pair.name} gets no fault, because {reason}. To inject a fault into this pair, set --target "
                 f"{pair.name} --kills 1"
             )
         else:
@@ -130,7 +130,7 @@ class _LabDrill:
     lab: Lab
     options: DrillOptions
     progress: Progress
-    _faulted: set[str] = field(default_factory=set)
+    _faulted_hosts: set[str] = field(default_factory=set)
 
     def run(self, plan: DrillPlan) -> DrillResult:
         directory = self.lab.directory / "drill"
@@ -139,9 +139,9 @@ class _LabDrill:
         for pair in plan.drilled_pair_names:
             self.progress(f"the test load on pair {pair} is {plan.rate:g} events per second")
         with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
-            with self._restored():
+            with self._restore_brokers_at_exit():
                 try:
-                    self._inject_all(plan, run)
+                    self._inject_all_faults(plan, run)
                 except FleetError as error:
                     if not run.injected_faults:
                         raise
@@ -152,12 +152,12 @@ class _LabDrill:
             )
             return run.finish_and_judge(self.lab.fleet, scrapes=scrapes)
 
-    def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
+    def _inject_all_faults(self, plan: DrillPlan, run: DrillRun) -> None:
         """Inject all faults of the drill, one after the other.
 
         The states of the brokers at each step decide the next fault.
         """
-        acted = time.monotonic()
+        last_act_time = time.monotonic()
         while True:
             states = {status.host: str(status.state) for status in self.lab.status()}
             by_pair = {
@@ -165,19 +165,21 @@ class _LabDrill:
                 for pair in plan.drilled_pair_names
             }
             for pair in plan.drilled_pair_names:
-                if both := self.lab.describe_two_masters(pair):
+                if two_masters := self.lab.describe_two_masters(pair):
                     raise LabError(
-                        f"the drill stops, because pair {pair} has two masters: {both}. Stop the lab (`lab down`), and "
-                        "read the logs of both nodes"
+                        f"the drill stops, because pair {pair} has two masters: {two_masters}. Stop the lab (`lab "
+                        "down`), and read the logs of both nodes"
                     )
-            due = run.next_drill_fault(states)
-            whole = {
+            next_fault = run.next_drill_fault(states)
+            drilled_states = {
                 pair: nodes
                 for pair, nodes in by_pair.items()
-                if pair not in plan.single_fault_pairs or nodes.keys().isdisjoint(due.faulted_hosts)
+                if pair not in plan.single_fault_pairs or nodes.keys().isdisjoint(next_fault.faulted_hosts)
             }
-            waited = time.monotonic() - acted
-            step = next_drill_step(whole, due.pair, due.faulted_hosts, waited=waited, settle=self.options.patience)
+            waited = time.monotonic() - last_act_time
+            step = next_drill_step(
+                drilled_states, next_fault.pair, next_fault.faulted_hosts, waited=waited, settle=self.options.patience
+            )
             match step.act:
                 case "done":
                     return
@@ -189,13 +191,15 @@ class _LabDrill:
                 case "resume":
                     self.lab.resume(*step.hosts)
                 case "inject":
-                    head = f"fault {due.number} of {len(plan.order)}: {plan.what} {step.hosts[0]}"
-                    fault = run.record_fault(self._inject(run, due.number, str(step.pair), step.hosts[0], head))
+                    head = f"fault {next_fault.number} of {len(plan.order)}: {plan.what} {step.hosts[0]}"
+                    fault = run.record_fault(
+                        self._inject_fault(run, next_fault.number, str(step.pair), step.hosts[0], head)
+                    )
                     if problem := fault.problem or (f"the fault does not count: {fault.void}" if fault.void else ""):
                         self.progress(f"{head}: {problem}")
-            acted = time.monotonic()
+            last_act_time = time.monotonic()
 
-    def _inject(self, run: DrillRun, number: int, pair: str, host: str, head: str) -> Fault:
+    def _inject_fault(self, run: DrillRun, number: int, pair: str, host: str, head: str) -> Fault:
         """Inject one fault, and wait until the pair has an active and a standby node again.
 
         The returned fault describes what went wrong. The takeover is printed, after ``head``, before the failed node
@@ -206,7 +210,7 @@ class _LabDrill:
             accepted, handled = run.wait_for_steady_load_rates(pair, self.options.patience)
             fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
             run.start_publishing_burst(pair)
-            time.sleep(_UNDER_WAY)
+            time.sleep(_BURST_HEAD_START)
             with self.lab.record_operation_begin_and_end("lab drill", host):
                 fault = replace(fault, at=self._disrupt_broker(host))
                 fault = self._wait_for_recovery(fault, head)
@@ -218,7 +222,7 @@ class _LabDrill:
 
     def _disrupt_broker(self, host: str) -> float:
         """Kill, stop or freeze a broker, and return the time of the fault in seconds since the epoch."""
-        self._faulted.add(host)
+        self._faulted_hosts.add(host)
         at = time.time()
         act: Callable[[str], float | None] = getattr(self.lab, self.options.what)
         return act(host) or at
@@ -226,7 +230,7 @@ class _LabDrill:
     def _wait_for_recovery(self, fault: Fault, head: str) -> Fault:
         """Wait until a pair has recovered from a fault; return the fault with its measured effects."""
         if fault.what == "pause":
-            fault = self._end_of_pause(fault)
+            fault = self._kill_or_resume_frozen_broker(fault)
             if fault.back is not None:
                 self.progress(f"{head}: {_describe_takeover(fault)}")
                 return fault
@@ -236,7 +240,7 @@ class _LabDrill:
         self.progress(f"{head}: {_describe_takeover(fault)}")
         if self.lab.fleet.broker(fault.host).ha_profile.needs_resync:
             return self._resync(fault)
-        self._bring_back(fault.host)
+        self._wait_until_standby(fault.host)
         return replace(fault, back=time.time() - fault.at)
 
     def _resync(self, fault: Fault) -> Fault:
@@ -244,7 +248,7 @@ class _LabDrill:
 
         The field ``back`` of the returned fault is known if the pair was repaired.
         """
-        self._faulted.discard(fault.host)
+        self._faulted_hosts.discard(fault.host)
         if self.options.resync is None:
             return replace(
                 fault,
@@ -255,17 +259,17 @@ class _LabDrill:
         ended = time.time()
         return replace(fault, back=ended - fault.at, note=f"the resync of pair {fault.pair} took {ended - began:.1f} s")
 
-    def _bring_back(self, host: str) -> None:
+    def _wait_until_standby(self, host: str) -> None:
         """Wait until a broker is standby again; start it unless its process restarts it."""
 
-        def ended_or_stands_by() -> bool:
+        def is_stopped_or_standby() -> bool:
             return not self.lab.is_alive(host) or self.lab.state(host) == "standby"
 
-        poll_until_true(ended_or_stands_by, self.options.patience)
+        poll_until_true(is_stopped_or_standby, self.options.patience)
         if not self.lab.is_alive(host):
             self.lab.start(host, timeout=self.options.patience)
 
-    def _end_of_pause(self, fault: Fault) -> Fault:
+    def _kill_or_resume_frozen_broker(self, fault: Fault) -> Fault:
         """Kill or resume a frozen broker, as the watchdog of its host would; return the fault.
 
         A lab has no watchdog, so the drill does what the variable ``activemq_watchdog`` requires.
@@ -289,12 +293,12 @@ class _LabDrill:
         )
 
     @contextmanager
-    def _restored(self) -> Iterator[None]:
+    def _restore_brokers_at_exit(self) -> Iterator[None]:
         """Resume frozen brokers and start stopped brokers when the ``with`` block ends, also after an error."""
         try:
             yield
         finally:
-            for host in sorted(self._faulted):
+            for host in sorted(self._faulted_hosts):
                 with suppress(FleetError):
                     if self.lab.is_alive(host):
                         self.lab.resume(host)

@@ -60,24 +60,26 @@ def pair_outcomes_and_faults(
     ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
     brokers' hosts and of this machine may differ.
     """
-    where = directory / pair
-    publisher = read_agent_journal(where / "publisher", f"the publisher of the test load on {pair}")
-    subscriber = read_agent_journal(where / "subscriber", f"the subscriber of the test load on {pair}")
-    promised = _promised(where / "promised")
-    account = count_event_outcomes(pair, protocol, publisher, subscriber, promised)
-    event_ids = publisher.journal_event_ids("accepted") | set(promised)
+    load_directory = directory / pair
+    publisher = read_agent_journal(load_directory / "publisher", f"the publisher of the test load on {pair}")
+    subscriber = read_agent_journal(load_directory / "subscriber", f"the subscriber of the test load on {pair}")
+    promised_ids = _read_promised_ids(load_directory / "promised")
+    account = count_event_outcomes(pair, protocol, publisher, subscriber, promised_ids)
+    event_ids = publisher.journal_event_ids("accepted") | set(promised_ids)
     handled, acknowledged = (
         subscriber.event_journal_record_times("handled", event_ids),
         publisher.event_journal_record_times("acknowledged", event_ids),
     )
-    return account, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
+    return account, [_fault_with_effects(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
 
-def _measured(
+def _fault_with_effects(
     fault: Fault, publisher: AgentJournal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
 ) -> Fault:
-    silence = longest_gap_begin_and_length(handled, fault.at, _until(fault) + skew, skew=skew)
-    unacknowledged = longest_gap_begin_and_length(acknowledged, fault.at, _until(fault) + skew, skew=skew)
+    silence = longest_gap_begin_and_length(handled, fault.at, _latest_silence_begin(fault) + skew, skew=skew)
+    unacknowledged = longest_gap_begin_and_length(
+        acknowledged, fault.at, _latest_silence_begin(fault) + skew, skew=skew
+    )
     return replace(
         fault,
         silent_from=silence[0] if silence else None,
@@ -87,7 +89,7 @@ def _measured(
     )
 
 
-def _promised(path: Path) -> list[str]:
+def _read_promised_ids(path: Path) -> list[str]:
     try:
         lines = split_lines(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -100,10 +102,12 @@ def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> F
 
     The downtime is the longest time, in seconds, in which scrapes showed no active node.
     """
-    return replace(fault, unserved=scraped.longest_seconds_without_active_node(fault.pair, fault.at, _until(fault)))
+    return replace(
+        fault, unserved=scraped.longest_seconds_without_active_node(fault.pair, fault.at, _latest_silence_begin(fault))
+    )
 
 
-def _until(fault: Fault) -> float:
+def _latest_silence_begin(fault: Fault) -> float:
     """Return the latest time (epoch seconds) at which a silence can begin that the fault has caused."""
     return fault.at + (_LONGEST if fault.takeover is None else fault.takeover) + _AFTER
 
@@ -114,16 +118,12 @@ def broker_state_changes_since(log_text: str, start_time: float) -> list[tuple[f
     Each change is a tuple of its time in epoch seconds and the new state, such as ``active``. The list is in order of
     time.
     """
-    story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
+    run, changes = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse_log(log_text):
-        story.apply_records([record])
-        state = _STATES[story.phase]
-        if (
-            story.since is not None
-            and story.since.timestamp() >= start_time
-            and (not changes or changes[-1][1] != state)
-        ):
-            changes.append((story.since.timestamp(), state))
+        run.apply_records([record])
+        state = _STATES[run.phase]
+        if run.since is not None and run.since.timestamp() >= start_time and (not changes or changes[-1][1] != state):
+            changes.append((run.since.timestamp(), state))
     return changes
 
 

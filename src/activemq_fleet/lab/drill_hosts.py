@@ -22,12 +22,12 @@ from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet
 
 NOTES = ("The playbook drill injected the faults. The test load ran on the Ansible controller.",)
-_NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
+_REQUIRED_PACKAGES = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
 def _require_drill_packages() -> None:
     """Check that the Python packages for the load of a drill are installed, and raise InputError if one is not."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in _REQUIRED_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
             f"the test load of a drill needs Python packages that are not installed ({', '.join(missing)}): "
@@ -54,7 +54,7 @@ def begin_drill_and_return_fault_sequence(
         {fleet.pairs_by_name[pair].group: allowed_by_group.get(fleet.pairs_by_name[pair].group) for pair in pairs}
     )
     _require_drill_packages()
-    what, faults, rate, seed = _read(options)
+    fault_kind, faults, rate, seed = _read_options(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs_by_name[pair].brokers):
         if broker.settings.service == "none" and not is_lab_broker(broker):
             raise InputError(
@@ -62,8 +62,8 @@ def begin_drill_and_return_fault_sequence(
                 "fault: set activemq_service: systemd, or choose another pair with activemq_target"
             )
     every = [pair for pair in fleet.pairs_by_name.values() if pair.name in pairs]
-    fit = [pair for pair in every if not pair.ha_profile.replicates and supports_mqtt_agents(pair)]
-    if every and not fit:
+    eligible = [pair for pair in every if not pair.ha_profile.replicates and supports_mqtt_agents(pair)]
+    if every and not eligible:
         pure = [pair.name for pair in every if pair.ha_profile.replicates]
         without_mqtt = [pair.name for pair in every if not pair.ha_profile.replicates]
         causes = (
@@ -75,34 +75,34 @@ def begin_drill_and_return_fault_sequence(
             f"the playbook drill does not support the pairs {' and '.join(reasons)}. Test them in the lab with "
             "`activemq-fleet lab drill`, or set activemq_target to other pairs"
         )
-    order = choose_pair_for_each_fault(fleet, fit, faults, seed, what)
-    plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
+    order = choose_pair_for_each_fault(fleet, eligible, faults, seed, fault_kind)
+    plan = DrillPlan(order=order, what=fault_kind, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # A worker's parent is ansible-playbook itself: with it the load ends.
     DrillRun.begin(plan, fleet, directory, os.getppid())
     return {"order": list(order), "seed": seed, "where": "lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts"}
 
 
-def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
-    asked = str(options.get("what") or "kill")
-    what = next((known for known in FAULT_KINDS if known == asked), None)
-    if what is None:
-        raise InputError(f"activemq_drill_what is {asked!r}: set it to one of {', '.join(FAULT_KINDS)}")
-    faults = int(_number(options, "kills", 5, whole=True))
-    rate = _number(options, "rate", 100.0)
-    seed = int(_number(options, "seed", 0, whole=True)) or random.SystemRandom().randrange(1, 1_000_000)
+def _read_options(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
+    kind_text = str(options.get("what") or "kill")
+    fault_kind = next((known for known in FAULT_KINDS if known == kind_text), None)
+    if fault_kind is None:
+        raise InputError(f"activemq_drill_what is {kind_text!r}: set it to one of {', '.join(FAULT_KINDS)}")
+    faults = int(_read_number(options, "kills", 5, is_integer=True))
+    rate = _read_number(options, "rate", 100.0)
+    seed = int(_read_number(options, "seed", 0, is_integer=True)) or random.SystemRandom().randrange(1, 1_000_000)
     if not 1 <= faults <= 1000:
         raise InputError(f"activemq_drill_kills is {faults}: set it to a number from 1 to 1000")
     if not 1 <= rate <= 2000:
         raise InputError(f"activemq_drill_rate is {rate:g}: set it to 1 to 2000 events per second")
-    return what, faults, rate, seed
+    return fault_kind, faults, rate, seed
 
 
-def _number(options: Mapping[str, Any], name: str, default: float, *, whole: bool = False) -> float:
+def _read_number(options: Mapping[str, Any], name: str, default: float, *, is_integer: bool = False) -> float:
     value = options.get(name) or default
     try:
-        return int(value) if whole else float(value)
+        return int(value) if is_integer else float(value)
     except (TypeError, ValueError, OverflowError):
-        kind = "a whole number such as 5" if whole else "a number such as 100"
+        kind = "a whole number such as 5" if is_integer else "a number such as 100"
         raise InputError(f"activemq_drill_{name} is {str(value)[:60]!r}: set it to {kind}") from None
 
 

@@ -24,17 +24,17 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect_packet
 
-_PATIENCE = 5.0  # seconds for a name and a connection
-_AT_ONCE = 64
-_SHOWN = 4
+_CONNECT_TIMEOUT = 5.0  # seconds for a name and a connection
+_MOST_CONCURRENT = 64
+_MOST_SHOWN = 4
 _REFUSED = "connection refused"
-_HUNG_UP = "the server closes the connection without an answer, as a proxy does for a broker that is down"
-_PAUSE = 0.5
+_CLOSED_WITHOUT_ANSWER = "the server closes the connection without an answer, as a proxy does for a broker that is down"
+_RETRY_PAUSE = 0.5
 _CONNACK = 0x20
 _UNAVAILABLE = 3
-_BAD_LOGIN = (_UNAVAILABLE, 4, 5)
+_REJECTED_LOGIN_CODES = (_UNAVAILABLE, 4, 5)
 """Codes of CONNACK. A wrong password is 3 on 5.8 to 5.10 and 5 on 5.18 and 6.3, as measured."""
-_ACCEPTED = b"\x20\x02\x00\x00"
+_ACCEPTED_CONNACK = b"\x20\x02\x00\x00"
 _DISCONNECT = b"\xe0\x00"
 
 
@@ -61,38 +61,38 @@ class _Answer:
     is_denied: bool = False
 
 
-def require_nodes_reachable_by_load(specs: Sequence[TwoAgentLoadSpec], timeout: float = _PATIENCE) -> None:
+def require_nodes_reachable_by_load(specs: Sequence[TwoAgentLoadSpec], timeout: float = _CONNECT_TIMEOUT) -> None:
     """Raise InputError if load generators cannot reach the nodes (brokers) of each pair.
 
     The active node must accept a connection; the other node must be able to accept one after a takeover. One connector
     of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse the
     connection, but its name must resolve and its host must answer. No broker may refuse the login.
     """
-    wanted = {spec.name: _connectors_of_load(spec) for spec in specs}
-    connectors = list(dict.fromkeys(connector for pair in wanted.values() for connector in pair))
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+    connectors_by_pair = {spec.name: _connectors_of_load(spec) for spec in specs}
+    connectors = list(dict.fromkeys(connector for pair in connectors_by_pair.values() for connector in pair))
+    with ThreadPoolExecutor(max_workers=_MOST_CONCURRENT) as pool:
         answers = dict(
-            zip(connectors, pool.map(lambda connector: _answer(connector, timeout), connectors), strict=True)
+            zip(connectors, pool.map(lambda connector: _connect_answer(connector, timeout), connectors), strict=True)
         )
-    bad: dict[Address, str] = {}
-    for pair in wanted.values():
+    unreachable: dict[Address, str] = {}
+    for pair in connectors_by_pair.values():
         none_open = all(answers[connector].problem and not answers[connector].is_denied for connector in pair)
         for connector in pair:
             problem = answers[connector].problem
             if problem and not answers[connector].is_denied and (none_open or problem != _REFUSED):
-                bad[connector.address] = problem
-    if bad:
+                unreachable[connector.address] = problem
+    if unreachable:
         raise InputError(
-            f"the drill injects no fault, because the test load on this controller cannot open MQTT at {_listed(bad)}. "
-            "Check that these brokers run, and that the controller can resolve their names and connect to these ports. "
-            "You can also run the playbook on another machine"
+            "the drill injects no fault, because the test load on this controller cannot open MQTT at "
+            f"{_addresses_with_reasons(unreachable)}. Check that these brokers run, and that the controller can "
+            "resolve their names and connect to these ports. You can also run the playbook on another machine"
         )
     denied = {connector.address: answers[connector].problem for connector in connectors if answers[connector].is_denied}
     if denied:
         raise InputError(
-            f"the drill injects no fault, because brokers reject the login of its test load: {_listed(denied)}. "
-            "Set activemq_agent_username and activemq_agent_password of the agents of the pair to an account that "
-            "activemq_users contains, and run the playbook site"
+            "the drill injects no fault, because brokers reject the login of its test load: "
+            f"{_addresses_with_reasons(denied)}. Set activemq_agent_username and activemq_agent_password of the agents "
+            "of the pair to an account that activemq_users contains, and run the playbook site"
         )
 
 
@@ -104,23 +104,25 @@ def _connectors_of_load(spec: TwoAgentLoadSpec) -> list[_LoadConnector]:
     return [_LoadConnector(address, login, parse_tls(keys) if tls else None) for address, tls in urls]
 
 
-def _answer(connector: _LoadConnector, timeout: float) -> _Answer:
+def _connect_answer(connector: _LoadConnector, timeout: float) -> _Answer:
     """Return the answer of a connector to the load's CONNECT.
 
     A connector that closes the connection gets another CONNECT until ``timeout``: a busy 6.3.1 refused a login and
     closed the connection before it had sent its CONNACK.
     """
     deadline = time.monotonic() + timeout
-    while (answer := _answer_once(connector, timeout)).problem == _HUNG_UP and time.monotonic() < deadline:
-        time.sleep(_PAUSE)
+    while (
+        answer := _single_connect_answer(connector, timeout)
+    ).problem == _CLOSED_WITHOUT_ANSWER and time.monotonic() < deadline:
+        time.sleep(_RETRY_PAUSE)
     return answer
 
 
-def _answer_once(connector: _LoadConnector, timeout: float) -> _Answer:
+def _single_connect_answer(connector: _LoadConnector, timeout: float) -> _Answer:
     try:
-        with _opened(connector, timeout) as connection, connection.makefile("rb") as stream:
+        with _open_connection(connector, timeout) as connection, connection.makefile("rb") as stream:
             connection.sendall(mqtt_connect_packet(f"look-{secrets.token_hex(4)}", *(connector.login or (None, None))))
-            answer = stream.read(len(_ACCEPTED))
+            answer = stream.read(len(_ACCEPTED_CONNACK))
             with suppress(OSError):
                 connection.sendall(_DISCONNECT)  # who refused the login is gone already
     except ConfigError as error:
@@ -136,21 +138,21 @@ def _answer_once(connector: _LoadConnector, timeout: float) -> _Answer:
     except ConnectionRefusedError:
         return _Answer(_REFUSED)
     except ConnectionResetError:
-        return _Answer(_HUNG_UP)
+        return _Answer(_CLOSED_WITHOUT_ANSWER)
     except OSError as error:
         return _Answer((error.strerror or str(error)).lower())
     if not answer:
-        return _Answer(_HUNG_UP)
-    if len(answer) < len(_ACCEPTED) or answer[0] != _CONNACK:
+        return _Answer(_CLOSED_WITHOUT_ANSWER)
+    if len(answer) < len(_ACCEPTED_CONNACK) or answer[0] != _CONNACK:
         return _Answer("the server at this address is not a broker with MQTT")
-    if answer[3] in _BAD_LOGIN:
-        who = f"the user {connector.login[0]!r} or its password" if connector.login else "a client without a login"
-        also = ", or is still starting" if answer[3] == _UNAVAILABLE else ""
-        return _Answer(f"the broker rejects {who}{also}", is_denied=True)
+    if answer[3] in _REJECTED_LOGIN_CODES:
+        client = f"the user {connector.login[0]!r} or its password" if connector.login else "a client without a login"
+        start_note = ", or is still starting" if answer[3] == _UNAVAILABLE else ""
+        return _Answer(f"the broker rejects {client}{start_note}", is_denied=True)
     return _Answer(f"the broker rejects the MQTT packet CONNECT with code {answer[3]}" if answer[3] else "")
 
 
-def _opened(connector: _LoadConnector, timeout: float) -> socket.socket:
+def _open_connection(connector: _LoadConnector, timeout: float) -> socket.socket:
     """Return a connection to the connector, with TLS if the load uses TLS. Raises OSError, ConfigError."""
     context = tls_context(connector.tls) if connector.tls else None
     connection = socket.create_connection(connector.address, timeout)
@@ -163,8 +165,10 @@ def _opened(connector: _LoadConnector, timeout: float) -> socket.socket:
         raise
 
 
-def _listed(bad: dict[Address, str]) -> str:
+def _addresses_with_reasons(bad: dict[Address, str]) -> str:
     """Return the addresses of unreachable connectors with their reasons, as far as they fit into a line."""
-    shown: Iterable[str] = [f"{join_host_port(*address)} ({why})" for address, why in list(bad.items())[:_SHOWN]]
-    more = f" and {len(bad) - _SHOWN} more addresses" if len(bad) > _SHOWN else ""
-    return f"{', '.join(shown)}{more}"
+    shown: Iterable[str] = [
+        f"{join_host_port(*address)} ({reason})" for address, reason in list(bad.items())[:_MOST_SHOWN]
+    ]
+    rest = f" and {len(bad) - _MOST_SHOWN} more addresses" if len(bad) > _MOST_SHOWN else ""
+    return f"{', '.join(shown)}{rest}"

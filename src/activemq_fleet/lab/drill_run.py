@@ -49,11 +49,11 @@ from activemq_fleet.topology import Broker, Fleet
 
 METRICS = "metrics.json"
 """The file with the Prometheus data of a drill, which ``audit --metrics`` reads."""
-_START = 600.0
-_END = 900.0
-_A_FAULT = 600.0
+_START_TIMEOUT = 600.0
+_END_TIMEOUT = 900.0
+_SECONDS_PER_FAULT = 600.0
 _POLL = 0.2
-_CORRECT = "Correct this error, and run the drill again"
+_CORRECT_HINT = "Correct this error, and run the drill again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +115,15 @@ class DrillRun:
         load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
         cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
-        here = _as_dialled(fleet)
-        specs = [make_load_spec(here, here.pairs_by_name[pair], plan.rate) for pair in plan.drilled_pair_names]
+        client_fleet = _with_client_addresses(fleet)
+        specs = [
+            make_load_spec(client_fleet, client_fleet.pairs_by_name[pair], plan.rate)
+            for pair in plan.drilled_pair_names
+        ]
         require_nodes_reachable_by_load([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
-        run._write("drill.json", asdict(plan))
-        run._launch(specs, len(plan.order) * _A_FAULT, parent_pid)
+        run._write_json("drill.json", asdict(plan))
+        run._launch_load(specs, len(plan.order) * _SECONDS_PER_FAULT, parent_pid)
         return run
 
     def __enter__(self) -> DrillRun:
@@ -129,8 +132,8 @@ class DrillRun:
     def __exit__(self, *_: object) -> None:
         if self._process is None or self._process.poll() is not None:
             return
-        for sent in (signal.SIGINT, signal.SIGKILL):  # the first ends its agents, too
-            self._process.send_signal(sent)
+        for signal_number in (signal.SIGINT, signal.SIGKILL):  # the first ends its agents, too
+            self._process.send_signal(signal_number)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(90)
                 return
@@ -141,7 +144,7 @@ class DrillRun:
 
         It is read from ``drill.json``.
         """
-        return TypeAdapter(DrillPlan).validate_python(self._read("drill.json"))
+        return TypeAdapter(DrillPlan).validate_python(self._read_json("drill.json"))
 
     @property
     def injected_faults(self) -> list[Fault]:
@@ -156,16 +159,16 @@ class DrillRun:
         The first call stores ``broker_states``, by host, as the initial states of the fleet. Later calls do not use
         them. Raises LabError when the load has ended.
         """
-        drill, plan, faults = self._read("drill.json"), self.plan, self.injected_faults
+        drill, plan, faults = self._read_json("drill.json"), self.plan, self.injected_faults
         if "first" not in drill:
-            self._write("drill.json", drill | {"first": dict(broker_states), "began": time.time()})
+            self._write_json("drill.json", drill | {"first": dict(broker_states), "began": time.time()})
         self._raise_if_ended()
         faulted = tuple(sorted({fault.host for fault in faults}))
         if not any(fault.problem for fault in faults):
             for number, pair in enumerate(plan.order, 1):
                 tries = [fault for fault in faults if fault.number == number]
-                most = 1 if pair in plan.single_fault_pairs else ATTEMPTS
-                if not any(fault.void is None for fault in tries) and len(tries) < most:
+                most_tries = 1 if pair in plan.single_fault_pairs else ATTEMPTS
+                if not any(fault.void is None for fault in tries) and len(tries) < most_tries:
                     return NextDrillFault(pair, number, faulted)
         return NextDrillFault(None, len(plan.order), faulted)
 
@@ -175,15 +178,15 @@ class DrillRun:
         The load is steady when both rates are high enough for a valid fault. After ``patience`` seconds, the method
         returns the rates of that time, which can be too low. Raises LabError when the load has ended.
         """
-        enough = minimum_event_rate(self.plan.rate)
+        required_rate = minimum_event_rate(self.plan.rate)
 
         def is_steady() -> bool:
             self._raise_if_ended()
-            status = self._status(pair)
-            return bool(status.get("steady")) and min(status["accepted"], status["handled"]) >= enough
+            status = self._load_status(pair)
+            return bool(status.get("steady")) and min(status["accepted"], status["handled"]) >= required_rate
 
         poll_until_true(is_steady, patience, _POLL)
-        status = self._status(pair)
+        status = self._load_status(pair)
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
     def start_publishing_burst(self, pair: str) -> None:
@@ -191,9 +194,9 @@ class DrillRun:
 
         The method returns when the burst has begun, or after 5 s.
         """
-        wanted = self.directory / f"burst-{pair}"
-        wanted.touch()
-        poll_until_true(lambda: not wanted.exists(), 5, 0.01)
+        request_file = self.directory / f"burst-{pair}"
+        request_file.touch()
+        poll_until_true(lambda: not request_file.exists(), 5, 0.01)
 
     def wait_until_event_handled_after(self, pair: str, moment: float, timeout: float) -> None:
         """Wait until the subscriber of a pair has handled any event after a moment, which is in epoch seconds.
@@ -204,7 +207,7 @@ class DrillRun:
 
         def is_handled() -> bool:
             self._raise_if_ended()
-            return bool(self._status(pair).get("last", 0.0) > moment)
+            return bool(self._load_status(pair).get("last", 0.0) > moment)
 
         if not poll_until_true(is_handled, timeout, _POLL):
             raise LabError(
@@ -218,7 +221,7 @@ class DrillRun:
         The fault is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
         """
         fault = replace(fault, void=fault_void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
-        self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.injected_faults, fault]])
+        self._write_json("faults.json", [asdict(stored_fault) for stored_fault in [*self.injected_faults, fault]])
         return fault
 
     def record_problem_of_last_fault(self, problem: str) -> None:
@@ -228,7 +231,7 @@ class DrillRun:
         """
         *others, last = self.injected_faults
         last = replace(last, problem=last.problem or problem)
-        self._write("faults.json", [asdict(fault) for fault in [*others, last]])
+        self._write_json("faults.json", [asdict(fault) for fault in [*others, last]])
 
     def finish_and_judge(
         self,
@@ -246,7 +249,9 @@ class DrillRun:
         ``metrics.json``.
         """
         (self.directory / "stop").touch()
-        poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
+        poll_until_true(
+            lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END_TIMEOUT, _POLL
+        )
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
         for pair in plan.drilled_pair_names:
@@ -255,7 +260,7 @@ class DrillRun:
             account, measured = pair_outcomes_and_faults(self.directory, pair, protocol, pair_faults, skew=skew)
             accounts.append(account)
             faults += measured
-        drill = self._read("drill.json")
+        drill = self._read_json("drill.json")
         began = float(drill.get("began", ended))
         scraped = self._save_scrapes(scrapes(began, ended)) if scrapes else None
         if scraped:
@@ -269,8 +274,8 @@ class DrillRun:
             ended=ended,
             faults=tuple(faults),
             accounts=tuple(accounts),
-            spans=tuple(_spans(plan, drill.get("first", {}), fleet, faults, began, ended)),
-            conditions=_conditions(plan, fleet, notes),
+            spans=tuple(_broker_state_spans(plan, drill.get("first", {}), fleet, faults, began, ended)),
+            conditions=_drill_setup(plan, fleet, notes),
             scraped=scraped,
         )
 
@@ -279,7 +284,7 @@ class DrillRun:
         path.write_bytes(answer)
         return read_availability(answer, str(path))
 
-    def _launch(self, specs: Sequence[LoadSpec], longest: float, parent_pid: int) -> None:
+    def _launch_load(self, specs: Sequence[LoadSpec], longest: float, parent_pid: int) -> None:
         descriptor = os.open(self.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(specs_to_json(specs))
@@ -293,14 +298,14 @@ class DrillRun:
                 start_new_session=True,
             )
         ready = self.directory / "ready"
-        poll_until_true(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
+        poll_until_true(lambda: ready.exists() or process.poll() is not None, _START_TIMEOUT, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the drill cannot start its test load ({self._last_output_line()}). {_CORRECT}")
+            raise LabError(f"the drill cannot start its test load ({self._last_output_line()}). {_CORRECT_HINT}")
 
     def _raise_if_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the test load of the drill stopped ({self._last_output_line()}). {_CORRECT}")
+            raise LabError(f"the test load of the drill stopped ({self._last_output_line()}). {_CORRECT_HINT}")
 
     def _last_output_line(self) -> str:
         for name in ("failed", "load.log"):
@@ -308,18 +313,18 @@ class DrillRun:
                 lines = (self.directory / name).read_text(errors="replace").split("\n")
                 if words := [line.strip() for line in lines if line.strip()]:
                     return words[-1].rstrip(".")
-        return f"the process of the test load was not ready within {_START:g} s and printed nothing"
+        return f"the process of the test load was not ready within {_START_TIMEOUT:g} s and printed nothing"
 
-    def _status(self, pair: str) -> dict[str, Any]:
+    def _load_status(self, pair: str) -> dict[str, Any]:
         with suppress(OSError, ValueError, KeyError):
-            status: dict[str, Any] = self._read("status.json")[pair]
+            status: dict[str, Any] = self._read_json("status.json")[pair]
             return status
         return {}
 
-    def _read(self, name: str) -> Any:
+    def _read_json(self, name: str) -> Any:
         return json.loads((self.directory / name).read_text())
 
-    def _write(self, name: str, content: Any) -> None:
+    def _write_json(self, name: str, content: Any) -> None:
         (self.directory / name).write_text(json.dumps(content))
 
 
@@ -333,14 +338,14 @@ def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
     )
 
 
-def _as_dialled(fleet: Fleet) -> Fleet:
+def _with_client_addresses(fleet: Fleet) -> Fleet:
     """Return the fleet with the addresses to which clients connect: in a lab, those to which the brokers are bound."""
     if all(map(is_lab_broker, fleet.brokers)):
         return fleet_for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
     return fleet
 
 
-def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
+def _drill_setup(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
     masters = {pair: fleet.pairs_by_name[pair].preferred_master for pair in plan.drilled_pair_names}
     return DrillSetup(
         where="lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts",
@@ -357,7 +362,7 @@ def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillS
     )
 
 
-def _spans(
+def _broker_state_spans(
     plan: DrillPlan,
     first: Mapping[str, ObservedState],
     fleet: Fleet,
@@ -376,11 +381,11 @@ def _spans(
             changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
     for pair in plan.drilled_pair_names:
         for broker in fleet.pairs_by_name[pair].brokers_in_dialling_order:
-            logged = _logged(broker, began) if is_lab_broker(broker) else []
+            logged = _logged_state_changes(broker, began) if is_lab_broker(broker) else []
             state = first.get(broker.host, "unknown")
             yield from state_spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)
 
 
-def _logged(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
+def _logged_state_changes(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
     log = Path(broker_directory_paths(broker).data, LOG)
     return broker_state_changes_since(log.read_text(errors="replace"), began) if log.exists() else []

@@ -82,9 +82,9 @@ def stop_outdated_brokers(
         broker = hosts.fleet.broker(host)
         progress(f"{host} is restarted: {_describe_change(hosts, broker, versions[host])}")
     terminate_running_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
-    living = [process for broker in hosts.fleet.brokers if (process := hosts.running_process(broker))]
+    running = [process for broker in hosts.fleet.brokers if (process := hosts.running_process(broker))]
     pids_to_keep = {
-        process.pid for leader in living for process in (leader, processes.guarded_broker_process(leader)) if process
+        process.pid for leader in running for process in (leader, processes.guarded_broker_process(leader)) if process
     }
     pids_to_keep.update(kept)
     if database and (server := database.process()):
@@ -111,8 +111,8 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     changed = sorted({path for path, _ in before.manifest.items() ^ after.manifest.items()})
     if not changed:
         return f"the permissions of configuration files of {broker.host} have changed"
-    more = f" and {len(changed) - _NAMED_FILES} more files" if len(changed) > _NAMED_FILES else ""
-    return f"the configuration of {broker.host} has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
+    rest = f" and {len(changed) - _NAMED_FILES} more files" if len(changed) > _NAMED_FILES else ""
+    return f"the configuration of {broker.host} has changed ({', '.join(changed[:_NAMED_FILES])}{rest})"
 
 
 def terminate_running_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
@@ -120,12 +120,14 @@ def terminate_running_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> i
 
     Both nodes of a pure pair are killed at the same time.
     """
-    living = [
+    running = [
         (b.ha_profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None
     ]
-    processes.kill_simultaneously(process for at_once, process in living if at_once)
-    processes.terminate_processes((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
-    return len(living)
+    processes.kill_simultaneously(process for is_simultaneous, process in running if is_simultaneous)
+    processes.terminate_processes(
+        (process for is_simultaneous, process in running if not is_simultaneous), grace=_DOWN_GRACE
+    )
+    return len(running)
 
 
 def write_client_and_agent_files(layout: LabLayout, loopback_fleet: Fleet) -> None:

@@ -17,7 +17,7 @@ from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.topology import Fleet
 
 _PROCESSES = 16
-_ONE = 0.1
+_SECONDS_PER_BROKER = 0.1
 """Maximum number of seconds that a healthy broker takes to answer; the deadline grows by it for each broker."""
 
 
@@ -37,17 +37,17 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     """
     began = time.monotonic()
     bases = {broker.host: broker_directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts}
-    deadline = began + timeout + _ONE * len(bases)
+    deadline = began + timeout + _SECONDS_PER_BROKER * len(bases)
     evidence: dict[str, dict[str, Any]] = {}
     # Each in a process: reading a store may hang in the kernel, and what is read of one is not of the next.
-    pool = multiprocessing.get_context("fork").Pool(min(_PROCESSES, max(1, len(bases))), _be_quiet)
+    pool = multiprocessing.get_context("fork").Pool(min(_PROCESSES, max(1, len(bases))), _ignore_sigint)
     try:
         pids = _pids_by_base()
-        asked = {
+        pending_answers = {
             host: pool.apply_async(gather_broker_status, (base, None, pids.get(base, ())))
             for host, base in bases.items()
         }
-        for host, answer in asked.items():
+        for host, answer in pending_answers.items():
             try:
                 evidence[host] = {"broker": answer.get(max(0.0, deadline - time.monotonic()))}
             except multiprocessing.TimeoutError:
@@ -69,7 +69,7 @@ def _pids_by_base() -> dict[str, list[int]]:
     return pids
 
 
-def _be_quiet() -> None:
+def _ignore_sigint() -> None:
     """Ignore SIGINT (Ctrl-C) in the current child process; only the parent handles it."""
     import signal
 

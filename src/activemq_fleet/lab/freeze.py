@@ -17,10 +17,10 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.fence.shared_store import pair_lock_path
 from activemq_fleet.topology import Broker
 
-_SETTLED = 0.5  # seconds for what was on its way to the disk before the lock is given away
+_SETTLE_SECONDS = 0.5  # seconds for what was on its way to the disk before the lock is given away
 _POLL = 0.02
-_TAKEOVER = 60.0
-_LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes its store for some seconds more
+_TAKEOVER_TIMEOUT = 60.0
+_LOCK_CHECK_TIMEOUT = 20.0  # a broker without a guard checks every 2 s, and closes its store for some seconds more
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +87,30 @@ def freeze_and_resume_active_broker(
     lab.pause(broker.host)
     try:
         progress(f"{broker.host} is frozen")
-        time.sleep(_SETTLED)
-        stolen = time.monotonic()
+        time.sleep(_SETTLE_SECONDS)
+        released_at = time.monotonic()
         served_after = None
         if steal_lock:
             replace_lock_file(lock_file_path(broker))
             progress(f"the lock of {broker.host} was released; {peer} can acquire it")
-            if poll_until_true(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
-                served_after = time.monotonic() - stolen
+            if poll_until_true(lambda: lab.state(peer) == "active", _TAKEOVER_TIMEOUT, _POLL):
+                served_after = time.monotonic() - released_at
         time.sleep(thaw_after)
     finally:
-        thawed = time.monotonic()
+        resumed_at = time.monotonic()
         lab.resume(broker.host)
     progress(f"{broker.host} resumes")
-    both = ""
+    two_masters = ""
 
-    def is_gone() -> bool:
-        nonlocal both
-        both = both or lab.describe_two_masters(broker.pair)
+    def has_stopped() -> bool:
+        nonlocal two_masters
+        two_masters = two_masters or lab.describe_two_masters(broker.pair)
         return not lab.is_alive(broker.host)
 
-    ended = steal_lock and poll_until_true(is_gone, _LOOKS_AT_LOCK, _POLL)
-    ended_after = time.monotonic() - thawed if ended else None
+    ended = steal_lock and poll_until_true(has_stopped, _LOCK_CHECK_TIMEOUT, _POLL)
+    ended_after = time.monotonic() - resumed_at if ended else None
     serves = not ended and lab.state(broker.host) == "active"
-    return FreezeResult(broker.host, peer, served_after, ended_after, serves, both)
+    return FreezeResult(broker.host, peer, served_after, ended_after, serves, two_masters)
 
 
 def lock_file_path(broker: Broker) -> str:

@@ -35,7 +35,7 @@ from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render.systemd_units import STOP_TIMEOUT
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet
 
-_HANDOVER = 10.0
+_HANDOVER_TIMEOUT = 10.0
 
 
 class Lab(ReadOnlyLab):
@@ -69,7 +69,7 @@ class Lab(ReadOnlyLab):
         super().__init__(layout)
         self._heap = heap
         self._sources = tuple(sources)
-        self._read = read
+        self._read_inventory = read
         self._claims = claims or AddressBlockReservations()
         self._progress: Progress = progress or (lambda _line: None)
         self._warnings: set[str] = set()
@@ -92,8 +92,8 @@ class Lab(ReadOnlyLab):
         for the same inventory. ``progress`` is called with one line for each step. ``heap`` is that of each broker: the
         inventory's value is for one broker per machine.
         """
-        named = [sources] if isinstance(sources, str | Path) else list(sources)
-        texts = [str(source) for source in named]
+        source_list = [sources] if isinstance(sources, str | Path) else list(sources)
+        texts = [str(source) for source in source_list]
 
         def read() -> InventoryData:
             return read_inventory(
@@ -176,7 +176,7 @@ class Lab(ReadOnlyLab):
             self._prepare(metrics=prometheus)
             hosts = self._hosts
             if fresh:
-                self._end_all()
+                self._stop_all()
                 hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
                 if self.database:
                     self.database.delete_files()
@@ -191,7 +191,7 @@ class Lab(ReadOnlyLab):
                 try:
                     start_fleet(hosts, self.database, timeout, self._progress)
                 except BaseException:
-                    self._down()
+                    self._stop_and_release_addresses()
                     raise
             if prometheus:
                 self.monitoring.start_programs()
@@ -205,7 +205,7 @@ class Lab(ReadOnlyLab):
         if not (self.exists or self._layout.runs.is_dir()):
             return 0
         with self._layout.hold_lab_lock():
-            return self._down()
+            return self._stop_and_release_addresses()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
         """Return the original inventories of the lab, if they differ from those with which it was opened.
@@ -258,14 +258,14 @@ class Lab(ReadOnlyLab):
             grace = 0 if broker.ha_profile.needs_resync else STOP_TIMEOUT
             processes.terminate_processes([self._hosts.require_running_process(broker)], grace=grace)
             if peer is not None and hands_over:
-                poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER)
+                poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER_TIMEOUT)
 
     def kill(self, host: str) -> float:
         """Kill all processes of a broker of the lab by SIGKILL, and return the time of the signal in epoch seconds.
 
         The processes are Java and, with fencing, the guard. The method returns after they have terminated.
         """
-        process = self._living_process(host)
+        process = self._running_process(host)
         at = time.time()
         processes.terminate_processes([process], grace=0)
         return at
@@ -276,7 +276,7 @@ class Lab(ReadOnlyLab):
         The time is in epoch seconds. A guard outlives the Java process, records its death, and terminates. For a broker
         without a guard, the method does the same as ``kill``. Raises LabError if the guard runs no broker.
         """
-        process = self._living_process(host)
+        process = self._running_process(host)
         if not self.fleet.broker(host).has_guard:
             return self.kill(host)
         java = processes.guarded_broker_process(process)
@@ -300,11 +300,11 @@ class Lab(ReadOnlyLab):
 
         It keeps its lock and connections, and does not answer.
         """
-        processes.freeze_or_resume_process(self._living_process(host), True)
+        processes.freeze_or_resume_process(self._running_process(host), True)
 
     def resume(self, host: str) -> None:
         """Resume a paused (frozen) broker of the lab by SIGCONT."""
-        processes.freeze_or_resume_process(self._living_process(host), False)
+        processes.freeze_or_resume_process(self._running_process(host), False)
 
     def operations_file_path(self, host: str) -> Path:
         """Return the path of the file that records operations on a host's broker in the lab, such as stops.
@@ -330,29 +330,35 @@ class Lab(ReadOnlyLab):
         return record_operation_begin_and_end(self._layout, hosts, operation, self._progress, labels)
 
     def _prepare(self, *, metrics: bool = False) -> tuple[ReplacedHostVariable, ...]:
-        if self._read is None:
+        if self._read_inventory is None:
             raise LabError(
                 f"{self._layout.directory}: the brokers of this lab cannot be started, because it was opened without "
                 "its inventory: run `activemq-fleet lab up -i INVENTORY`"
             )
         _, substitutions = prepare_lab(
-            self._layout, self._read(), self._claims, self._report, self._sources, self._heap, metrics=metrics
+            self._layout,
+            self._read_inventory(),
+            self._claims,
+            self._report_once,
+            self._sources,
+            self._heap,
+            metrics=metrics,
         )
-        self._forget()
+        self._clear_cached_properties()
         return substitutions
 
-    def _report(self, line: str) -> None:
+    def _report_once(self, line: str) -> None:
         """Report a line of the preparation, each warning once: a drill prepares the lab twice."""
         if line not in self._warnings:
             self._progress(line)
         if line.startswith("warning: "):
             self._warnings.add(line)
 
-    def _forget(self) -> None:
+    def _clear_cached_properties(self) -> None:
         for name in ("_hosts", "client_fleet", "database", "monitoring"):
             self.__dict__.pop(name, None)
 
-    def _end_all(self) -> int:
+    def _stop_all(self) -> int:
         count = 0
         try:
             brokers = self._hosts.fleet.brokers if load_lab_state(self._layout) else ()
@@ -368,8 +374,8 @@ class Lab(ReadOnlyLab):
             processes.terminate_processes(strays, grace=0)
         return count + len(strays)
 
-    def _down(self) -> int:
+    def _stop_and_release_addresses(self) -> int:
         try:
-            return self._end_all()
+            return self._stop_all()
         finally:
             self._claims.release_address_block(self._layout.directory)

@@ -47,9 +47,9 @@ from activemq_fleet.render.systemd_units import (
 )
 from activemq_fleet.topology import Broker, Fleet
 
-_GUARD = (sys.executable, "-m", "activemq_fleet.node.fence.guard_cli")
+_GUARD_COMMAND = (sys.executable, "-m", "activemq_fleet.node.fence.guard_cli")
 _LONGEST_REASON, _REASON_BEGIN = 400, 120  # characters; Spring's go on for pages
-_PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
+_PORT_RELEASE_TIMEOUT = 5.0  # seconds in which a killed process is gone with all its threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,11 @@ class LabBrokers:
             running = read_process(java.pid) if java else None
             evidence = observe_broker(
                 running,
-                self._deployed(broker, run.version) if running else DeployedBrokerSettings(),
+                self._read_deployed_settings(broker, run.version) if running else DeployedBrokerSettings(),
                 make_connector_probe(broker, timeout),
-                lambda _process: self._broker_run(broker, run).logged_phase,
+                lambda _process: self._read_broker_run(broker, run).logged_phase,
             )
-            broker_run = self._broker_run(broker, run)
+            broker_run = self._read_broker_run(broker, run)
         conclusion = conclude_state(evidence)
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
@@ -126,7 +126,7 @@ class LabBrokers:
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
             return dict(zip([broker.host for broker in brokers], pool.map(self.observe_broker, brokers), strict=True))
 
-    def _deployed(self, broker: Broker, version: str) -> DeployedBrokerSettings:
+    def _read_deployed_settings(self, broker: Broker, version: str) -> DeployedBrokerSettings:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
@@ -165,7 +165,7 @@ class LabBrokers:
         """
         with self._locks[broker.host]:
             run = self.last_broker_process_run(broker)
-            return self._broker_run(broker, run) if run else BrokerRun()
+            return self._read_broker_run(broker, run) if run else BrokerRun()
 
     def last_broker_process_run(self, broker: Broker) -> ProcessRun | None:
         """Return the record of the last process that ran a broker; None if the broker was never started.
@@ -210,17 +210,17 @@ class LabBrokers:
         for each port, because a broker whose guard was killed ends after the guard.
         """
         for name, port in broker.ports.items():
-            where = f"port {port} ({name}) on {self.loopback_address(broker.host)}"
+            port_text = f"port {port} ({name}) on {self.loopback_address(broker.host)}"
             try:
-                taken = _stays_taken((self.loopback_address(broker.host), port))
+                is_in_use = _is_port_in_use_after_wait((self.loopback_address(broker.host), port))
             except OSError as error:
                 raise LabError(
-                    f"{broker.host}: the broker cannot use {where} ({error.strerror}): check that this account may "
+                    f"{broker.host}: the broker cannot use {port_text} ({error.strerror}): check that this account may "
                     "listen on this address and port"
                 ) from None
-            if taken:
+            if is_in_use:
                 raise LabError(
-                    f"{broker.host}: the broker cannot use {where}, because another program uses it: stop that "
+                    f"{broker.host}: the broker cannot use {port_text}, because another program uses it: stop that "
                     "program, or set activemq_port_offset"
                 )
 
@@ -236,21 +236,25 @@ class LabBrokers:
             )
         # A pure slave's command connects to its master by a name that only the lab's JVMs can resolve: Startup waits.
         if not broker.ha_profile.replicates:
-            for before in commands_before_start(broker):
-                processes.run_command_before_start(broker.host, before)
-        _, *mend_store = repair_store_command(broker) or ("",)
-        if mend_store:
-            done = subprocess.run(
-                [*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            for preparation in commands_before_start(broker):
+                processes.run_command_before_start(broker.host, preparation)
+        _, *repair_arguments = repair_store_command(broker) or ("",)
+        if repair_arguments:
+            result = subprocess.run(
+                [*_GUARD_COMMAND, *repair_arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
             )
-            if done.returncode and broker.settings.index_rebuild == "refuse":
+            if result.returncode and broker.settings.index_rebuild == "refuse":
                 raise LabError(
                     f"{broker.host}: the broker is not started, because the check of its store failed. Correct this "
-                    f"error, and start the broker again: {done.stdout.strip()}"
+                    f"error, and start the broker again: {result.stdout.strip()}"
                 )
-        java = [self.lab.java, *java_options(broker), *_arguments(broker, self.lab.software)]
-        _, *guard = guard_command(broker) or ("",)
-        command = [*_GUARD, *guard, *java] if guard else java
+        java = [self.lab.java, *java_options(broker), *_java_arguments(broker, self.lab.software)]
+        _, *guard_arguments = guard_command(broker) or ("",)
+        command = [*_GUARD_COMMAND, *guard_arguments, *java] if guard_arguments else java
         run = processes.launch_broker(
             self.layout,
             broker.host,
@@ -260,10 +264,16 @@ class LabBrokers:
             version,
             broker.release.text,
         )
-        _, *keep_index = copy_store_index_command(broker) or ("",)
-        if keep_index:
-            quiet = subprocess.DEVNULL
-            subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
+        _, *copy_index_arguments = copy_store_index_command(broker) or ("",)
+        if copy_index_arguments:
+            devnull = subprocess.DEVNULL
+            subprocess.run(
+                [*_GUARD_COMMAND, *copy_index_arguments, str(run.pid)],
+                stdin=devnull,
+                stdout=devnull,
+                stderr=devnull,
+                check=False,
+            )
 
     def failure_reason(self, broker: Broker) -> str:
         """Return the reason why the last run of a broker failed.
@@ -286,18 +296,18 @@ class LabBrokers:
             processes.delete_broker_run_record(self.layout, broker.host)
             self._tails.pop(broker.host, None)
 
-    def _broker_run(self, broker: Broker, run: ProcessRun) -> BrokerRun:
-        known = self._tails.get(broker.host)
-        if known is None or known[0] != run:
-            known = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
-        return known[1].read_run_state()
+    def _read_broker_run(self, broker: Broker, run: ProcessRun) -> BrokerRun:
+        tail_of_run = self._tails.get(broker.host)
+        if tail_of_run is None or tail_of_run[0] != run:
+            tail_of_run = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
+        return tail_of_run[1].read_run_state()
 
 
-def _stays_taken(address: tuple[str, int]) -> bool:
-    return not poll_until_true(lambda: not is_port_taken(address), _PORT_FREED)
+def _is_port_in_use_after_wait(address: tuple[str, int]) -> bool:
+    return not poll_until_true(lambda: not is_port_taken(address), _PORT_RELEASE_TIMEOUT)
 
 
-def _arguments(broker: Broker, software: Mapping[str, InstalledRelease]) -> Iterator[str]:
+def _java_arguments(broker: Broker, software: Mapping[str, InstalledRelease]) -> Iterator[str]:
     """Yield the arguments of java in a broker's service unit, adapted to the lab's software.
 
     A class path of jars replaces the start jar where the software is not a whole distribution.

@@ -97,7 +97,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
     Raises LabError for a directory name that cannot be given to brokers.
     """
     # Resolved, because processes are known by it, whichever way it is named.
-    chosen = (Path(directory).expanduser() if directory else _default(sources)).resolve()
+    chosen = (Path(directory).expanduser() if directory else _default_directory(sources)).resolve()
     try:
         check_absolute_path(str(chosen))
     except ValueError as error:
@@ -115,12 +115,12 @@ def absolute_sources(sources: Sequence[str]) -> list[str]:
     return [source if "," in source else os.path.realpath(source) for source in sources]
 
 
-def _default(sources: Sequence[str]) -> Path:
+def _default_directory(sources: Sequence[str]) -> Path:
     texts = absolute_sources(sources)
     first = texts[0] if texts else ""
     label = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(first.rstrip("/")).name.split(",")[0]).strip("-.") or "fleet"
-    mark = hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:8]
-    return platformdirs.user_state_path("activemq-fleet") / "labs" / f"{label[:40]}-{mark}"
+    digest = hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:8]
+    return platformdirs.user_state_path("activemq-fleet") / "labs" / f"{label[:40]}-{digest}"
 
 
 def write_lab_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:

@@ -63,8 +63,8 @@ class ExpectedLinks:
         deadline = time.monotonic() + timeout
         while True:
             missing = list(self._missing_links(observe_brokers()))
-            known = all(self._is_refused_for_good(link) for link in missing)
-            if known or time.monotonic() > deadline:
+            are_refusals_permanent = all(self._is_permanently_refused(link) for link in missing)
+            if are_refusals_permanent or time.monotonic() > deadline:
                 return missing
             time.sleep(_POLL)
 
@@ -75,10 +75,10 @@ class ExpectedLinks:
             if broker.host not in active:
                 continue
             bridges = bridges_of_broker_run(self._hosts, broker, snapshots[broker.host].broker_run)
-            dialled = {bridge.remote_host for bridge in bridges}
-            answered = {bridge.peer for bridge in bridges if bridge.responder}
+            connected_hosts = {bridge.remote_host for bridge in bridges}
+            responding_peers = {bridge.peer for bridge in bridges if bridge.responder}
             for connector, peers in connectors_with_expected_peers(self._network, broker, active):
-                if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
+                if not any(_is_up(connector, peer, connected_hosts, responding_peers) for peer in peers):
                     yield MissingBrokerLink(
                         broker, connector.name, peers, (broker.host, connector.name) in self._refused
                     )
@@ -91,7 +91,7 @@ class ExpectedLinks:
         """
         return missing_link_reason(link.broker, link.peers, self._records_of_both_ends(link))
 
-    def _is_refused_for_good(self, link: MissingBrokerLink) -> bool:
+    def _is_permanently_refused(self, link: MissingBrokerLink) -> bool:
         if link.expected:
             return self.missing_link_reason(link) != ""
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
@@ -99,9 +99,9 @@ class ExpectedLinks:
     def describe_missing_link(self, link: MissingBrokerLink) -> str:
         """Return one line of text about a network link that is not up: its name, the reason, and the log file."""
         target = " or ".join(peer.host for peer in link.peers)
-        why = self.missing_link_reason(link) or "the logs of both brokers contain no reason"
+        reason = self.missing_link_reason(link) or "the logs of both brokers contain no reason"
         log = self._hosts.log_path(link.broker)
-        return f"{link.broker.host}: link {link.name} to {target} is not up: {why}. Read the log {log}"
+        return f"{link.broker.host}: link {link.name} to {target} is not up: {reason}. Read the log {log}"
 
     def _records_of_both_ends(self, link: MissingBrokerLink) -> dict[str, Sequence[Record]]:
         return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
@@ -111,5 +111,9 @@ class ExpectedLinks:
         return log_records_of_broker_run(self._hosts.data_directory(broker), run) if run else ()
 
 
-def _is_up(connector: NetworkConnector, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:
-    return peer.host in dialled or (bridge_carries_both_ways(connector) and peer.broker_name in answered)
+def _is_up(
+    connector: NetworkConnector, peer: Broker, connected_hosts: set[str | None], responding_peers: set[str]
+) -> bool:
+    return peer.host in connected_hosts or (
+        bridge_carries_both_ways(connector) and peer.broker_name in responding_peers
+    )

@@ -31,7 +31,7 @@ class LoadGenerator(ABC):
         self.directory.mkdir(parents=True)
         self.publisher_journal = JournalTail(self.directory / "publisher" / "agent")
         self.subscriber_journal = JournalTail(self.directory / "subscriber" / "agent")
-        self._promises = _AcceptedEventIds(self.directory / "promised")
+        self._accepted_ids = _AcceptedEventIds(self.directory / "promised")
         self._end = threading.Event()
         self._publishers: list[threading.Thread] = []
         self._errors: list[AgentError | LabError] = []
@@ -70,7 +70,7 @@ class LoadGenerator(ABC):
         handled = self.subscriber_journal.count_new_journal_records().count_records_between(
             "handled", moment - seconds, moment
         )
-        return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
+        return self._accepted_ids.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
         """Return the time at which the subscriber of a load last handled a message.
@@ -96,9 +96,9 @@ class LoadGenerator(ABC):
         """
         self._end.set()
         self._join_publishers()
-        self._while_it_moves(self._is_sent, timeout)
+        self._wait_while_progressing(self._is_sent, timeout)
         self._stop_publisher()
-        self._while_it_moves(self._is_handled, timeout)
+        self._wait_while_progressing(self._is_handled, timeout)
         self._stop_subscriber()
         if self._errors:
             raise self._errors[0]
@@ -130,17 +130,17 @@ class LoadGenerator(ABC):
         is_idle = counts["received"] <= counts["handled"] + counts["quarantined"]
         return is_idle and self.publisher_journal.barriers <= self.subscriber_journal.barriers
 
-    def _while_it_moves(self, is_done: Callable[[], bool], timeout: float) -> None:
-        deadline, seen = time.monotonic() + timeout, -1
+    def _wait_while_progressing(self, is_done: Callable[[], bool], timeout: float) -> None:
+        deadline, last_count = time.monotonic() + timeout, -1
         while time.monotonic() < deadline:
-            moved = sum(
+            record_count = sum(
                 tail.count_new_journal_records().counts.total()
                 for tail in (self.publisher_journal, self.subscriber_journal)
             )
             if is_done():
                 return
-            if moved > seen:
-                deadline, seen = time.monotonic() + timeout, moved
+            if record_count > last_count:
+                deadline, last_count = time.monotonic() + timeout, record_count
             time.sleep(0.2)
 
     def _start_thread(self, work: Callable[[], None]) -> None:
@@ -173,9 +173,9 @@ class _AcceptedEventIds:
     def note(self, ids: Iterable[str]) -> None:
         with self._lock:
             now = time.time()
-            known = list(ids)
-            self._moments.extend([now] * len(known))
-            self._file.write("".join(f"{now:.6f} {event_id}\n" for event_id in known))
+            new_ids = list(ids)
+            self._moments.extend([now] * len(new_ids))
+            self._file.write("".join(f"{now:.6f} {event_id}\n" for event_id in new_ids))
 
     def count(self, began: float, ended: float) -> int:
         with self._lock:

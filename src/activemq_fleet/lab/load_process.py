@@ -78,8 +78,8 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
                 generator.start_load(_PATIENCE)
             (directory / "ready").touch()
             last_status_at = 0.0
-            while not stop.exists() and time.monotonic() < deadline and _lives(parent):
-                _burst(directory, generators)
+            while not stop.exists() and time.monotonic() < deadline and _is_process_alive(parent):
+                _start_requested_bursts(directory, generators)
                 if time.monotonic() - last_status_at >= _STATUS_EVERY:
                     write_load_generator_status(directory, generators)
                     last_status_at = time.monotonic()
@@ -97,15 +97,15 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
                 generator.__exit__()
 
 
-def _burst(directory: Path, generators: Iterable[LoadGenerator]) -> None:
+def _start_requested_bursts(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     for generator in generators:
-        wanted = directory / f"burst-{generator.name}"
-        if wanted.exists():
+        request_file = directory / f"burst-{generator.name}"
+        if request_file.exists():
             generator.start_publishing_burst()
-            wanted.unlink()
+            request_file.unlink()
 
 
-def _lives(process: int | None) -> bool:
+def _is_process_alive(process: int | None) -> bool:
     return process is None or Path(f"/proc/{process}").exists()
 
 
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        if parent and not _lives(int(parent)):
+        if parent and not _is_process_alive(int(parent)):
             shutil.rmtree(directory, ignore_errors=True)  # no process reads it any more, and it holds passwords
     return 0
 

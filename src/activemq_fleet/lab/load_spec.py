@@ -22,7 +22,7 @@ LoadSpec = TwoAgentLoadSpec | StompLoadSpec
 
 EVENT = "DrillEvent"
 # What an agent of the inventory has for itself; the agents of a drill run in addition and must not change it.
-_ITS_OWN = (
+_UNSHARED_KEYS = (
     "state.directory",
     "socket",
     "client.id",
@@ -62,25 +62,31 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
     ``activemq_agent_publish_prefixes``. Else an account of the brokers that may publish below ``fleet/lab``.
     """
     agents = [agent for agent in fleet.agents if agent.pair == pair.name and _can_log_in(agent)]
-    guarded = any(broker.permissions for broker in pair.brokers)
+    has_permissions = any(broker.permissions for broker in pair.brokers)
     topic_prefix = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
-    if not guarded:
-        return _spec(pair.name, topic_prefix, rate, _keys_of(agents[0], pair) if agents else _keys_of_account(pair))
-    who = credentials_for_lab_connection(pair.preferred_master)
-    if agents and who is not None and who.username == LAB_USER:
-        keys = {**_keys_of(agents[0], pair), "mb.username": who.username, "mb.password": who.password}
-        return _spec(pair.name, topic_prefix, rate, keys)
+    if not has_permissions:
+        return _two_agent_spec(
+            pair.name, topic_prefix, rate, _agent_keys(agents[0], pair) if agents else _account_keys(pair)
+        )
+    credentials = credentials_for_lab_connection(pair.preferred_master)
+    if agents and credentials is not None and credentials.username == LAB_USER:
+        keys = {
+            **_agent_keys(agents[0], pair),
+            "mb.username": credentials.username,
+            "mb.password": credentials.password,
+        }
+        return _two_agent_spec(pair.name, topic_prefix, rate, keys)
     for agent in agents:
         for prefix in agent.settings.agent_publish_prefixes:
             if any(
                 filter_matches(topic, f"{prefix}/#") for topic in agent.settings.agent_topics if topic.endswith("#")
             ):
-                spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent, pair))
+                spec = _two_agent_spec(pair.name, prefix.replace("+", "drill"), rate, _agent_keys(agent, pair))
                 # Its account may send the barriers and canaries of this name, and of no other.
                 return replace(
                     spec, publisher={**spec.publisher, "agent.name": access.agent_name_in_events_and_topics(agent)}
                 )
-    return _spec(pair.name, topic_prefix, rate, _keys_of_account(pair))
+    return _two_agent_spec(pair.name, topic_prefix, rate, _account_keys(pair))
 
 
 def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
@@ -100,18 +106,18 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
             f"pair {pair.name} has no connector that the test load can use: add a STOMP connector without TLS to "
             "activemq_connectors. From ActiveMQ 5.9 on, you can instead add an MQTT connector to both nodes"
         )
-    who = credentials_for_lab_connection(first)
+    credentials = credentials_for_lab_connection(first)
     return StompLoadSpec(
         name=pair.name,
         addresses=addresses,
         destination=f"/queue/{PROBE}.drill.{pair.name}",
         rate=rate,
-        username=who.username if who else None,
-        password=who.password if who else "",
+        username=credentials.username if credentials else None,
+        password=credentials.password if credentials else "",
     )
 
 
-def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> TwoAgentLoadSpec:
+def _two_agent_spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> TwoAgentLoadSpec:
     publisher, subscriber = ({**keys, "client.id": f"drill-{name}-{role}"} for role in ("publisher", "subscriber"))
     return TwoAgentLoadSpec(
         name=name,
@@ -129,20 +135,20 @@ def _can_log_in(agent: Agent) -> bool:
     )
 
 
-def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
+def _agent_keys(agent: Agent, pair: Pair) -> dict[str, str]:
     files = render_agent(agent, reveal=True)
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     parser.read_string(files[CONFIGURATION].decode())
-    keys = {key: text for key, text in parser["agent"].items() if key not in _ITS_OWN}
+    keys = {key: text for key, text in parser["agent"].items() if key not in _UNSHARED_KEYS}
     keys["mb.password"] = files[PASSWORD].decode().strip()
-    named = {broker.address: broker.settings.address or broker.identity.name for broker in pair.brokers}
-    moved = [f"{address}={name}" for address, name in named.items() if address != name]
-    if agent.tls and moved:  # no certificate contains a lab's addresses
-        keys["tls.certificate.names"] = ",".join(moved)
+    names_by_address = {broker.address: broker.settings.address or broker.identity.name for broker in pair.brokers}
+    certificate_names = [f"{address}={name}" for address, name in names_by_address.items() if address != name]
+    if agent.tls and certificate_names:  # no certificate contains a lab's addresses
+        keys["tls.certificate.names"] = ",".join(certificate_names)
     return keys
 
 
-def _keys_of_account(pair: Pair) -> dict[str, str]:
+def _account_keys(pair: Pair) -> dict[str, str]:
     nodes: Sequence[Broker] = pair.brokers_in_dialling_order
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.uses_tls for _, connector in connectors):
@@ -154,9 +160,9 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     keys = {
         "mb.urls": format_mb_urls_of_agent_conf([(broker.address, connector.port) for broker, connector in connectors])
     }
-    who = credentials_for_lab_connection(pair.preferred_master)
-    if who is not None:
-        keys |= {"mb.username": who.username, "mb.password": who.password}
+    credentials = credentials_for_lab_connection(pair.preferred_master)
+    if credentials is not None:
+        keys |= {"mb.username": credentials.username, "mb.password": credentials.password}
     elif any(broker.accounts for broker in nodes):
         raise LabError(
             f"the test load cannot log in to pair {pair.name}, because no account of the pair has a password in clear "

@@ -42,7 +42,7 @@ def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Pa
 
 
 def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None = None) -> None:
-    known: dict[str, Any] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
+    known: dict[str, Any] = {"host": home.name, "timezone": _utc_offset(), "group": group, "pair": pair}
     if broker is not None:
         known["release"] = broker.release.text
         known["store"] = broker.shared_store_directory
@@ -57,7 +57,7 @@ def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None =
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 
-def _zone() -> str:
+def _utc_offset() -> str:
     """Return the local clock's offset from UTC, such as ``+02:00``, which the lab's brokers also have."""
     offset = datetime.now().astimezone().strftime("%z")
     return f"{offset[:3]}:{offset[3:5]}"

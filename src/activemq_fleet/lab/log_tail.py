@@ -43,7 +43,7 @@ class LogTail:
 
         It is yielded file by file.
         """
-        files = _files(self._data)
+        files = _log_files_and_inodes(self._data)
         begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
         for path, inode in files[begin:]:
             with path.open("rb") as log:
@@ -99,7 +99,7 @@ def last_error_line(records: Iterable[Record]) -> str:
     return f"{message}: {cause}" if cause and cause not in message and not cause.startswith("at ") else message
 
 
-def _files(data: Path) -> list[tuple[Path, int]]:
+def _log_files_and_inodes(data: Path) -> list[tuple[Path, int]]:
     """Return a log's files and their inodes, oldest first.
 
     By time: log4j 1 and log4j 2 count rolled files in opposite directions.

@@ -30,7 +30,7 @@ HEAP = "256m"
 _MEMORY_LIMIT = "102 mb"  # 40 % of the heap, as without the variable
 # A broker's own message server would not be the bottleneck of a test, its compiler would be: C1
 # alone halves the time to start (measured: 8 brokers on 2 cores).
-_JVM = (
+_JVM_OPTIONS = (
     "-Xms32m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -44,7 +44,7 @@ MARK = "-Dactivemq.fleet.lab="
 PROGRAM_MARK = MARK.removeprefix("-D")
 """The word that identifies the lab in the command line of other programs, such as the database server or Prometheus."""
 # Sizes, ports and agents of a real machine; what is left are properties.
-_OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
+_KEPT_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
 _FIRST_MULTICAST_PORT = 20000
 _BLOCKS = 256
 _ROWS, _NODES_A_ROW = 250, 240
@@ -121,13 +121,14 @@ def loopback_variables(
     """
     ports = _multicast_ports(fleet, state.block)
     overlays = {
-        broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers
+        broker.host: _broker_variables(broker, hosts[broker.host], layout, state, ports, heap)
+        for broker in fleet.brokers
     }
     for broker in fleet.brokers:
         if metrics or broker.settings.metrics:
-            overlays[broker.host] |= _metrics(broker, state)
+            overlays[broker.host] |= _metrics_variables(broker, state)
     for number, agent in enumerate(fleet.agents):
-        overlays[agent.host] = overlays.get(agent.host, {}) | _agent(agent, layout)
+        overlays[agent.host] = overlays.get(agent.host, {}) | _agent_variables(agent, layout)
         if metrics or agent.settings.agent_metrics_address:
             address = f"127.{state.block}.0.{2 + number % _NODES_A_ROW}:{_AGENT_METRICS_PORT + number // _NODES_A_ROW}"
             overlays[agent.host]["activemq_agent_metrics_address"] = address
@@ -154,7 +155,9 @@ def list_replaced_host_variables(hosts: Variables, overlay: Variables) -> tuple[
     They are in the order of the lab's hosts; secrets are shown as asterisks.
     """
     return tuple(
-        ReplacedHostVariable(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
+        ReplacedHostVariable(
+            host, name, _printable_value(hosts[host].get(name), name), _printable_value(value, name) or ""
+        )
         for host, variables in overlay.items()
         for name, value in variables.items()
         if hosts[host].get(name) != value
@@ -178,21 +181,22 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
 
 def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
     """Return the fleet of a lab for clients, with loopback addresses in place of host names."""
-    dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
+    lab_addresses = {broker.address: addresses[broker.host] for broker in fleet.brokers}
 
-    def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-        return tuple((dialled.get(host, host), port) for host, port in urls)
+    def with_lab_addresses(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        return tuple((lab_addresses.get(host, host), port) for host, port in urls)
 
     return replace(
         fleet,
         brokers=tuple(replace(broker, address=addresses[broker.host]) for broker in fleet.brokers),
         agents=tuple(
-            replace(agent, urls=local(agent.urls), java_urls=local(agent.java_urls)) for agent in fleet.agents
+            replace(agent, urls=with_lab_addresses(agent.urls), java_urls=with_lab_addresses(agent.java_urls))
+            for agent in fleet.agents
         ),
     )
 
 
-def _broker(
+def _broker_variables(
     broker: Broker,
     variables: Mapping[str, Any],
     layout: LabLayout,
@@ -213,8 +217,8 @@ def _broker(
         "activemq_base": str(layout.activemq_base_directory(broker.host)),
         "activemq_heap": heap,
         "activemq_java_options": [
-            *filter(_OWN_PROPERTIES.fullmatch, settings.java_options),
-            *_JVM,
+            *filter(_KEPT_PROPERTIES.fullmatch, settings.java_options),
+            *_JVM_OPTIONS,
             f"-Djdk.net.hosts.file={layout.names}",
             f"-Djava.io.tmpdir={instance}/data/tmp",
             f"{MARK}{layout.directory}",
@@ -225,7 +229,7 @@ def _broker(
     if _is_literal(broker.address):
         lab_variables["activemq_address"] = address
     if settings.jdbc and broker.ha_profile.has_database_lease:
-        lab_variables["activemq_jdbc"] = _jdbc(broker, settings.jdbc, state)
+        lab_variables["activemq_jdbc"] = _jdbc_variables(broker, settings.jdbc, state)
     if settings.console and not software.whole:
         lab_variables["activemq_console"] = False
     if settings.runtime_configuration and not software.whole:
@@ -234,8 +238,8 @@ def _broker(
         lab_variables["activemq_store_directory"] = str(layout.stores / broker.pair)
     elif settings.store_directory:
         lab_variables["activemq_store_directory"] = str(instance / "data" / "kahadb")
-    lab_variables |= _network(broker, variables, ports)
-    lab_variables |= _limits(broker, variables, layout)
+    lab_variables |= _network_variables(broker, variables, ports)
+    lab_variables |= _limit_variables(broker, variables, layout)
     if settings.java_home:
         lab_variables["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
     # An account's ids belong to the hosts; here everything is the user's own.
@@ -243,7 +247,7 @@ def _broker(
     return lab_variables
 
 
-def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
+def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
     """Return the variables by which a broker connects and listens only inside of the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
@@ -263,7 +267,7 @@ def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, i
     return lab_variables
 
 
-def _limits(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> dict[str, Any]:
+def _limit_variables(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> dict[str, Any]:
     """Return the variables that keep a broker's memory, its archive and its delayed messages within the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
     data = layout.activemq_base_directory(broker.host) / settings.instance / "data"
@@ -280,28 +284,28 @@ def _limits(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> 
     return lab_variables
 
 
-def _metrics(broker: Broker, state: LabState) -> dict[str, Any]:
+def _metrics_variables(broker: Broker, state: LabState) -> dict[str, Any]:
     tls = broker.settings.metrics_tls
-    is_here = tls is not None and Path(tls.keystore).is_file()
+    has_keystore = tls is not None and Path(tls.keystore).is_file()
     return {
         "activemq_metrics": True,
         "activemq_metrics_bind": state.addresses[broker.host],
         "activemq_metrics_jar": state.exporter,
-        **({} if is_here else {"activemq_metrics_tls": None}),
+        **({} if has_keystore else {"activemq_metrics_tls": None}),
     }
 
 
-def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]:
+def _jdbc_variables(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]:
     """Return the variables of a pair's separate database on the lab's PostgreSQL server.
 
     The JDBC URL keeps the options of PostgreSQL's driver, except those for TLS.
     """
     _, _, options = jdbc.url.partition("?")
-    kept = "&".join(option for option in options.split("&") if not option.startswith("ssl"))
-    same = jdbc.url.startswith("jdbc:postgresql:") and kept
-    where = f"jdbc:postgresql://{database_address(state.block)}:{DATABASE_PORT}/{broker.pair}"
+    kept_options = "&".join(option for option in options.split("&") if not option.startswith("ssl"))
+    has_kept_options = jdbc.url.startswith("jdbc:postgresql:") and kept_options
+    url = f"jdbc:postgresql://{database_address(state.block)}:{DATABASE_PORT}/{broker.pair}"
     return {
-        "url": f"{where}?{kept}" if same else where,
+        "url": f"{url}?{kept_options}" if has_kept_options else url,
         "driver": "org.postgresql.Driver",
         "jar": state.jdbc_driver,
         "username": DATABASE_USER,
@@ -309,7 +313,7 @@ def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]
     }
 
 
-def _agent(agent: Agent, layout: LabLayout) -> dict[str, Any]:
+def _agent_variables(agent: Agent, layout: LabLayout) -> dict[str, Any]:
     base = layout.activemq_base_directory(agent.host)
     return {
         "activemq_agent_user": getpass.getuser(),
@@ -397,13 +401,13 @@ def _is_literal(address: str) -> bool:
     return True
 
 
-def _shown(value: Any, name: str) -> str | None:
+def _printable_value(value: Any, name: str) -> str | None:
     if value is None:
         return None
     if "password" in name or isinstance(value, UndecryptedVaultValue):
         return "********"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_shown(item, str(key))}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_printable_value(item, str(key))}" for key, item in value.items()) + "}"
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return "[" + ", ".join(str(_shown(item, name)) for item in value) + "]"
+        return "[" + ", ".join(str(_printable_value(item, name)) for item in value) + "]"
     return str(value)

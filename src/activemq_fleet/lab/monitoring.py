@@ -36,12 +36,12 @@ PROGRAMS = {
     "node-exporter": ("prometheus-node-exporter", 9100),
 }
 """Debian's program and the port of each process, by its name in the lab."""
-_SCRAPED = 10
+_SCRAPES_PER_SECOND = 10
 """Brokers that Prometheus scrapes in a second: all of a lab share one machine."""
 _MOST_POINTS = 10_000  # of a series: Prometheus answers 11,000 at most
-_READY = 30.0
+_START_TIMEOUT = 30.0
 _TIMEOUT = 10.0
-_STOP = 10.0
+_STOP_TIMEOUT = 10.0
 
 
 class Monitoring:
@@ -82,10 +82,10 @@ class Monitoring:
                 require_free_port(self.program_address(name))
                 self._launch(name)
         for name in PROGRAMS:
-            if not poll_until_true(partial(self._answers, name), _READY):
+            if not poll_until_true(partial(self._is_ready, name), _START_TIMEOUT):
                 raise LabError(
-                    f"the program {name} of the lab does not answer after {_READY:g} s: find the error in its log "
-                    f"{self.directory}/{name}/console.log, and correct its cause"
+                    f"the program {name} of the lab does not answer after {_START_TIMEOUT:g} s: find the error in its "
+                    f"log {self.directory}/{name}/console.log, and correct its cause"
                 )
         self.reload_prometheus()
 
@@ -95,7 +95,7 @@ class Monitoring:
         Prometheus, Alertmanager and node exporter are stopped where they run; their data are kept.
         """
         running = [process for name in PROGRAMS if (process := self._process(name))]
-        processes.terminate_processes(running, grace=_STOP)
+        processes.terminate_processes(running, grace=_STOP_TIMEOUT)
 
     def running_pids(self) -> list[int]:
         """Return the process ids of the lab's running monitoring programs, such as Prometheus."""
@@ -110,7 +110,7 @@ class Monitoring:
         fingerprints = {
             broker.host: broker_configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers
         }
-        interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
+        interval = f"{math.ceil(len(fleet.brokers) / _SCRAPES_PER_SECOND)}s"
         settings = PrometheusSettings(
             interval,
             join_host_port(*self.program_address("alertmanager")),
@@ -130,7 +130,7 @@ class Monitoring:
 
     def reload_prometheus(self) -> None:
         """Make Prometheus reload its configuration and its alert rules."""
-        if self._get("prometheus", "/-/reload", method="POST") is None:
+        if self._request("prometheus", "/-/reload", method="POST") is None:
             raise LabError(
                 "Prometheus of the lab does not load its configuration: correct the error in its log "
                 f"{self.directory}/prometheus/console.log"
@@ -141,7 +141,7 @@ class Monitoring:
 
         Each has ``metric`` (labels) and ``value`` (time, text).
         """
-        answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
+        answer = self._request("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
             raise LabError(
                 f"Prometheus of the lab does not answer the query {promql}: check its log "
@@ -157,8 +157,8 @@ class Monitoring:
         points. Raises LabError if Prometheus does not answer.
         """
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
-        asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
-        answer = self._get("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(asked))
+        parameters = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
+        answer = self._request("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(parameters))
         if answer is None:
             raise LabError(
                 f"Prometheus of the lab does not answer the query {promql}: check its log "
@@ -168,18 +168,18 @@ class Monitoring:
 
     def active_alert_labels(self) -> list[dict[str, str]]:
         """Return the labels of each alert that is active in Alertmanager."""
-        answer = self._get("alertmanager", "/api/v2/alerts?active=true")
+        answer = self._request("alertmanager", "/api/v2/alerts?active=true")
         return [alert["labels"] for alert in json.loads(answer or b"[]")]
 
-    def _answers(self, name: str) -> bool:
-        return self._get(name, "/metrics" if name == "node-exporter" else "/-/ready") is not None
+    def _is_ready(self, name: str) -> bool:
+        return self._request(name, "/metrics" if name == "node-exporter" else "/-/ready") is not None
 
     def _launch(self, name: str) -> None:
         data = self.directory / name
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Its name on the command line is the lab's mark, by which processes of a lab are found.
-        mark = f"{PROGRAM_MARK}{self._layout.directory}"
-        command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark, PROGRAMS[name][0], *self._options(name, data)]
+        mark_argument = f"{PROGRAM_MARK}{self._layout.directory}"
+        command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark_argument, PROGRAMS[name][0], *self._options(name, data)]
         processes.launch_broker(self._layout, name, command, {}, data, "")
 
     def _options(self, name: str, data: Path) -> Iterable[str]:
@@ -201,7 +201,7 @@ class Monitoring:
     def _process(self, name: str) -> psutil.Process | None:
         return processes.running_process(self._layout, name)
 
-    def _get(self, name: str, path: str, method: str = "GET") -> bytes | None:
+    def _request(self, name: str, path: str, method: str = "GET") -> bytes | None:
         request = urllib.request.Request(self.program_url(name) + path, method=method)  # noqa: S310 -- an address of the lab
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310

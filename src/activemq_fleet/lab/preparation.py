@@ -31,7 +31,7 @@ from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
-_JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
+_OLDEST_JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
 
 
 def prepare_lab(
@@ -52,16 +52,18 @@ def prepare_lab(
     regardless of the inventory.
     """
     fleet = fleet_from_inventory_data(data)
-    _refuse_findings(fleet)
+    _raise_for_blocking_findings(fleet)
     for warning in inventory_warning_lines(fleet):
         progress(f"warning: {warning}")
     _report_findings(fleet, progress)
     before = None
     with suppress(LabError):  # the lab was created by another version and is created again
         before = load_lab_state(layout)
-    executable = artifacts.java_executable(max([_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)]))
+    executable = artifacts.java_executable(
+        max([_OLDEST_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)])
+    )
     brokers = {broker.release.text: broker for broker in fleet.brokers}
-    software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
+    software = {text: _provide_software(broker, layout, progress) for text, broker in sorted(brokers.items())}
     layout.make_directory()
     block = claims.reserve_address_block_number(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
@@ -76,11 +78,11 @@ def prepare_lab(
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
     overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
     state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
-    _write(layout, state, overlay)
+    _write_lab_files(layout, state, overlay)
     return state, over.list_replaced_host_variables(data.hosts, overlay)
 
 
-def _refuse_findings(fleet: Fleet) -> None:
+def _raise_for_blocking_findings(fleet: Fleet) -> None:
     if fleet.blocking_findings:
         raise LabError(*merged_finding_lines(fleet.blocking_findings))
 
@@ -98,7 +100,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {line}")
 
 
-def _software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease:
+def _provide_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease:
     """Return the ActiveMQ software of a broker's release.
 
     It is that of ``activemq_archive`` if the archive is on this machine, else it is fetched.
@@ -118,7 +120,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
             )
     if home is not None:
         return InstalledRelease(str(home), whole=True)
-    return _linked_jars(release, artifacts.fetch_jar_directory(release, progress=progress), layout)
+    return _link_jars(release, artifacts.fetch_jar_directory(release, progress=progress), layout)
 
 
 def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease | None:
@@ -132,7 +134,7 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
         return None
     archive = Path(configured).expanduser().resolve()
     if archive.is_dir() and not (archive / "lib").is_dir():
-        return _linked_jars(release, artifacts.checked_jar_directory(archive, release), layout)
+        return _link_jars(release, artifacts.checked_jar_directory(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
         home = artifacts.local_distribution_directory(
             archive, release, settings.release_archive_sha512(), progress=progress
@@ -141,7 +143,7 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
     return None
 
 
-def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledRelease:
+def _link_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledRelease:
     """Return a directory of ActiveMQ's jars as software for a lab.
 
     The lab has a link to it in the place of a distribution's libraries.
@@ -155,7 +157,7 @@ def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledRe
     return InstalledRelease(str(library.parent), whole=False)
 
 
-def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
+def _write_lab_files(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
     write_lab_file(layout.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
@@ -198,8 +200,8 @@ def install_broker_configuration(broker: Broker, software: InstalledRelease) -> 
             f"{broker.host}: the files of this broker cannot be installed. Correct this error: {error}"
         ) from None
     except OSError as error:
-        where = error.filename or base
+        failed_path = error.filename or base
         raise LabError(
-            f"{broker.host}: the file {where} of this broker cannot be installed ({error.strerror or error}): check "
-            "the permissions and the free space of its directory"
+            f"{broker.host}: the file {failed_path} of this broker cannot be installed ({error.strerror or error}): "
+            "check the permissions and the free space of its directory"
         ) from None

@@ -23,8 +23,8 @@ from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
 
-_SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
-_KILLED = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
+_START_TOLERANCE = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
+_KILL_TIMEOUT = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
 _POLL = 0.02
 _UMASK = 0o027  # as of the unit
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
@@ -67,7 +67,7 @@ def launch_broker(
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
-    inode, offset = _log_mark(data / "activemq.log")
+    inode, offset = _log_inode_and_size(data / "activemq.log")
     inherited = {name: value for name in _KEPT_ENVIRONMENT if (value := os.environ.get(name))}
     with (data / "console.log").open("wb") as output:
         try:
@@ -87,7 +87,7 @@ def launch_broker(
                 "and executable"
             ) from None
     _children[child.pid] = child
-    run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset, release)
+    run = ProcessRun(host, child.pid, _start_time(child), time.time(), version, inode, offset, release)
     write_lab_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 
@@ -105,7 +105,7 @@ def run_command_before_start(host: str, command: Sequence[str]) -> None:
         )
 
 
-def _created(child: subprocess.Popen[bytes]) -> float:
+def _start_time(child: subprocess.Popen[bytes]) -> float:
     """Return the start time of a process, once its command line can be read.
 
     The kernel shows its arguments a moment after the call that starts it returns.
@@ -118,7 +118,7 @@ def _created(child: subprocess.Popen[bytes]) -> float:
         return time.time()
 
 
-def _log_mark(log: Path) -> tuple[int, int]:
+def _log_inode_and_size(log: Path) -> tuple[int, int]:
     try:
         status = log.stat()
     except FileNotFoundError:
@@ -161,7 +161,7 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
     _reap(run.pid)
     try:
         process = psutil.Process(run.pid)
-        if abs(process.create_time() - run.created) > _SAME_START or not _is_ours(layout, process):
+        if abs(process.create_time() - run.created) > _START_TOLERANCE or not _is_lab_process(layout, process):
             return None
         return process
     except psutil.Error:
@@ -192,10 +192,10 @@ def is_stopped_by_signal(process: psutil.Process) -> bool:
 
 def lab_processes(layout: LabLayout) -> list[psutil.Process]:
     """Return all running processes of a lab, by the lab's mark on their command line."""
-    return [process for process in psutil.process_iter() if _is_ours(layout, process)]
+    return [process for process in psutil.process_iter() if _is_lab_process(layout, process)]
 
 
-def _is_ours(layout: LabLayout, process: psutil.Process) -> bool:
+def _is_lab_process(layout: LabLayout, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # any process may carry the mark
         marks = process_mark_arguments(layout.directory)
@@ -229,7 +229,7 @@ def freeze_or_resume_process(process: psutil.Process, frozen: bool) -> None:
     Returns after 5 s at the latest.
     """
     signal_process_group(process, signal.SIGSTOP if frozen else signal.SIGCONT)
-    poll_until_true(lambda: not _lives(process) or is_stopped_by_signal(process) == frozen, 5, _POLL)
+    poll_until_true(lambda: not _is_alive(process) or is_stopped_by_signal(process) == frozen, 5, _POLL)
 
 
 def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
@@ -240,18 +240,18 @@ def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) ->
     Raises LabError if a process survives 60 s of SIGKILL.
     """
     leaders = list(processes)
-    living = [process for leader in leaders for process in (leader, *_children_of(leader))]
+    alive = [process for leader in leaders for process in (leader, *_children_of(leader))]
     if grace:
         for process in leaders:
             signal_process_group(process, signal.SIGKILL if is_stopped_by_signal(process) else signal.SIGTERM)
-        living = _living_after(living, grace)
-    for process in living:
+        alive = _alive_after(alive, grace)
+    for process in alive:
         signal_process_group(process, signal.SIGKILL)
-    left = _living_after(living, _KILLED)
-    if left:
+    survivors = _alive_after(alive, _KILL_TIMEOUT)
+    if survivors:
         raise LabError(
-            f"process {left[0].pid} of the lab does not stop even after SIGKILL, because it waits in the kernel: check "
-            "the disks and mounted file systems"
+            f"process {survivors[0].pid} of the lab does not stop even after SIGKILL, because it waits in the kernel: "
+            "check the disks and mounted file systems"
         )
 
 
@@ -268,7 +268,7 @@ def ends_within(process: psutil.Process, seconds: float) -> bool:
     Returns as soon as it has ended. A process that has ended counts as ended even if its parent, which may be this
     program, has not waited for it yet.
     """
-    return not _living_after([process], seconds)
+    return not _alive_after([process], seconds)
 
 
 def kill_simultaneously(processes: Iterable[psutil.Process]) -> None:
@@ -277,22 +277,22 @@ def kill_simultaneously(processes: Iterable[psutil.Process]) -> None:
     A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would
     differ.
     """
-    living = list(processes)
-    for process in living:
+    targets = list(processes)
+    for process in targets:
         signal_process_group(process, signal.SIGSTOP)
-    terminate_processes(living, grace=0)
+    terminate_processes(targets, grace=0)
 
 
-def _living_after(processes: Sequence[psutil.Process], seconds: float) -> list[psutil.Process]:
+def _alive_after(processes: Sequence[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Return the processes that are still alive after ``seconds``.
 
     It returns at once when none is.
     """
-    poll_until_true(lambda: not any(map(_lives, processes)), seconds, _POLL)
-    return [process for process in processes if _lives(process)]
+    poll_until_true(lambda: not any(map(_is_alive, processes)), seconds, _POLL)
+    return [process for process in processes if _is_alive(process)]
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     """Return whether any thread of a process is alive.
 
     The last thread may hold the process's ports a moment longer than the first.

@@ -94,13 +94,13 @@ class ReadOnlyLab:
         brokers = self._pair(pair).brokers
         if brokers[0].shared_store_directory is None:
             return ""
-        looks = [
+        messages = [
             two_masters_message(
                 {broker.host: self._hosts.writable_and_newest_store_generations(broker) for broker in brokers}
             )
             for _ in range(2)
         ]
-        return looks[0] and looks[1]
+        return messages[0] and messages[1]
 
     def is_alive(self, host: str) -> bool:
         """Return whether a broker's process is alive.
@@ -131,8 +131,8 @@ class ReadOnlyLab:
 
         The time comes from the broker's log.
         """
-        story = self._hosts.state_from_log(self.fleet.broker(host))
-        return story.since.timestamp() if story.phase == "started" and story.since else None
+        run = self._hosts.state_from_log(self.fleet.broker(host))
+        return run.since.timestamp() if run.phase == "started" and run.since else None
 
     def log(self, host: str) -> Path:
         """Return the path of a broker's log file."""
@@ -183,10 +183,10 @@ class ReadOnlyLab:
         """
         target = self.fleet.broker(to).host
 
-        def found() -> RunningBridge | None:
+        def find_bridge() -> RunningBridge | None:
             return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
 
-        bridge = poll_until_true(found, timeout)
+        bridge = poll_until_true(find_bridge, timeout)
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "none"
             raise LabError(
@@ -239,15 +239,15 @@ class ReadOnlyLab:
 
         ``name`` is that of the host, pair or group.
         """
-        return credentials_for_lab_connection(self._members(name)[0])
+        return credentials_for_lab_connection(self._named_brokers(name)[0])
 
     def _connectors(self, name: str, protocol: str) -> Iterator[tuple[Broker, Connector]]:
-        for broker in self._members(name):
+        for broker in self._named_brokers(name):
             connector = broker.openwire if protocol == "openwire" else broker.connector(protocol)
             if connector:
                 yield broker, connector
 
-    def _members(self, name: str) -> tuple[Broker, ...]:
+    def _named_brokers(self, name: str) -> tuple[Broker, ...]:
         groups = {group.name: group for group in self.fleet.groups}
         if name in self.fleet.pairs_by_name:
             return self.fleet.pairs_by_name[name].brokers_in_dialling_order
@@ -255,7 +255,7 @@ class ReadOnlyLab:
             return tuple(broker for pair in groups[name].pairs for broker in pair.brokers_in_dialling_order)
         return (self.fleet.broker(name),)
 
-    def _living_process(self, host: str) -> psutil.Process:
+    def _running_process(self, host: str) -> psutil.Process:
         return self._hosts.require_running_process(self.fleet.broker(host))
 
     def _pair(self, name: str) -> Pair:

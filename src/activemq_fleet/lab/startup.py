@@ -55,7 +55,7 @@ class FleetStartup:
         self._progress = progress
         self._given_up = threading.Event()
         # More JVMs that start at once than this only make each slower.
-        self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
+        self._start_slots = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
     def start_all_brokers(self, pairs: Sequence[Pair]) -> None:
         """Start all stopped brokers of the given pairs, and wait until every broker is ready.
@@ -83,13 +83,13 @@ class FleetStartup:
             self._start_pure_master(broker)
         else:
             self._start(broker, _READY)
-            self._settle(broker)
+            self._wait_until_loaded(broker)
 
     def check_brokers_alive(self, brokers: Iterable[Broker]) -> None:
         """Check that the processes of brokers are alive, and raise LabError if one has ended."""
         for broker in brokers:
             if not self._hosts.is_alive(broker):
-                raise self._ended(broker, f"{broker.host}: the broker stopped after its start was complete")
+                raise self._stopped_error(broker, f"{broker.host}: the broker stopped after its start was complete")
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.brokers_in_dialling_order
@@ -100,26 +100,26 @@ class FleetStartup:
             self._start_pure_master(ordered[0])
             for slave in ordered[1:]:
                 self._start(slave, _STANDBY)
-            self._await(ordered[0], _ACTIVE)
+            self._wait_for_state(ordered[0], _ACTIVE)
         else:
             # A node that runs already has the store, or is about to.
             for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
                 self._start(broker, _READY)
-            self._await_either(ordered)
+            self._wait_for_active_node(ordered)
         for broker in ordered:
-            self._settle(broker)
+            self._wait_until_loaded(broker)
 
-    def _start(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
-        with self._turns:
+    def _start(self, broker: Broker, accepted_states: Collection[BrokerState]) -> None:
+        with self._start_slots:
             self._launch(broker)
-            self._await(broker, wanted)
+            self._wait_for_state(broker, accepted_states)
 
     def _start_pure_master(self, broker: Broker) -> None:
-        with self._turns:
+        with self._start_slots:
             self._launch(broker)
             port = broker.ports["replication"]
             complaint = f"{broker.host}: the master does not listen for its slave"
-            self._until(broker, lambda: self._hosts.listens_on_port(broker, port), complaint)
+            self._wait_until(broker, lambda: self._hosts.listens_on_port(broker, port), complaint)
 
     def _launch(self, broker: Broker) -> None:
         if self._given_up.is_set():
@@ -127,32 +127,34 @@ class FleetStartup:
         if not self._hosts.is_alive(broker):
             self._hosts.launch_process(broker)
 
-    def _await(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
-        began, seen = time.monotonic(), "starting"
+    def _wait_for_state(self, broker: Broker, accepted_states: Collection[BrokerState]) -> None:
+        began, state = time.monotonic(), "starting"
 
-        def ready() -> bool:
-            nonlocal seen
-            seen = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT).state
-            return seen in wanted
+        def is_ready() -> bool:
+            nonlocal state
+            state = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT).state
+            return state in accepted_states
 
-        self._until(broker, ready, f"{broker.host}: the broker is not {' or '.join(wanted)}")
-        self._progress(f"{broker.host} is {seen} ({time.monotonic() - began:.1f} s)")
+        self._wait_until(broker, is_ready, f"{broker.host}: the broker is not {' or '.join(accepted_states)}")
+        self._progress(f"{broker.host} is {state} ({time.monotonic() - began:.1f} s)")
 
-    def _await_either(self, brokers: Sequence[Broker]) -> None:
+    def _wait_for_active_node(self, brokers: Sequence[Broker]) -> None:
         """Wait until one of the nodes of a pair is active.
 
         It can take as long as a lease of the last run.
         """
 
-        def one_is() -> bool:
+        def is_any_active() -> bool:
             return any(
                 self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT).state == "active" for broker in brokers
             )
 
         names = " and ".join(broker.host for broker in brokers)
-        self._until(brokers[0], one_is, f"{names}: neither broker has acquired the lock of the shared store")
+        self._wait_until(
+            brokers[0], is_any_active, f"{names}: neither broker has acquired the lock of the shared store"
+        )
 
-    def _settle(self, broker: Broker) -> None:
+    def _wait_until_loaded(self, broker: Broker) -> None:
         """Wait until a ready broker has loaded its configuration completely.
 
         Until then a bean of its configuration may still end it.
@@ -160,31 +162,32 @@ class FleetStartup:
         settling = ReadinessDetector(self._loading)
 
         def is_settled() -> bool:
-            seen = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
-            return settling.is_stably_ready(seen.java, seen.state)
+            snapshot = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
+            return settling.is_stably_ready(snapshot.java, snapshot.state)
 
         complaint = f"{broker.host}: the broker has not loaded its configuration completely"
-        self._until(broker, is_settled, complaint, pause=_SETTLE_POLL)
+        self._wait_until(broker, is_settled, complaint, pause=_SETTLE_POLL)
 
-    def _ended(self, broker: Broker, problem: str) -> LabError:
+    def _stopped_error(self, broker: Broker, problem: str) -> LabError:
         return LabError(
             f"{problem}. Its last error is: {self._hosts.failure_reason(broker)}. "
             "Correct the cause, and run the command again"
         )
 
-    def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
+    def _wait_until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
         deadline = time.monotonic() + self._timeout
         while not condition():
             if self._given_up.wait(pause):
                 raise _GivenUpError
             if not self._hosts.is_alive(broker):
-                raise self._ended(broker, f"{broker.host}: the broker stopped while it was starting")
+                raise self._stopped_error(broker, f"{broker.host}: the broker stopped while it was starting")
             if time.monotonic() > deadline:
                 detail = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
-                why = f"{detail.reason}; " if detail.reason else ""
+                reason_text = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
-                    f"{complaint} after {self._timeout:g} s. Its state is {detail.state}, and its last error is: {why}"
-                    f"{self._hosts.failure_reason(broker)}. Correct the cause, or run `lab up` with a longer --timeout"
+                    f"{complaint} after {self._timeout:g} s. Its state is {detail.state}, and its last error is: "
+                    f"{reason_text}{self._hosts.failure_reason(broker)}. Correct the cause, or run `lab up` with a "
+                    "longer --timeout"
                 )
 
 
@@ -199,8 +202,8 @@ def require_equal_stores_of_pure_pair(hosts: LabBrokers, pair: Pair) -> None:
     alive = [broker for broker in pair.brokers_in_dialling_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
         return
-    stories = [hosts.state_from_log(broker) for broker in pair.brokers_in_dialling_order]
-    if alive or any(story.promoted or story.lost_slave for story in stories):
+    runs = [hosts.state_from_log(broker) for broker in pair.brokers_in_dialling_order]
+    if alive or any(run.promoted or run.lost_slave for run in runs):
         raise LabError(
             f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover. Run the "
             "playbook resync for the pair, or stop this lab (`lab down`) and start it with empty stores (`lab up "

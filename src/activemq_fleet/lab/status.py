@@ -112,9 +112,11 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
         remote = None if bridge.responder else _broker_at_far_end(hosts, bridge)
         address = hosts.loopback_address(remote.host) if remote else bridge.remote_host
         link = _responding_link_name(hosts, broker, bridge) if bridge.responder else _link_name(broker, bridge)
-        dialled = address, bridge.remote_port
+        remote_address = address, bridge.remote_port
         bridges.append(
-            RunningBridge(link, bridge.peer, dialled, remote.host if remote else None, bridge.responder, bridge.since)
+            RunningBridge(
+                link, bridge.peer, remote_address, remote.host if remote else None, bridge.responder, bridge.since
+            )
         )
     return tuple(bridges)
 
@@ -133,9 +135,9 @@ def _link_name(broker: Broker, bridge: EstablishedBridge) -> str:
 
     It is the link with the bridge's address, else one with discovery.
     """
-    dialled = (bridge.remote_host, bridge.remote_port)
-    named = [link.name for link in broker.links if dialled in link.addresses]
-    link_names = named or [link.name for link in broker.links if not link.addresses]
+    remote_address = (bridge.remote_host, bridge.remote_port)
+    matching_names = [link.name for link in broker.links if remote_address in link.addresses]
+    link_names = matching_names or [link.name for link in broker.links if not link.addresses]
     return link_names[0] if link_names else ""
 
 

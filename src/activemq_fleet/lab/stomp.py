@@ -77,7 +77,7 @@ class StompConnection:
                 require_owner_of_local_listener(self._socket, owner, timeout)
             login = Login(credentials.username, credentials.password) if credentials else Login()
             self._write("CONNECT", connect_headers(login, client_id or ""))
-            _expect(self._next(time.monotonic() + timeout), "CONNECTED")
+            _require_command(self._read_frame(time.monotonic() + timeout), "CONNECTED")
         except BaseException:
             self._socket.close()
             raise
@@ -141,7 +141,7 @@ class StompConnection:
             return self._waiting.pop(0)
         deadline = time.monotonic() + timeout
         try:
-            return _expect(self._next(deadline), "MESSAGE")
+            return _require_command(self._read_frame(deadline), "MESSAGE")
         except StompTimeout:
             return None
 
@@ -155,10 +155,10 @@ class StompConnection:
     def _await_receipt(self, receipt: str) -> None:
         deadline = time.monotonic() + self._timeout
         while True:
-            frame = self._next(deadline)
+            frame = self._read_frame(deadline)
             if frame.command == "MESSAGE":
                 self._waiting.append(frame)
-            elif _expect(frame, "RECEIPT").headers.get("receipt-id") == receipt:
+            elif _require_command(frame, "RECEIPT").headers.get("receipt-id") == receipt:
                 return
 
     def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
@@ -173,7 +173,7 @@ class StompConnection:
                 "log of this broker"
             ) from None
 
-    def _next(self, deadline: float) -> StompFrame:
+    def _read_frame(self, deadline: float) -> StompFrame:
         self._client.exchange.renew_deadline(max(0.001, deadline - time.monotonic()))
         try:
             return self._client.read_frame()
@@ -264,7 +264,7 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
     )
 
 
-def _expect(frame: StompFrame, command: str) -> StompFrame:
+def _require_command(frame: StompFrame, command: str) -> StompFrame:
     if frame.command != command:
         raise StompError(
             f"the broker sent the STOMP frame {frame.command} instead of {command}: "

@@ -22,7 +22,7 @@ from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.stomp import RETRY_PAUSE, Credentials, StompConnection, StompPublisher
 
 _STEADY = 5.0
-_ANSWER = 5.0
+_ANSWER_TIMEOUT = 5.0
 
 
 class EventJournalWriter:
@@ -78,14 +78,14 @@ class StompLoadGenerator(LoadGenerator):
         super().__init__(spec.name, directory)
         self._spec = spec
         self._credentials = Credentials(spec.username, spec.password) if spec.username is not None else None
-        self._sent = EventJournalWriter(f"{spec.name}-publisher", self.directory / "publisher")
-        self._received = EventJournalWriter(f"{spec.name}-subscriber", self.directory / "subscriber")
+        self._sent_journal = EventJournalWriter(f"{spec.name}-publisher", self.directory / "publisher")
+        self._received_journal = EventJournalWriter(f"{spec.name}-subscriber", self.directory / "subscriber")
         # The audit requires topics: the topic of a barrier closes the prefix of the events before it.
         self._barrier_topic = f"{spec.destination.rpartition('/')[0] or spec.destination}/__barrier__"
         self._consumer = threading.Thread(target=self._consume, name=f"consume-{spec.name}", daemon=True)
-        self._leave, self._is_subscribed = threading.Event(), threading.Event()
+        self._stop_consuming, self._is_subscribed = threading.Event(), threading.Event()
         self._sequence, self._connections = itertools.count(1), itertools.count(1)
-        self._disturbed = time.time()
+        self._last_disturbance = time.time()
 
     def start_load(self, timeout: float = 60.0) -> None:
         """Start to publish messages to a queue and to consume them (the load) over STOMP.
@@ -102,10 +102,10 @@ class StompLoadGenerator(LoadGenerator):
 
     def has_stable_connections(self) -> bool:
         """Return whether the load's publisher and consumer have kept their STOMP connections for at least 5 seconds."""
-        return time.time() - self._disturbed >= _STEADY
+        return time.time() - self._last_disturbance >= _STEADY
 
     def _kill(self) -> None:
-        self._leave.set()
+        self._stop_consuming.set()
         if self._consumer.ident is not None:
             self._consumer.join(70)
 
@@ -115,54 +115,54 @@ class StompLoadGenerator(LoadGenerator):
 
     def _stop_publisher(self) -> None:
         with self._publisher() as publisher:
-            barrier = self._sent.event_id(next(self._sequence))
-            self._sent.add_record("barrier", event_id=barrier, topic=self._barrier_topic)
+            barrier = self._sent_journal.event_id(next(self._sequence))
+            self._sent_journal.add_record("barrier", event_id=barrier, topic=self._barrier_topic)
             publisher.publish_until_confirmed(self._spec.destination, json.dumps({"eventId": barrier, "barrier": True}))
-        self._sent.add_record("stopped")
+        self._sent_journal.add_record("stopped")
 
     def _stop_subscriber(self) -> None:
         self._kill()
-        self._received.add_record("stopped")
+        self._received_journal.add_record("stopped")
 
     def _publisher(self) -> StompPublisher:
         return StompPublisher(self._spec.addresses, self._credentials)
 
     def _publish(self) -> None:
         due, connection = time.monotonic(), next(self._connections)
-        self._sent.add_record("connected", conn=connection)
+        self._sent_journal.add_record("connected", conn=connection)
         with self._publisher() as publisher:
             while not self._end.wait(max(0.0, due - time.monotonic())):
                 due = max(due + 1 / self._spec.rate, time.monotonic() - 1)
-                event = self._sent.event_id(next(self._sequence))
-                about = {"event_id": event, "topic": self._spec.destination}
-                self._sent.add_record("accepted", **about)
-                self._sent.add_record("sent", **about, conn=connection)
+                event = self._sent_journal.event_id(next(self._sequence))
+                event_fields = {"event_id": event, "topic": self._spec.destination}
+                self._sent_journal.add_record("accepted", **event_fields)
+                self._sent_journal.add_record("sent", **event_fields, conn=connection)
                 attempts = publisher.publish_until_confirmed(
                     self._spec.destination, json.dumps({"eventId": event}), timeout=120
                 )
                 if attempts > 1:
-                    self._disturbed = time.time()
+                    self._last_disturbance = time.time()
                     connection = next(self._connections)
-                    self._sent.add_record("connected", conn=connection)
-                    self._sent.add_record("sent", **about, conn=connection)
-                self._sent.add_record("acknowledged", **about)
-                self._promises.note([event])
+                    self._sent_journal.add_record("connected", conn=connection)
+                    self._sent_journal.add_record("sent", **event_fields, conn=connection)
+                self._sent_journal.add_record("acknowledged", **event_fields)
+                self._accepted_ids.note([event])
 
     def _consume(self) -> None:
         handled = set[str]()
         for address in itertools.cycle(self._spec.addresses):
-            if self._leave.is_set():
+            if self._stop_consuming.is_set():
                 return
             try:
-                with StompConnection(address, self._credentials, timeout=_ANSWER) as connection:
+                with StompConnection(address, self._credentials, timeout=_ANSWER_TIMEOUT) as connection:
                     connection.subscribe(self._spec.destination)
-                    self._received.add_record("subscribed", filters=[self._spec.destination])
-                    self._disturbed = time.time()
+                    self._received_journal.add_record("subscribed", filters=[self._spec.destination])
+                    self._last_disturbance = time.time()
                     self._is_subscribed.set()
-                    while not self._leave.is_set():
+                    while not self._stop_consuming.is_set():
                         self._handle_next(connection, handled)
             except (OSError, LabError):
-                self._leave.wait(RETRY_PAUSE)
+                self._stop_consuming.wait(RETRY_PAUSE)
 
     def _handle_next(self, connection: StompConnection, handled: set[str]) -> None:
         message = connection.receive(0.5)
@@ -170,13 +170,13 @@ class StompLoadGenerator(LoadGenerator):
             return
         body = json.loads(message.body)
         event = str(body["eventId"])
-        about = {"event_id": event, "topic": self._spec.destination}
+        event_fields = {"event_id": event, "topic": self._spec.destination}
         if body.get("barrier"):
-            self._received.add_record("barrier", event_id=event, topic=self._barrier_topic)
+            self._received_journal.add_record("barrier", event_id=event, topic=self._barrier_topic)
         elif event in handled:
-            self._received.add_record("duplicate", **about)
+            self._received_journal.add_record("duplicate", **event_fields)
         else:
-            self._received.add_record("received", **about)
-            self._received.add_record("handled", **about)
+            self._received_journal.add_record("received", **event_fields)
+            self._received_journal.add_record("handled", **event_fields)
         handled.add(event)
         connection.acknowledge(message)
