@@ -19,7 +19,7 @@ from activemq_fleet.operations.requests import Decision, OperationDecisionReques
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
-_PAUSE = 3  # seconds between two checks of a state that may resolve without action
+_CHECK_PAUSE = 3  # seconds between two checks of a state that may resolve without action
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +65,37 @@ def choose_pair_for_each_fault(
     InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
     refused = {pair.name: drill_refusal_reason(fleet, pair, fault_kind) for pair in pairs}
-    fit = [pair for pair in pairs if refused[pair.name] is None]
-    if not fit:
+    eligible = [pair for pair in pairs if refused[pair.name] is None]
+    if not eligible:
         reasons = "; ".join(filter(None, refused.values())) or "no pair is selected"
         raise InputError(
             f"the drill cannot start, because it cannot inject the fault {fault_kind} into any selected pair: "
             f"{reasons}. Select other pairs (--target or activemq_target), or another fault (--what or "
             "activemq_drill_what)"
         )
-    chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
-    if not resync and all(pair.ha_profile.needs_resync for pair in fit):
-        return _once_each(fit, faults, chance)
-    names = [pair.name for pair in fit if resync or not pair.ha_profile.needs_resync]
+    generator = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
+    if not resync and all(pair.ha_profile.needs_resync for pair in eligible):
+        return _order_without_repeats(eligible, faults, generator)
+    names = [pair.name for pair in eligible if resync or not pair.ha_profile.needs_resync]
     order: list[str] = []
     while len(order) < faults:
-        turn = names.copy()
-        chance.shuffle(turn)
-        if order and len(turn) > 1 and turn[0] == order[-1]:
-            turn.append(turn.pop(0))
-        order += turn
+        round_names = names.copy()
+        generator.shuffle(round_names)
+        if order and len(round_names) > 1 and round_names[0] == order[-1]:
+            round_names.append(round_names.pop(0))
+        order += round_names
     return tuple(order[:faults])
 
 
-def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple[str, ...]:
+def _order_without_repeats(eligible: Sequence[Pair], faults: int, generator: random.Random) -> tuple[str, ...]:
     by_group: dict[str, list[str]] = {}
-    for pair in fit:
+    for pair in eligible:
         by_group.setdefault(pair.group, []).append(pair.name)
     order: list[str] = []
     for names in by_group.values():
-        chance.shuffle(names)
+        generator.shuffle(names)
         order += names[: max(1, len(names) - 1)]
-    chance.shuffle(order)
+    generator.shuffle(order)
     if faults > len(order):
         raise InputError(
             f"--kills {faults}: the selected pairs allow at most {count_with_noun(len(order), 'fault')}. The drill "
@@ -138,7 +138,7 @@ def next_drill_step(
     still unhealthy after ``settle`` seconds ends the drill. Raises InputError for a pair that stays unhealthy.
     """
     for pair, nodes in states.items():
-        step = _heal(pair, nodes, faulted_hosts)
+        step = _healing_step(pair, nodes, faulted_hosts)
         if step is not None and step.act == "wait" and waited >= settle:
             raise InputError(
                 f"the drill injects no further fault, because {step.say}. Check data/activemq.log of both nodes of "
@@ -153,7 +153,7 @@ def next_drill_step(
     return DrillStep("inject", text, (active,), peer, next_pair)
 
 
-def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> DrillStep | None:
+def _healing_step(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> DrillStep | None:
     if sorted(nodes.values()) == ["active", "standby"]:
         return None
     text = f"pair {pair} is not healthy: " + ", ".join(f"host {host} is {state}" for host, state in nodes.items())
@@ -161,7 +161,7 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
         act = {"hung": "resume", "stopped": "start"}.get(state)
         if act and host in faulted:
             return DrillStep(act, text, (host,), next((other for other in nodes if other != host), None), pair)
-    return DrillStep("wait", text, pair=pair, seconds=_PAUSE)
+    return DrillStep("wait", text, pair=pair, seconds=_CHECK_PAUSE)
 
 
 @register_operation("drill")

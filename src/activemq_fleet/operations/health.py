@@ -23,9 +23,9 @@ from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.render.broker_paths import STORE_MARKER
 
-_BLINK = 4.0  # clocks that are read at one moment are read one after the other
-_RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
-_SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
+_SHORT_PATIENCE = 4.0  # clocks that are read at one moment are read one after the other
+_RETURN_PATIENCE = 30.0  # longer than an interrupted switchover leaves a broker stopped
+_LARGEST_SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,21 +130,25 @@ def blocking_pair_problems(
     problems = []
     for node in nodes:
         # A broker that is not installed is stopped and has no unit: only the cause is reported.
-        checks = (_configuration,) if node.version is None and node.pid is None else _OF_NODES
+        checks = (_configuration_problems,) if node.version is None and node.pid is None else _NODE_CHECKS
         problems += [problem for check in checks for problem in check(node, settle)]
     if not upgrade:
-        problems += [problem for node in nodes for problem in _release(node)]
+        problems += [problem for node in nodes for problem in _release_problems(node)]
     if len(nodes) > 1:
-        problems += [*_who_serves(nodes, settle), *_one_store(nodes), *_clocks(nodes, window)]
+        problems += [
+            *_active_node_problems(nodes, settle),
+            *_different_stores_problems(nodes),
+            *_clock_problems(nodes, window),
+        ]
     return problems
 
 
-def _runs(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
+def _state_problems(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
     if node.is_awaiting_systemd_start:
         yield BlockingPairProblem(
             f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
             f"Check journalctl -u {node.unit_name} for the reason, and correct it",
-            settle + _RETURN,
+            settle + _RETURN_PATIENCE,
         )
     elif node.state == "stopped":
         yield BlockingPairProblem(
@@ -162,11 +166,11 @@ def _runs(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
         yield BlockingPairProblem(
             f"{node.host}: the broker is hung ({node.how}). If it was active, it holds the lock, so the standby cannot "
             f"take over. Run systemctl kill -s KILL {node.unit_name}; systemd then starts the broker again",
-            _BLINK if node.frozen else HUNG,
+            _SHORT_PATIENCE if node.frozen else HUNG,
         )
 
 
-def _is_ours(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _service_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     if node.service != "systemd":
         yield BlockingPairProblem(
             f"{node.host}: activemq_service is {node.service}, but playbooks can restart only brokers that systemd "
@@ -190,11 +194,11 @@ def _is_ours(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem
             f"{node.host}: process {node.pid} of the broker was started outside the service unit {node.unit_name}, so "
             f"systemd cannot restart it. Run kill {node.pid}, and systemctl start {node.unit_name} when the process "
             "has stopped",
-            _BLINK,
+            _SHORT_PATIENCE,
         )
 
 
-def _configuration(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _configuration_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     if node.version is None:
         yield BlockingPairProblem(
             f"{node.host}: activemq.fleet has installed no configuration below {node.base}. Run the playbook site first"
@@ -218,7 +222,7 @@ def _configuration(node: ObservedNode, _settle: float) -> Iterator[BlockingPairP
         )
 
 
-def _room(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _disk_space_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     for directory, free in sorted((node.free or {}).items()):
         if free < MIN_FREE_BYTES:
             yield BlockingPairProblem(
@@ -227,7 +231,7 @@ def _room(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
             )
 
 
-def _ports(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _port_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     for taken in node.taken_ports:
         yield BlockingPairProblem(
             f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder_text}, so the standby "
@@ -236,7 +240,7 @@ def _ports(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
         )
 
 
-def _store(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
+def _store_problems(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
     if not node.ha_profile.shares_store_directory or node.store is None or node.pid is None:
         return
     if node.store_access:
@@ -258,7 +262,7 @@ def _store(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
         )
 
 
-def _release(node: ObservedNode) -> Iterator[BlockingPairProblem]:
+def _release_problems(node: ObservedNode) -> Iterator[BlockingPairProblem]:
     # A package of the system brings its release itself, and a restart is what then puts it in force.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
         yield BlockingPairProblem(
@@ -267,21 +271,21 @@ def _release(node: ObservedNode) -> Iterator[BlockingPairProblem]:
         )
 
 
-def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[BlockingPairProblem]:
+def _active_node_problems(nodes: Sequence[ObservedNode], settle: float) -> Iterator[BlockingPairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (
-        both := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
+        two_masters := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
     ):
         yield BlockingPairProblem(
-            f"{guarded[0].host}: pair {guarded[0].pair} has two masters ({both}), which can damage its store. "
+            f"{guarded[0].host}: pair {guarded[0].pair} has two masters ({two_masters}), which can damage its store. "
             "Immediately stop the broker with fewer client connections, or either of the two if you cannot tell "
             f"(systemctl stop {guarded[0].unit_name} on its host). Before you start the stopped broker again, copy "
             f"{guarded[0].store}",
-            _BLINK,
+            _SHORT_PATIENCE,
         )
     elif guarded and len(active) > 1:
-        yield from _serves_from_an_old_generation(active)
+        yield from _old_generation_problems(active)
     elif len(active) > 1:
         names = " and ".join(node.host for node in active)
         yield BlockingPairProblem(
@@ -289,7 +293,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
             "broker with fewer client connections, or either of the two if you cannot tell (systemctl stop "
             f"{active[0].unit_name} on its host). Before you start the stopped broker again, check that both brokers "
             "use the same store",
-            _BLINK,
+            _SHORT_PATIENCE,
         )
     if not active and all(node.state == "standby" for node in nodes):
         store = nodes[0].store
@@ -307,7 +311,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
         )
 
 
-def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
+def _old_generation_problems(active: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
     writers = brokers_writing_newest_generation(
         {node.host: node.writable_and_newest_generation_numbers for node in active}
     )
@@ -324,7 +328,7 @@ def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[B
             )
 
 
-def _one_store(nodes: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
+def _different_stores_problems(nodes: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
     marked = [
         node for node in nodes if node.ha_profile.shares_store_directory and node.pair in (node.store_marker or ())
     ]
@@ -335,23 +339,23 @@ def _one_store(nodes: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
         )
 
 
-def _clocks(nodes: Sequence[ObservedNode], window: float) -> Iterator[BlockingPairProblem]:
+def _clock_problems(nodes: Sequence[ObservedNode], window: float) -> Iterator[BlockingPairProblem]:
     known = [(node.clock, node.host) for node in nodes if node.clock is not None]
     if len(known) < 2 or not nodes[0].ha_profile.has_database_lease:
         return
     (early, behind), (late, ahead) = min(known), max(known)
-    if late - early - window > _SKEW:
+    if late - early - window > _LARGEST_SKEW:
         yield BlockingPairProblem(
             f"{behind}: the clock of this host is {late - early - window:.0f} s or more behind the clock of host "
             f"{ahead}, but a database lease requires equal clocks. Synchronize the clocks of both hosts"
         )
 
 
-_OF_NODES: tuple[Callable[[ObservedNode, float], Iterator[BlockingPairProblem]], ...] = (
-    _runs,
-    _is_ours,
-    _configuration,
-    _room,
-    _ports,
-    _store,
+_NODE_CHECKS: tuple[Callable[[ObservedNode, float], Iterator[BlockingPairProblem]], ...] = (
+    _state_problems,
+    _service_problems,
+    _configuration_problems,
+    _disk_space_problems,
+    _port_problems,
+    _store_problems,
 )

@@ -33,7 +33,7 @@ STALLED = 4
 LINK_PATIENCE = 60
 """Seconds within which a link must be connected."""
 _PAUSE = 5
-_ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the name of an MBean
+_ILLEGAL_CHARACTERS = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the name of an MBean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +107,11 @@ def own_pair_by_receiving_host(brokers: Mapping[str, BrokerFacts], old_pairs: It
 
     A receiving broker has a link to an old pair, which moves the messages.
     """
-    wanted = set(old_pairs)
+    old_pair_names = set(old_pairs)
     return {
         host: broker.pair
         for host, broker in brokers.items()
-        if not broker.ha_profile.replicates and any(link.target in wanted for link in broker.links)
+        if not broker.ha_profile.replicates and any(link.target in old_pair_names for link in broker.links)
     }
 
 
@@ -126,21 +126,21 @@ def next_migration_step(
     pairs = [_old_nodes(pair, [node for node in evidence if node.pair == pair]) for pair in old]
     masters, slaves = [master for master, _ in pairs], [slave for _, slave in pairs if slave]
     if all(node.state == "stopped" for node in (*masters, *slaves)):
-        return _retired(masters)
+        return _retired_step(masters)
     for master, slave in pairs:
         _check_running(master, slave)
     running = [master for master in masters if master.state == "active"]
-    missing = [text for master in running for text in _links_missing(master, evidence)]
+    missing = [text for master in running for text in _missing_links(master, evidence)]
     if missing and waited < LINK_PATIENCE:
-        say = f"the playbook waits until these links are connected: {', '.join(missing)}"
-        return MigrationStep(act="wait", phase="prepared", say=say, seconds=_PAUSE)
+        message = f"the playbook waits until these links are connected: {', '.join(missing)}"
+        return MigrationStep(act="wait", phase="prepared", say=message, seconds=_PAUSE)
     if missing:
         raise InputError(
             "the old brokers cannot be emptied, because these links (network connectors) to the old brokers are not "
             f"connected: {', '.join(missing)}. Check data/activemq.log of the new brokers for the reason, correct it, "
             "and run the playbook migrate again"
         )
-    return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
+    return _drain_step(running, evidence) or _drained_step(masters, slaves, evidence, retire=retire)
 
 
 def _old_nodes(
@@ -182,7 +182,7 @@ def _reason(node: MigrationBrokerEvidence) -> str:
     return f" ({node.how})" if node.how else ""
 
 
-def _drainers(
+def _draining_nodes(
     master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]
 ) -> dict[str, tuple[LinkFacts, MigrationBrokerEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
@@ -214,52 +214,54 @@ def _drainers(
     return drainers
 
 
-def _links_missing(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
+def _missing_links(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
     bridges = master.counted_store_backlog.bridges
-    for link, look in _drainers(master, evidence).values():
-        if look.broker_name not in bridges:
-            yield f"link {link.name} of {look.host} to {master.host}"
+    for link, receiver in _draining_nodes(master, evidence).values():
+        if receiver.broker_name not in bridges:
+            yield f"link {link.name} of {receiver.host} to {master.host}"
 
 
-def _is_of_link(client: str, link: str) -> bool:
+def _belongs_to_link(client: str, link: str) -> bool:
     """Return whether a client connection of a broker belongs to a network link.
 
     Its client id is then the link's name, and more after an underscore.
     """
-    return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
+    return client.startswith((f"{link}_", f"{_ILLEGAL_CHARACTERS.sub('_', link)}_"))
 
 
-def _drain(
+def _drain_step(
     masters: Sequence[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]
 ) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
-    full = [master for master in masters if master.counted_store_backlog.queues]
-    if not full:
+    nonempty_masters = [master for master in masters if master.counted_store_backlog.queues]
+    if not nonempty_masters:
         _check_leftovers(masters, evidence)
         return None
-    queues = {master.host: master.counted_store_backlog.queues for master in full}
-    for master in full:
+    queues = {master.host: master.counted_store_backlog.queues for master in nonempty_masters}
+    for master in nonempty_masters:
         if _is_stalled(master):
-            left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
+            remaining = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
             raise InputError(
                 f"{master.host}: the playbook cannot move the remaining messages of this old broker to the new pair. "
-                f"Their number did not decrease in {STALLED} consecutive counts. The queues still hold: {left}. Check "
-                "that the link in activemq_links does not exclude these queues. Check whether a consumer holds "
+                f"Their number did not decrease in {STALLED} consecutive counts. The queues still hold: {remaining}. "
+                "Check that the link in activemq_links does not exclude these queues. Check whether a consumer holds "
                 "messages without acknowledging them, and whether the new store is full. Correct the cause, and run "
                 "the playbook migrate again"
             )
-    hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
-    wanted = sorted({queue for held in queues.values() for queue in held})
-    totals = ", ".join(f"{sum(held.values())} on {host}" for host, held in queues.items())
+    hosts = sorted(
+        {receiver.host for master in nonempty_masters for _, receiver in _draining_nodes(master, evidence).values()}
+    )
+    queues_to_drain = sorted({queue for counts in queues.values() for queue in counts})
+    totals = ", ".join(f"{sum(counts.values())} on {host}" for host, counts in queues.items())
     return MigrationStep(
         act="want",
         phase="draining",
         say=(
             f"the playbook creates temporary consumers on the new brokers {', '.join(hosts)}, so the links transfer "
-            f"the messages of the old brokers ({totals}, in {count_with_noun(len(wanted), 'queue')}) to them"
+            f"the messages of the old brokers ({totals}, in {count_with_noun(len(queues_to_drain), 'queue')}) to them"
         ),
         hosts=tuple(hosts),
-        queues=tuple(wanted),
+        queues=tuple(queues_to_drain),
     )
 
 
@@ -270,39 +272,42 @@ def _is_stalled(master: MigrationBrokerEvidence) -> bool:
 
 def _check_leftovers(masters: Iterable[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]) -> None:
     """Raise InputError for a backlog that no link can move: of durable subscriptions, or transactions in doubt."""
-    links = {link.name for look in evidence for link in look.links}
+    links = {link.name for node in evidence for link in node.links}
     for master in masters:
-        held = master.counted_store_backlog
-        if held.prepared:
+        backlog = master.counted_store_backlog
+        if backlog.prepared:
             raise InputError(
-                f"{master.host}: the broker has {count_with_noun(held.prepared, 'prepared XA transaction')}, which "
+                f"{master.host}: the broker has {count_with_noun(backlog.prepared, 'prepared XA transaction')}, which "
                 "no link can "
                 "transfer. Commit or roll back each of them with its transaction manager, and run the playbook migrate "
                 "again"
             )
-        waiting = [subscription for subscription in held.subscriptions if subscription[3]]
+        waiting = [subscription for subscription in backlog.subscriptions if subscription[3]]
         bridged = [
-            subscription for subscription in waiting if any(_is_of_link(subscription[1], link) for link in links)
+            subscription for subscription in waiting if any(_belongs_to_link(subscription[1], link) for link in links)
         ]
         if waiting and len(bridged) < len(waiting):
-            named = "; ".join(f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting)
+            subscriptions_text = "; ".join(
+                f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting
+            )
             raise InputError(
                 f"{master.host}: the broker holds messages for durable subscriptions, which no link can transfer: "
-                f"{named}. Let each client connect to {master.host} once more and receive its messages, or delete the "
-                "subscription on the page Subscribers of the web console. Then run the playbook migrate again"
+                f"{subscriptions_text}. Let each client connect to {master.host} once more and receive its messages, "
+                "or delete the subscription on the page Subscribers of the web console. Then run the playbook migrate "
+                "again"
             )
         if bridged and _is_stalled(master):
-            _, link, _, left = bridged[0]
+            _, link, _, remaining = bridged[0]
             raise InputError(
                 f"{master.host}: the playbook cannot move the remaining messages of this old broker to the new pair. "
                 f"Their number did not decrease in {STALLED} consecutive counts. The old broker still holds "
-                f"{count_with_noun(left, 'message')} for the link {link} (a network connector of a new broker). Check "
-                "in data/activemq.log of the new broker whether this link is connected and whether the store is full. "
-                "Correct the cause, and run the playbook migrate again"
+                f"{count_with_noun(remaining, 'message')} for the link {link} (a network connector of a new broker). "
+                "Check in data/activemq.log of the new broker whether this link is connected and whether the store is "
+                "full. Correct the cause, and run the playbook migrate again"
             )
 
 
-def _drained(
+def _drained_step(
     masters: Sequence[MigrationBrokerEvidence],
     slaves: Sequence[MigrationBrokerEvidence],
     evidence: Sequence[MigrationBrokerEvidence],
@@ -312,18 +317,18 @@ def _drained(
     running = [master for master in masters if master.state == "active"]
     for master in running:
         if master.counts[-2:] != (0, 0):
-            say = f"{master.host} holds no messages: the playbook counts its messages a second time"
-            return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
+            message = f"{master.host} holds no messages: the playbook counts its messages a second time"
+            return MigrationStep(act="wait", phase="draining", say=message, seconds=_PAUSE)
         if not master.counted_store_backlog.certain:
             raise InputError(
                 f"{master.host}: it is not known whether this broker still holds messages. The playbook found no "
                 "process of the broker, so it counted the messages only in the store journal, which may not list all "
                 f"durable subscriptions. Start the broker on {master.host}, and run the playbook migrate again"
             )
-    connected = [text for master in running for text in _clients(master, evidence)]
+    connected = [text for master in running for text in _connected_clients(master, evidence)]
     names = ", ".join(master.host for master in running)
     if not retire:
-        say = (
+        message = (
             f"the old brokers are empty: two counts found no messages on {names}. When no client uses them, run the "
             "playbook migrate again with -e activemq_retire=true, which stops them"
         )
@@ -332,52 +337,52 @@ def _drained(
             if connected
             else ()
         )
-        return MigrationStep(act="done", phase="drained", say=say, notes=notes)
+        return MigrationStep(act="done", phase="drained", say=message, notes=notes)
     if connected:
         raise InputError(
             "the old brokers are empty, but they are not stopped, because clients are still connected: "
             f"{', '.join(connected)}. Move these clients to the new pairs, and run the playbook migrate again"
         )
-    living = [slave for slave in slaves if slave.state != "stopped"]
-    hosts = tuple(node.host for node in living or running)
-    roles = "slaves" if living else "masters"
-    say = f"the old brokers are empty: the playbook stops the preferred {roles} {', '.join(hosts)}"
-    return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
+    running_slaves = [slave for slave in slaves if slave.state != "stopped"]
+    hosts = tuple(node.host for node in running_slaves or running)
+    roles = "slaves" if running_slaves else "masters"
+    message = f"the old brokers are empty: the playbook stops the preferred {roles} {', '.join(hosts)}"
+    return MigrationStep(act="stop", phase="drained", say=message, hosts=hosts)
 
 
-def _clients(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
+def _connected_clients(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
     """Yield a description of each client connection to an old broker that is neither a link's nor the slave's."""
-    links = [link.name for look in evidence for link in look.links]
+    links = [link.name for node in evidence for link in node.links]
     for client, address, connector in master.counted_store_backlog.clients:
-        if connector != "replication" and not any(_is_of_link(client, link) for link in links):
+        if connector != "replication" and not any(_belongs_to_link(client, link) for link in links):
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
 def _check_empty(master: MigrationBrokerEvidence) -> None:
-    held = master.counted_store_backlog
-    if held.messages or held.prepared:
-        parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
-        parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
-        if held.prepared:
-            parts.append(count_with_noun(held.prepared, "prepared XA transaction"))
+    backlog = master.counted_store_backlog
+    if backlog.messages or backlog.prepared:
+        parts = [f"queue {queue}: {number}" for queue, number in sorted(backlog.queues.items())]
+        parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in backlog.subscriptions if n]
+        if backlog.prepared:
+            parts.append(count_with_noun(backlog.prepared, "prepared XA transaction"))
         raise InputError(
-            f"{master.host}: the broker is stopped, but its store {held.store} still holds messages or transactions "
+            f"{master.host}: the broker is stopped, but its store {backlog.store} still holds messages or transactions "
             f"({'; '.join(parts)}). Start the pair with the playbook resync for pair {master.pair}, then run the "
             "playbook migrate again"
         )
 
 
-def _retired(masters: Sequence[MigrationBrokerEvidence]) -> MigrationStep:
+def _retired_step(masters: Sequence[MigrationBrokerEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
     stores = ", ".join(f"{master.host}:{master.counted_store_backlog.store}" for master in masters)
-    doubt = [master.host for master in masters if not master.counted_store_backlog.certain]
+    uncertain_hosts = [master.host for master in masters if not master.counted_store_backlog.certain]
     note = (
-        f"{', '.join(doubt)}: this run could not check that the store is empty, because the store of a stopped broker "
-        "may not list every durable subscription. The run that stopped the broker counted no messages"
+        f"{', '.join(uncertain_hosts)}: this run could not check that the store is empty, because the store of a "
+        "stopped broker may not list every durable subscription. The run that stopped the broker counted no messages"
     )
-    say = f"the old brokers are retired: they are stopped and hold no messages. Their stores are kept: {stores}"
-    return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())
+    message = f"the old brokers are retired: they are stopped and hold no messages. Their stores are kept: {stores}"
+    return MigrationStep(act="done", phase="retired", say=message, notes=(note,) if uncertain_hosts else ())
 
 
 @register_operation("migration")
@@ -394,13 +399,13 @@ def migration_target_with_receiving_hosts(request: OperationDecisionRequest) -> 
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = own_pair_by_receiving_host(brokers, target["pairs"])
-    if lost := sorted(set(others) - set(request.options.get("reach") or others)):
+    receiving_hosts = own_pair_by_receiving_host(brokers, target["pairs"])
+    if excluded_hosts := sorted(set(receiving_hosts) - set(request.options.get("reach") or receiving_hosts)):
         raise InputError(
-            f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
-            "playbook without --limit"
+            f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(excluded_hosts)}. Run "
+            "the playbook without --limit"
         )
-    return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}
+    return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(receiving_hosts) - set(target["hosts"]))]}}
 
 
 @register_operation("migrate")
@@ -413,10 +418,10 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
     the hosts keep them for the next decision.
     """
     brokers, options = request.broker_facts_by_host, request.options
-    held = {host: _held(options["held"].get(host)) for host in request.evidence}
+    backlogs = {host: _read_backlog(options["held"].get(host)) for host in request.evidence}
     counts = {
         host: [*request.progress.progress_of_host(host).counts, *([backlog.messages] if backlog else [])]
-        for host, backlog in held.items()
+        for host, backlog in backlogs.items()
     }
     evidence = [
         MigrationBrokerEvidence(
@@ -428,7 +433,7 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
             role=brokers[host].role,
             ha=brokers[host].ha,
             links=brokers[host].links,
-            held=held[host],
+            held=backlogs[host],
             counts=tuple(counts[host]),
         )
         for host, observed in request.evidence.items()
@@ -438,7 +443,7 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
     return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": counts}}
 
 
-def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
+def _read_backlog(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
     if not backlog or "messages" not in backlog:
         return None
     return dataclass_instance_from_mapping(

@@ -27,7 +27,7 @@ from activemq_fleet.validation import preflight_findings
 
 _SHOWN_DIGITS = 12
 """The digits of a checksum that a message shows."""
-_UNMET = (
+_UNMET_REQUIREMENTS = (
     "nothing was changed, because hosts do not meet the requirements of the playbook. Correct these errors, and run "
     "the playbook again:"
 )
@@ -62,7 +62,7 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
         *merged_finding_lines(finding for finding in findings if finding.blocks),
     ]
     if unmet:
-        raise RefusalError(_UNMET, [*(release_refusal.problems if release_refusal else ()), *unmet])
+        raise RefusalError(_UNMET_REQUIREMENTS, [*(release_refusal.problems if release_refusal else ()), *unmet])
     if release_refusal:
         raise release_refusal
     for line in merged_finding_lines(finding for finding in findings if finding.severity != "info"):
@@ -78,14 +78,14 @@ def facts_without_manual_broker_ports_and_warning(
     The broker runs from ``activemq_home``. The warning is "" if there are no such ports. With --check, the broker
     that an adopted inventory describes may run until the playbook starts its successor.
     """
-    old = [taken for taken in host_facts.taken_ports if taken.pid in host_facts.home_processes]
-    if not old:
+    manual_broker_ports = [taken for taken in host_facts.taken_ports if taken.pid in host_facts.home_processes]
+    if not manual_broker_ports:
         return host_facts, ""
-    ports = ", ".join(str(taken.port) for taken in old)
-    others = tuple(taken for taken in host_facts.taken_ports if taken not in old)
-    return replace(host_facts, taken_ports=others), (
-        f"{broker.host}: a broker that runs from {broker.home} (pid {old[0].pid}) uses these ports of the new broker: "
-        f"{ports}. Stop it before you run the playbook without --check"
+    ports = ", ".join(str(taken.port) for taken in manual_broker_ports)
+    other_ports = tuple(taken for taken in host_facts.taken_ports if taken not in manual_broker_ports)
+    return replace(host_facts, taken_ports=other_ports), (
+        f"{broker.host}: a broker that runs from {broker.home} (pid {manual_broker_ports[0].pid}) uses these ports of "
+        f"the new broker: {ports}. Stop it before you run the playbook without --check"
     )
 
 
@@ -97,13 +97,15 @@ def raise_for_unreachable_hosts(request: OperationDecisionRequest) -> Decision:
     results of the play's tasks, each by host.
     """
     remaining = set(request.options.get("remaining", ()))
-    lost = [host for host in request.options.get("required", ()) if host not in remaining]
-    if lost:
-        excluded = ":".join(["all", *(f"!{host}" for host in lost)])
-        remedy = remedy_for_dropped_hosts(lost, request.options.get("results", ()), "correct the error above")
+    unreachable_hosts = [host for host in request.options.get("required", ()) if host not in remaining]
+    if unreachable_hosts:
+        limit_pattern = ":".join(["all", *(f"!{host}" for host in unreachable_hosts)])
+        remedy = remedy_for_dropped_hosts(
+            unreachable_hosts, request.options.get("results", ()), "correct the error above"
+        )
         raise RefusalError(
-            f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. {remedy}, and "
-            f"run the playbook again. To deploy the other hosts only, add --limit '{excluded}'",
+            f"nothing was changed, because these hosts failed or were not reached: {', '.join(unreachable_hosts)}. "
+            f"{remedy}, and run the playbook again. To deploy the other hosts only, add --limit '{limit_pattern}'",
             [],
         )
     return {}
@@ -136,11 +138,11 @@ def release_line_change_messages(
         f"{host}: the broker runs {release}, but activemq_release is {wanted_by_host[host]}. Run the playbook upgrade, "
         "which changes one node of a pair at a time"
         for host, release in sorted(running_by_host.items())
-        if release and release != wanted_by_host[host] and _line(release) != _line(wanted_by_host[host])
+        if release and release != wanted_by_host[host] and _release_line(release) != _release_line(wanted_by_host[host])
     ]
 
 
-def _line(text: str) -> str:
+def _release_line(text: str) -> str:
     try:
         return Release.of(text).line
     except ReleaseError:
@@ -223,11 +225,11 @@ def wrong_release_messages(
     ``archives`` maps paths to the archives that the controller can read. With ``upgrades``, a directory from which the
     broker of the same host runs is no problem, because the upgrade replaces it.
     """
-    problems = [(home.host, text) for home in homes for text in _of_directory(home, upgrades)]
+    problems = [(home.host, text) for home in homes for text in _directory_problems(home, upgrades)]
     problems += [
         (home.host, text)
         for home, archive in _archives_by_home(homes, archives)
-        for text in _other_release_of_archive(home, archive)
+        for text in _archive_release_problems(home, archive)
     ]
     return _lines_by_problem(problems)
 
@@ -243,7 +245,7 @@ def unusable_archive_messages(
     problems = [
         (home.host, f"activemq_archive: {problem}")
         for home, archive in _archives_by_home(homes, archives)
-        if (problem := _problem_of_archive(home, archive, sha512.get(home.host)))
+        if (problem := _archive_problem(home, archive, sha512.get(home.host)))
     ]
     return _lines_by_problem(problems)
 
@@ -265,7 +267,7 @@ def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{names_to_text(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
 
 
-def _of_directory(home: ObservedReleaseDirectory, upgrades: bool) -> Iterator[str]:
+def _directory_problems(home: ObservedReleaseDirectory, upgrades: bool) -> Iterator[str]:
     if home.install == "none" and not home.home_exists and home.has_service:
         yield (
             f"the directory {home.home} (activemq_home) does not exist, and activemq_install: none installs no "
@@ -274,7 +276,9 @@ def _of_directory(home: ObservedReleaseDirectory, upgrades: bool) -> Iterator[st
         )
     if home.directory_holds_only_wanted_release or not home.home_exists or home.install == "package":
         return
-    difference = f"the directory {home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
+    difference = (
+        f"the directory {home.home} {_content_text(home.home_releases)}, but activemq_release is {home.release}"
+    )
     if home.install == "none":
         if home.home_releases:
             yield (
@@ -300,7 +304,7 @@ def _of_directory(home: ObservedReleaseDirectory, upgrades: bool) -> Iterator[st
         )
 
 
-def _problem_of_archive(home: ObservedReleaseDirectory, archive: ReleaseArchive, sha512: str | None) -> str:
+def _archive_problem(home: ObservedReleaseDirectory, archive: ReleaseArchive, sha512: str | None) -> str:
     if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
         return (
             f"the SHA-512 of {home.archive} is {archive.sha512[:_SHOWN_DIGITS]}…, but activemq_archive_sha512 is "
@@ -310,15 +314,15 @@ def _problem_of_archive(home: ObservedReleaseDirectory, archive: ReleaseArchive,
     return archive.problem
 
 
-def _other_release_of_archive(home: ObservedReleaseDirectory, archive: ReleaseArchive) -> Iterator[str]:
+def _archive_release_problems(home: ObservedReleaseDirectory, archive: ReleaseArchive) -> Iterator[str]:
     if not archive.problem and archive.found != (home.release,):
         yield (
-            f"activemq_archive: {home.archive} {_holds(archive.found)}, but activemq_release is {home.release}. Set "
-            f"activemq_archive to the archive of release {home.release}"
+            f"activemq_archive: {home.archive} {_content_text(archive.found)}, but activemq_release is {home.release}. "
+            f"Set activemq_archive to the archive of release {home.release}"
         )
 
 
-def _holds(releases: tuple[str, ...]) -> str:
+def _content_text(releases: tuple[str, ...]) -> str:
     return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
@@ -336,9 +340,13 @@ def _mismatched_release_files_refusal(request: OperationDecisionRequest) -> Refu
     """Return an error for unusable archives, or else for directories and archives with an unexpected release."""
     brokers = request.broker_facts_by_host
     homes = [_observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
-    wanted = {(home.archive, home.install) for home in homes if home.release_directory_needs_archive and home.archive}
-    seen = {path: request.release_archive_facts(path, install) for path, install in wanted}
-    archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
+    required_archives = {
+        (home.archive, home.install) for home in homes if home.release_directory_needs_archive and home.archive
+    }
+    inspections = {path: request.release_archive_facts(path, install) for path, install in required_archives}
+    archives = {
+        path: ReleaseArchive(**inspection) for path, inspection in inspections.items() if inspection is not None
+    }
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archive_messages(homes, archives, sums):
         return RefusalError(

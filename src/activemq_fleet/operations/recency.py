@@ -27,9 +27,9 @@ from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.operations.requests import dataclass_instance_from_mapping
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
-_LARGEST = 16 * LIMIT
+_LARGEST_LIST = 16 * LIMIT
 """Bytes of a list of records that store_info returns."""
-_IN_FLIGHT = 1000
+_MOST_IN_FLIGHT = 1000
 """One message a connection, and ``maximumConnections`` of them: more cannot be on its way to a master."""
 _LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})$")
 _LONGEST_RECOVERY = timedelta(hours=1)
@@ -99,8 +99,8 @@ class PurePairNodeStore:
             store_info,
             host=host,
             role=role,
-            order=tuple(struct.iter_unpack(">BQ", _unpacked(host, store_info["order"]))),
-            live=dict(struct.iter_unpack(">QQ", _unpacked(host, store_info["live"]))),
+            order=tuple(struct.iter_unpack(">BQ", _decompress(host, store_info["order"]))),
+            live=dict(struct.iter_unpack(">QQ", _decompress(host, store_info["live"]))),
             cleaned=not store_info["whole"] or numbers != list(range(1, len(numbers) + 1)),
             runs=[LoggedBrokerRun(**run) for run in store_info["runs"]],
         )
@@ -128,9 +128,9 @@ class PurePairNodeStore:
         if not self.loads:
             # The file that named the start is gone, and every later start would be named in a later file.
             return self.runs[-1] if self.message_and_subscription_keys and self.runs and self.runs[-1].began else None
-        moment = _loaded_at(self.loads[-1])
-        before = [run for run in self.runs if moment and run.began and _time(run.began) <= moment + _SECOND]
-        if moment is None or not before or moment - _time(before[-1].began) > _LONGEST_RECOVERY:
+        moment = _parse_load_time(self.loads[-1])
+        before = [run for run in self.runs if moment and run.began and _parse_time(run.began) <= moment + _SECOND]
+        if moment is None or not before or moment - _parse_time(before[-1].began) > _LONGEST_RECOVERY:
             return None
         return before[-1]
 
@@ -163,12 +163,12 @@ class PurePairNodeStore:
         The index is 0 if the journal file with this record was deleted, None if unknown.
         """
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
-        moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
+        moments = [_parse_load_time(text) for text in self.loads[len(self.loads) - len(traces) :]]
         following = self.runs[self.runs.index(run) + 1 :]
-        end = _time(following[0].began) if following and following[0].began else datetime.max
+        end = _parse_time(following[0].began) if following and following[0].began else datetime.max
         if not run.began or None in moments or len(moments) != len(traces):
             return None
-        begins = _time(run.began) - _SECOND
+        begins = _parse_time(run.began) - _SECOND
         run_traces = [at for at, moment in zip(traces, moments, strict=True) if moment and begins <= moment < end]
         if run_traces:
             return run_traces[0]
@@ -188,9 +188,9 @@ class PurePairNodeStore:
         return [last.get(key, -1) for key in record_keys]
 
 
-def _unpacked(host: str, text: str) -> bytes:
+def _decompress(host: str, text: str) -> bytes:
     try:
-        return decompress_base64_text(text, _LARGEST) if text else b""
+        return decompress_base64_text(text, _LARGEST_LIST) if text else b""
     except ValueError as error:
         raise InputError(
             f"{host}: the playbook cannot read the description of the store that this host returned ({error}). Run "
@@ -198,11 +198,11 @@ def _unpacked(host: str, text: str) -> bytes:
         ) from None
 
 
-def _time(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
 
 
-def _loaded_at(text: str) -> datetime | None:
+def _parse_load_time(text: str) -> datetime | None:
     match = _LOADED.match(text)
     return datetime.strptime(f"{match[1]} {match[2]}", "%b %d %H:%M:%S %Y") if match else None
 
@@ -237,7 +237,7 @@ def choose_store_to_keep(master: PurePairNodeStore, slave: PurePairNodeStore, ch
         same = f"both stores hold the same {number}"
         return StoreChoice(chosen or master.host, True, (same,))
     if chosen:
-        return _chosen(master, slave, chosen)
+        return _judge_operator_choice(master, slave, chosen)
     for store in (master, slave):
         if store.damaged:
             raise ResyncRefusedError(
@@ -245,7 +245,7 @@ def choose_store_to_keep(master: PurePairNodeStore, slave: PurePairNodeStore, ch
                 f"playbook cannot determine whether this host has the newer store. {_SET_RESYNC_FROM}"
             )
     if master.was_never_used or slave.was_never_used:
-        return _judge_empty(master, slave)
+        return _judge_empty_stores(master, slave)
     return _judge_contents(master, slave)
 
 
@@ -257,7 +257,7 @@ def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStor
     """
     only_master, _ = _keys_never_received(master, slave)
     only_slave, _ = _keys_never_received(slave, master)
-    heard = max(
+    last_received = max(
         (
             at
             for at, (kind, key) in enumerate(master.order)
@@ -265,36 +265,38 @@ def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStor
         ),
         default=-1,
     )
-    missed = sum(1 for at in master.record_indices_in_journal(only_master) if 0 <= at < heard)
+    missed_count = sum(1 for at in master.record_indices_in_journal(only_master) if 0 <= at < last_received)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
-    alone = sum(1 for at in slave.record_indices_in_journal(only_slave) if starts and 0 <= at < starts[-1])
+    stored_alone_count = sum(1 for at in slave.record_indices_in_journal(only_slave) if starts and 0 <= at < starts[-1])
     clauses = []
-    if missed:
-        clauses.append(f"{slave.host} never received {count_with_noun(missed, 'message')} that {master.host} holds")
-    if alone:
+    if missed_count:
         clauses.append(
-            f"{slave.host} holds {count_with_noun(alone, 'message')} that it stored before it connected to "
-            f"{master.host}, and that {master.host} never received"
+            f"{slave.host} never received {count_with_noun(missed_count, 'message')} that {master.host} holds"
+        )
+    if stored_alone_count:
+        clauses.append(
+            f"{slave.host} holds {count_with_noun(stored_alone_count, 'message')} that it stored before it connected "
+            f"to {master.host}, and that {master.host} never received"
         )
     return " and ".join(clauses)
 
 
-def _chosen(master: PurePairNodeStore, slave: PurePairNodeStore, chosen: str) -> StoreChoice:
+def _judge_operator_choice(master: PurePairNodeStore, slave: PurePairNodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefusedError(
             f"{chosen}: activemq_resync_from names this host, but the store of {chosen} is missing or empty. Restore "
             f"this store from a backup, or run the playbook resync with -e activemq_resync_from={loser.host}"
         )
-    lost, _ = _keys_never_received(loser, winner)
-    left = ""
-    if lost:
-        count = count_with_noun(len(lost), "message")
-        left = f"; then the backup of the store of {loser.host} has the only copy of {count}"
-    return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{left}",))
+    lost_keys, _ = _keys_never_received(loser, winner)
+    backup_note = ""
+    if lost_keys:
+        count = count_with_noun(len(lost_keys), "message")
+        backup_note = f"; then the backup of the store of {loser.host} has the only copy of {count}"
+    return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{backup_note}",))
 
 
-def _judge_empty(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreChoice:
+def _judge_empty_stores(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreChoice:
     if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
     if slave.has_served_without_master:
@@ -309,31 +311,31 @@ def _judge_empty(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreCh
 def _judge_contents(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreChoice:
     only_master, cleaned_slave = _keys_never_received(master, slave)
     only_slave, cleaned_master = _keys_never_received(slave, master)
-    done_master = _delivered_message_count(master, slave) + cleaned_master
-    done_slave = _delivered_message_count(slave, master) + cleaned_slave
+    delivered_by_master = _delivered_message_count(master, slave) + cleaned_master
+    delivered_by_slave = _delivered_message_count(slave, master) + cleaned_slave
     served = slave.has_served_without_master
     m, s = master.host, slave.host
-    if not only_slave and not (done_slave and (only_master or done_master)):
-        if only_master or done_master:
-            return StoreChoice(m, False, _surplus_reasons(m, s, len(only_master), done_master))
-        return StoreChoice(s, False, _surplus_reasons(s, m, 0, done_slave))
-    if not only_master and not done_master:
-        return StoreChoice(s, False, _surplus_reasons(s, m, len(only_slave), done_slave))
+    if not only_slave and not (delivered_by_slave and (only_master or delivered_by_master)):
+        if only_master or delivered_by_master:
+            return StoreChoice(m, False, _surplus_reasons(m, s, len(only_master), delivered_by_master))
+        return StoreChoice(s, False, _surplus_reasons(s, m, 0, delivered_by_slave))
+    if not only_master and not delivered_by_master:
+        return StoreChoice(s, False, _surplus_reasons(s, m, len(only_slave), delivered_by_slave))
     if served is False and _is_in_flight(master, slave, only_slave):
-        attached = (
+        attached_reason = (
             f"{s} was a slave of {m} until {s} stopped, and never served clients, so {m} has every acknowledged message"
         )
-        return StoreChoice(m, False, (attached, *_surplus_reasons(m, s, len(only_master), done_master)))
+        return StoreChoice(m, False, (attached_reason, *_surplus_reasons(m, s, len(only_master), delivered_by_master)))
     if served and not only_master:
-        alone = (
+        alone_reason = (
             f"{s} was a slave of {m}, then served clients without {m}, and received every message that {m} still has"
         )
-        return StoreChoice(s, False, (alone, *_surplus_reasons(s, m, len(only_slave), done_slave)))
+        return StoreChoice(s, False, (alone_reason, *_surplus_reasons(s, m, len(only_slave), delivered_by_slave)))
     differences = [
         (len(only_master), f"{m} has {count_with_noun(len(only_master), 'message')} that {s} never received"),
         (len(only_slave), f"{s} has {count_with_noun(len(only_slave), 'message')} that {m} never received"),
-        (done_master, f"{m} delivered {count_with_noun(done_master, 'message')} that {s} still has"),
-        (done_slave, f"{s} delivered {count_with_noun(done_slave, 'message')} that {m} still has"),
+        (delivered_by_master, f"{m} delivered {count_with_noun(delivered_by_master, 'message')} that {s} still has"),
+        (delivered_by_slave, f"{s} delivered {count_with_noun(delivered_by_slave, 'message')} that {m} still has"),
     ]
     facts = [text for count, text in differences if count]
     periods = {
@@ -347,10 +349,10 @@ def _judge_contents(master: PurePairNodeStore, slave: PurePairNodeStore) -> Stor
     )
 
 
-def _surplus_reasons(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
+def _surplus_reasons(winner: str, loser: str, surplus_count: int, delivered_count: int) -> tuple[str, ...]:
     return (
-        f"{winner} has {count_with_noun(only, 'message')} that {loser} never received, "
-        f"and delivered {count_with_noun(done, 'message')} that {loser} still has",
+        f"{winner} has {count_with_noun(surplus_count, 'message')} that {loser} never received, "
+        f"and delivered {count_with_noun(delivered_count, 'message')} that {loser} still has",
     )
 
 
@@ -361,16 +363,16 @@ def _keys_never_received(store: PurePairNodeStore, other: PurePairNodeStore) -> 
     has a later message of the same run, during which the slave was attached once.
     """
     missing = [
-        brought
-        for key, brought in store.live.items()
-        if key not in other.message_and_subscription_keys and brought not in other.message_and_subscription_keys
+        record_key
+        for key, record_key in store.live.items()
+        if key not in other.message_and_subscription_keys and record_key not in other.message_and_subscription_keys
     ]
     if not missing or not other.cleaned:
         return missing, 0
     first, last = _shared_record_range(store, other)
-    places = store.record_indices_in_journal(missing)
-    left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
-    return left, len(missing) - len(left)
+    indices = store.record_indices_in_journal(missing)
+    never_received = [record_key for record_key, at in zip(missing, indices, strict=True) if not first <= at < last]
+    return never_received, len(missing) - len(never_received)
 
 
 def _shared_record_range(store: PurePairNodeStore, other: PurePairNodeStore) -> tuple[int, int]:
@@ -394,9 +396,9 @@ def _delivered_message_count(store: PurePairNodeStore, other: PurePairNodeStore)
     """Return the number of messages that one store has delivered and the other store still has."""
     return sum(
         1
-        for key, brought in other.live.items()
+        for key, record_key in other.live.items()
         if key not in store.live
-        and (key in store.message_and_subscription_keys or brought in store.message_and_subscription_keys)
+        and (key in store.message_and_subscription_keys or record_key in store.message_and_subscription_keys)
     )
 
 
@@ -408,7 +410,9 @@ def _is_in_flight(master: PurePairNodeStore, slave: PurePairNodeStore, only_slav
     service = master.last_serving_run
     if service is None or not service.attached:
         return False
-    places = slave.record_indices_in_journal(only_slave)
-    return not places or (
-        min(places) >= 0 and slave.count_broker_runs_after_journal_records(places) == 0 and len(places) <= _IN_FLIGHT
+    indices = slave.record_indices_in_journal(only_slave)
+    return not indices or (
+        min(indices) >= 0
+        and slave.count_broker_runs_after_journal_records(indices) == 0
+        and len(indices) <= _MOST_IN_FLIGHT
     )

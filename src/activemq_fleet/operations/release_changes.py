@@ -20,9 +20,9 @@ Back = Literal["open", "rebuilds", "closed"]
 _KAHADB = ("kahaDB", "mKahaDB")
 _JDBC = "jdbcPersistenceAdapter"
 # Stores that some releases do not support; ``Release.supports`` decides which. The names are the best known ones.
-_TOLD = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
-_REMOVED = (
-    *_TOLD,
+_REPORTED_STORES = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
+_REMOVED_STORES = (
+    *_REPORTED_STORES,
     "amqPersistenceAdapterFactory",
     "journalPersistenceAdapter",
     "journalPersistenceAdapterFactory",
@@ -75,8 +75,8 @@ def release_change_effects(
     return ReleaseChangeEffects(
         old_release.text,
         new_release.text,
-        next(_refusals(holder, new_release, old_store, new_store), ""),
-        tuple(_changes(old_release, new_release)),
+        next(_refusal_reasons(holder, new_release, old_store, new_store), ""),
+        tuple(_operator_changes(old_release, new_release)),
         back,
         _rollback_text(old_release, new_release, back, is_closed=back == "closed" and holder is new_release),
     )
@@ -98,52 +98,57 @@ def store_downgrade_possibility(
     return "rebuilds" if old_release.kahadb_version < new_release.kahadb_version else "open"
 
 
-def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Iterator[str]:
-    if now.pure and then.pure:
+def _refusal_reasons(
+    holder: Release, new_release: Release, old_store: StoreFacts, new_store: StoreFacts
+) -> Iterator[str]:
+    if old_store.pure and new_store.pure:
         yield (
             "the playbook upgrade cannot change a pure pair, whose nodes do not share a store. Stop the slave, then "
-            f"the master. Run the playbook site, which installs {wanted}, and then the playbook resync"
+            f"the master. Run the playbook site, which installs {new_release}, and then the playbook resync"
         )
-    elif now.pure:
+    elif old_store.pure:
         yield (
-            f"the broker belongs to a pure pair, whose nodes do not share a store, but with {wanted} the pair would "
-            "not be pure. Restore the previous values of activemq_ha and activemq_release of this pair, and add a new "
-            "pair. Run the playbook migrate, which moves the messages to the new pair"
+            f"the broker belongs to a pure pair, whose nodes do not share a store, but with {new_release} the pair "
+            "would not be pure. Restore the previous values of activemq_ha and activemq_release of this pair, and add "
+            "a new pair. Run the playbook migrate, which moves the messages to the new pair"
         )
-    if now.kind in _REMOVED and not wanted.supports(now.kind):
+    if old_store.kind in _REMOVED_STORES and not new_release.supports(old_store.kind):
         yield (
-            f"the broker stores its messages in {now.kind}, which {wanted} does not support. Add a new pair, move the "
-            "clients to it, and let consumers receive the messages of the old pair"
+            f"the broker stores its messages in {old_store.kind}, which {new_release} does not support. Add a new "
+            "pair, move the clients to it, and let consumers receive the messages of the old pair"
         )
-    if now.kind is not None and now.kind != then.kind:
+    if old_store.kind is not None and old_store.kind != new_store.kind:
         yield (
-            f"the broker stores its messages in {now.kind}, but with {wanted} it would use {then.kind} without these "
-            f"messages. Set activemq_ha, activemq_kahadb and activemq_jdbc so that the broker uses {now.kind} again. "
-            "Or add a new pair, move the clients to it, and let consumers receive the messages of the old pair"
+            f"the broker stores its messages in {old_store.kind}, but with {new_release} it would use {new_store.kind} "
+            "without these messages. Set activemq_ha, activemq_kahadb and activemq_jdbc so that the broker uses "
+            f"{old_store.kind} again. Or add a new pair, move the clients to it, and let consumers receive the "
+            "messages of the old pair"
         )
-    if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
+    if old_store.kind == new_store.kind == "mKahaDB" and holder.mkahadb_rest != new_release.mkahadb_rest:
         yield (
-            f"the broker stores messages in the directory {holder.mkahadb_rest} of its mKahaDB store, but {wanted} "
-            f"would read them from the directory {wanted.mkahadb_rest}, and find none. Stop both nodes. If the "
-            f"directory {holder.mkahadb_rest} exists, rename it to {wanted.mkahadb_rest}. If activemq_kahadb sets "
-            f"per_destination, it does not exist. Then run the playbook site with activemq_release {wanted}"
+            f"the broker stores messages in the directory {holder.mkahadb_rest} of its mKahaDB store, but "
+            f"{new_release} would read them from the directory {new_release.mkahadb_rest}, and find none. Stop both "
+            f"nodes. If the directory {holder.mkahadb_rest} exists, rename it to {new_release.mkahadb_rest}. If "
+            "activemq_kahadb sets per_destination, it does not exist. Then run the playbook site with activemq_release "
+            f"{new_release}"
         )
-    if now.directory and then.directory and now.directory != then.directory:
+    if old_store.directory and new_store.directory and old_store.directory != new_store.directory:
         yield (
-            f"the broker stores its messages in {now.directory}, but after the upgrade it would read them from "
-            f"{then.directory}. An upgrade does not move the store. Set activemq_store_directory to {now.directory}"
+            f"the broker stores its messages in {old_store.directory}, but after the upgrade it would read them from "
+            f"{new_store.directory}. An upgrade does not move the store. Set activemq_store_directory to "
+            f"{old_store.directory}"
         )
-    if now.kind == _JDBC and (version := _openwire(holder, now)) != _openwire(wanted, then):
+    if old_store.kind == _JDBC and (version := _openwire(holder, old_store)) != _openwire(new_release, new_store):
         yield (
-            f"the messages in the database have OpenWire version {version}. {wanted} would read version "
-            f"{_openwire(wanted, then)}, and would not start. Set activemq_broker_attributes to "
+            f"the messages in the database have OpenWire version {version}. {new_release} would read version "
+            f"{_openwire(new_release, new_store)}, and would not start. Set activemq_broker_attributes to "
             f'{{storeOpenWireVersion: "{version}"}}'
         )
-    if now.kind in _KAHADB and wanted.kahadb_reads < holder.kahadb_version:
+    if old_store.kind in _KAHADB and new_release.kahadb_reads < holder.kahadb_version:
         yield (
-            f"the broker runs {holder} and has changed the store, which {wanted} therefore cannot read. Stop both "
+            f"the broker runs {holder} and has changed the store, which {new_release} therefore cannot read. Stop both "
             "nodes, restore the copy of the store from before the upgrade, and run the playbook site with "
-            f"activemq_release {wanted}"
+            f"activemq_release {new_release}"
         )
 
 
@@ -151,74 +156,87 @@ def _openwire(release: Release, persistence: StoreFacts) -> int:
     return persistence.openwire or release.store_openwire
 
 
-def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
+def _operator_changes(old_release: Release, new_release: Release) -> Iterator[str]:
     """Yield the consequences that the operator must handle; the rendered files are adapted to the release anyway."""
-    if old_release.java_minimum != wanted.java_minimum:
-        yield f"{wanted} requires Java {wanted.java_minimum} or later instead of Java {old_release.java_minimum}"
-    if old_release.log_file_name != wanted.log_file_name:
+    if old_release.java_minimum != new_release.java_minimum:
         yield (
-            f"with {wanted}, {wanted.log_file_name} configures logging instead of {old_release.log_file_name}. Add "
-            "your loggers to the new file"
+            f"{new_release} requires Java {new_release.java_minimum} or later instead of Java "
+            f"{old_release.java_minimum}"
         )
-    if old_release.environment_file != wanted.environment_file:
+    if old_release.log_file_name != new_release.log_file_name:
         yield (
-            f"with {wanted}, the start script reads the settings in {wanted.environment_file} instead of "
+            f"with {new_release}, {new_release.log_file_name} configures logging instead of "
+            f"{old_release.log_file_name}. Add your loggers to the new file"
+        )
+    if old_release.environment_file != new_release.environment_file:
+        yield (
+            f"with {new_release}, the start script reads the settings in {new_release.environment_file} instead of "
             f"{old_release.environment_file}"
         )
-    if (old_release.console_file, old_release.console_accounts) != (wanted.console_file, wanted.console_accounts):
+    if (old_release.console_file, old_release.console_accounts) != (
+        new_release.console_file,
+        new_release.console_accounts,
+    ):
         yield (
-            f"with {wanted}, {wanted.console_file} configures the web console, and "
-            f"{_ACCOUNTS[wanted.console_accounts]} defines its accounts"
+            f"with {new_release}, {new_release.console_file} configures the web console, and "
+            f"{_ACCOUNTS[new_release.console_accounts]} defines its accounts"
         )
-    if old_release.jms_package != wanted.jms_package:
+    if old_release.jms_package != new_release.jms_package:
         yield (
-            f"plugins and Java clients that use the jars of {wanted} must import {wanted.jms_package} instead of "
-            f"{old_release.jms_package}. Other clients require no change, because the wire protocol is the same"
+            f"plugins and Java clients that use the jars of {new_release} must import {new_release.jms_package} "
+            f"instead of {old_release.jms_package}. Other clients require no change, because the wire protocol is the "
+            "same"
         )
-    if old_release.jmx_names != wanted.jmx_names:
+    if old_release.jmx_names != new_release.jmx_names:
         yield (
-            f"with {wanted}, the broker's MBeans have {wanted.jmx_names} names, because the names changed in 5.8. "
-            "Adapt monitoring that reads MBeans"
+            f"with {new_release}, the broker's MBeans have {new_release.jmx_names} names, because the names changed in "
+            "5.8. Adapt monitoring that reads MBeans"
         )
-    if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
+    if old_release.mqtt_swaps_dots != new_release.mqtt_swaps_dots:
         yield (
-            f"with {wanted}, MQTT topics that contain a dot, such as a.b/c, map to different topics of the broker than "
-            f"with {old_release}. MQTT sessions that subscribe to them start without their stored messages"
+            f"with {new_release}, MQTT topics that contain a dot, such as a.b/c, map to different topics of the broker "
+            f"than with {old_release}. MQTT sessions that subscribe to them start without their stored messages"
         )
-    if old_release.has_pure_master_slave and not wanted.has_pure_master_slave:
-        yield f"{wanted} ignores waitForSlave and the other attributes of pure master/slave pairs"
-    gone = [kind for kind in _TOLD if old_release.supports(kind) and not wanted.supports(kind)]
-    if gone:
-        yield f"{wanted} does not support {' and '.join(gone)}"
-    if wanted.kahadb_version < old_release.kahadb_version:
-        yield f"{wanted} rebuilds the index of a KahaDB store from the journal when it opens a store of {old_release}"
-    if wanted.decreases_network_priority and not old_release.decreases_network_priority:
+    if old_release.has_pure_master_slave and not new_release.has_pure_master_slave:
+        yield f"{new_release} ignores waitForSlave and the other attributes of pure master/slave pairs"
+    removed_kinds = [kind for kind in _REPORTED_STORES if old_release.supports(kind) and not new_release.supports(kind)]
+    if removed_kinds:
+        yield f"{new_release} does not support {' and '.join(removed_kinds)}"
+    if new_release.kahadb_version < old_release.kahadb_version:
         yield (
-            f"with {wanted}, the broker sends messages over links only if its local consumers cannot accept more. The "
-            "attribute decreaseNetworkConsumerPriority, now true by default, gives links a lower priority"
+            f"{new_release} rebuilds the index of a KahaDB store from the journal when it opens a store of "
+            f"{old_release}"
+        )
+    if new_release.decreases_network_priority and not old_release.decreases_network_priority:
+        yield (
+            f"with {new_release}, the broker sends messages over links only if its local consumers cannot accept more. "
+            "The attribute decreaseNetworkConsumerPriority, now true by default, gives links a lower priority"
         )
 
 
 _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
 
 
-def _rollback_text(old_release: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
-    again = f"set activemq_release to {old_release} again, and run the playbook upgrade"
+def _rollback_text(old_release: Release, new_release: Release, back: Back, *, is_closed: bool) -> str:
+    downgrade = f"set activemq_release to {old_release} again, and run the playbook upgrade"
     if back == "open":
-        return f"rollback is possible, because {old_release} can read the store of {wanted}. To roll back, {again}"
+        return (
+            f"rollback is possible, because {old_release} can read the store of {new_release}. To roll back, "
+            f"{downgrade}"
+        )
     if back == "rebuilds":
         return (
-            f"rollback is possible. To roll back, {again}. {old_release} cannot read the index of {wanted}, and "
-            "rebuilds it from the journal, which takes as long as reading the whole journal"
+            f"rollback is possible. To roll back, {downgrade}. {old_release} cannot read the index of {new_release}, "
+            "and rebuilds it from the journal, which takes as long as reading the whole journal"
         )
     if is_closed:
         return (
-            f"rollback is not possible, because {wanted} has opened the store, and {old_release} cannot read it. To "
-            f"return to {old_release}, stop both nodes and restore a copy of the store from before the upgrade. Later "
-            "messages are lost"
+            f"rollback is not possible, because {new_release} has opened the store, and {old_release} cannot read it. "
+            f"To return to {old_release}, stop both nodes and restore a copy of the store from before the upgrade. "
+            "Later messages are lost"
         )
     return (
-        f"rollback is possible until the switchover of a pair, when {wanted} opens its store. Make a copy of the store "
-        f"first (a snapshot). To roll back before the switchover, {again}. Later, {old_release} cannot read the store: "
-        "stop both nodes and restore the copy. Messages from after the copy are lost"
+        f"rollback is possible until the switchover of a pair, when {new_release} opens its store. Make a copy of the "
+        f"store first (a snapshot). To roll back before the switchover, {downgrade}. Later, {old_release} cannot read "
+        "the store: stop both nodes and restore the copy. Messages from after the copy are lost"
     )

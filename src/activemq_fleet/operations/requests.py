@@ -233,8 +233,8 @@ def decide_operation(name: str, request: OperationDecisionRequest) -> Decision:
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that stops the operation, and other kinds of FleetError for errors in the inventory.
     """
-    known = _OPERATIONS.get(name)
-    if known is None:
+    operation = _OPERATIONS.get(name)
+    if operation is None:
         raise InputError(
             f"the option operation of activemq.fleet.decide is {name!r}, which is not an operation. Set one of "
             f"{', '.join(sorted(_OPERATIONS))}"
@@ -246,14 +246,14 @@ def decide_operation(name: str, request: OperationDecisionRequest) -> Decision:
             "run the playbook again"
         )
     _refuse_lost_hosts(request)
-    request = replace(request, evidence=read_evidence_by_host(request.evidence, known.read))
-    decision = known.decide(request)
+    request = replace(request, evidence=read_evidence_by_host(request.evidence, operation.read))
+    decision = operation.decide(request)
     if "step" not in decision:
         return decision
     progress = request.progress.progress_after(decision["step"], request.evidence)
     done = sorted(request.progress.hosts_acted_on())
     decision = {**decision, "progress": {**progress.progress_as_dict(), "done": done}}
-    if decision["step"]["act"] != "done" or "hosts" not in request.target or not known.has_table:
+    if decision["step"]["act"] != "done" or "hosts" not in request.target or not operation.has_table:
         return decision
     hosts = request.target["hosts"]
     records = {host: request.progress.progress_of_host(host) for host in hosts}
@@ -290,8 +290,8 @@ def dataclass_instance_from_mapping(kind: type[_Evidence], mapping: Mapping[str,
     ignored. Lists become tuples.
     """
     names = {known.name for known in fields(kind)}  # type: ignore[arg-type]
-    given = {name: mapping[name] for name in names & mapping.keys()} | values
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    field_values = {name: mapping[name] for name in names & mapping.keys()} | values
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in field_values.items()})
 
 
 def outcome_table_lines(
@@ -313,11 +313,11 @@ def outcome_table_lines(
         # The record of a host that was not changed has no release and state from before the run.
         states = before.get(host) or release_and_state_text(now), release_and_state_text(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
-        rows.append((host, *states, _gap_text(gap, states[0], acted.get(host, ())), acts))
+        rows.append((host, *states, _downtime_text(gap, states[0], acted.get(host, ())), acts))
     return align_columns(rows)
 
 
-def _gap_text(gap: float | None, before: str, acted: Sequence[str]) -> str:
+def _downtime_text(gap: float | None, before: str, acted: Sequence[str]) -> str:
     """Return the downtime of a host in an operation's table; "-" if the operation did not interrupt its clients."""
     if gap is not None:
         return f"{float(gap):.1f} s"

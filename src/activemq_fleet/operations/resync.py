@@ -27,9 +27,9 @@ from activemq_fleet.operations.recency import (
 from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation
 
 _INACTIVE = ("", "inactive", "failed")
-_WAIT = 2
+_WAIT_SECONDS = 2
 _PATIENCE = 300
-_SPARE = 64 << 20
+_SPARE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class PurePairNode:
         ``store_info`` is the result of this module; ``needed_bytes``: the size of the peer's store.
         """
         obstacle = store_info["obstacle"]
-        if not obstacle and store_info["free"] < needed_bytes + _SPARE:
+        if not obstacle and store_info["free"] < needed_bytes + _SPARE_BYTES:
             obstacle = (
                 f"the file system of the store has {store_info['free'] >> 20} MiB free, but the copy requires "
-                f"{needed_bytes + _SPARE >> 20} MiB. Free disk space"
+                f"{needed_bytes + _SPARE_BYTES >> 20} MiB. Free disk space"
             )
         return cls(
             store=store,
@@ -137,11 +137,11 @@ def next_resync_step(
             "no selected pair is pure (activemq_ha: pure), but only pure pairs require a resync. Set "
             "activemq_target to a pure pair"
         )
-    winner = _find(pairs, chosen) if chosen else None
+    winner = _chosen_host(pairs, chosen) if chosen else None
     summaries = []
     for name in sorted(pairs):
         master, slave = pairs[name]
-        step = _next(name, master, slave, winner, restart_older)
+        step = _next_pair_step(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
             raise ResyncRefusedError(
                 f"pair {name}: the resync waited {waited:g} s and stopped ({step.say}). Check "
@@ -153,7 +153,7 @@ def next_resync_step(
     return ResyncStep("done", "; ".join(summaries))
 
 
-def _find(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
+def _chosen_host(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
     hosts = [node.host_name for nodes in pairs.values() for node in nodes]
     matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
@@ -169,21 +169,21 @@ def _find(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
     return matching_hosts[0]
 
 
-def _next(
+def _next_pair_step(
     pair: str, master: PurePairNode, slave: PurePairNode, chosen: str | None, restart_older: float | None
 ) -> ResyncStep:
-    both = (master, slave)
-    if well := _well(pair, master, slave, restart_older):
-        return well
-    for node in both:
+    nodes = (master, slave)
+    if healthy_step := _healthy_pair_step(pair, master, slave, restart_older):
+        return healthy_step
+    for node in nodes:
         if node.unfinished and node.is_down:
             return ResyncStep("finish", f"{node.host_name}: the playbook installs the copied store", (node.host_name,))
-    if rising := _rising(master, slave):
-        return rising
-    choice = _judge(master, slave, chosen)
+    if starting_step := _starting_pair_step(master, slave):
+        return starting_step
+    choice = _choose_store(master, slave, chosen)
     if not master.is_down or not slave.is_down:
-        return _stop(master, slave, choice)
-    for node in both:
+        return _stop_step(master, slave, choice)
+    for node in nodes:
         if node.locked:
             raise ResyncRefusedError(
                 f"{node.host_name}: the broker is stopped, but another process holds the lock of its store. Find this "
@@ -197,23 +197,27 @@ def _next(
     return ResyncStep("copy", text, (choice.winner, loser.host_name), winner=choice.winner, reasons=choice.reasons)
 
 
-def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: float | None) -> ResyncStep | None:
+def _healthy_pair_step(
+    pair: str, master: PurePairNode, slave: PurePairNode, restart_older: float | None
+) -> ResyncStep | None:
     """Return the step of a pair that needs at most a restart; None for a pair that needs a resync."""
     if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
         return ResyncStep(
-            "wait", f"{master.host_name}: no message has completed a round trip through the broker yet", seconds=_WAIT
+            "wait",
+            f"{master.host_name}: no message has completed a round trip through the broker yet",
+            seconds=_WAIT_SECONDS,
         )
-    due = [
+    nodes_to_restart = [
         node
         for node in (master, slave)
         if node.restart_required or (restart_older is not None and node.age is not None and node.age > restart_older)
     ]
-    if due:
-        why = f"{' and '.join(node.host_name for node in due)} must be restarted"
+    if nodes_to_restart:
+        reason = f"{' and '.join(node.host_name for node in nodes_to_restart)} must be restarted"
         return ResyncStep(
-            "stop", f"{slave.host_name}: the playbook stops the slave first, because {why}", (slave.host_name,)
+            "stop", f"{slave.host_name}: the playbook stops the slave first, because {reason}", (slave.host_name,)
         )
     if store_difference_sentence(master.store, slave.store):
         return None
@@ -222,19 +226,21 @@ def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: f
     )
 
 
-def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
+def _starting_pair_step(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
     """Return the step of a pair that is starting with equal stores; None for any other pair."""
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
         return ResyncStep(
             "wait",
             f"{master.host_name}: the master has not started yet, although {slave.host_name} is attached",
-            seconds=_WAIT,
+            seconds=_WAIT_SECONDS,
         )
     if not master.is_master_waiting_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
-        return ResyncStep("wait", f"{master.host_name}: the master does not listen for its slave yet", seconds=_WAIT)
+        return ResyncStep(
+            "wait", f"{master.host_name}: the master does not listen for its slave yet", seconds=_WAIT_SECONDS
+        )
     if slave.is_down:
         text = (
             f"{slave.host_name}: the playbook starts the slave: {master.host_name} waits for it, and both stores are "
@@ -243,12 +249,12 @@ def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
         return ResyncStep("start", text, (slave.host_name,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
         return ResyncStep(
-            "wait", f"{slave.host_name}: the slave has not connected to {master.host_name} yet", seconds=_WAIT
+            "wait", f"{slave.host_name}: the slave has not connected to {master.host_name} yet", seconds=_WAIT_SECONDS
         )
     return None
 
 
-def _judge(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> StoreChoice:
+def _choose_store(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefusedError(
             f"{master.host_name} and {slave.host_name}: both brokers serve clients, and each has messages that the "
@@ -267,14 +273,14 @@ def _judge(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> Sto
     return choice
 
 
-def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> ResyncStep:
+def _stop_step(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> ResyncStep:
     """Stop the node whose store is overwritten first; a slave that loses its master would begin to serve."""
     order = (slave, master) if choice.winner == master.host_name else (master, slave)
     host = next(node.host_name for node in order if not node.is_down)
-    why = "both stores have the same contents" if choice.equal else f"{choice.winner} has the newer store"
+    reason = "both stores have the same contents" if choice.equal else f"{choice.winner} has the newer store"
     if not choice.equal and (details := store_difference_sentence(master.store, slave.store)):
-        why += f" ({details})"
-    return ResyncStep("stop", f"{host}: the playbook stops the broker, because {why}", (host,), winner=choice.winner)
+        reason += f" ({details})"
+    return ResyncStep("stop", f"{host}: the playbook stops the broker, because {reason}", (host,), winner=choice.winner)
 
 
 @register_operation("resync")
@@ -290,7 +296,10 @@ def decide_resync_step(request: OperationDecisionRequest) -> Decision:
         if not brokers[hosts[0]].needs_resync:
             others.append(pair)
         elif len(hosts) == 2:
-            pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))
+            pure[pair] = (
+                _observed_pair_node(request, hosts[0], hosts[1]),
+                _observed_pair_node(request, hosts[1], hosts[0]),
+            )
         else:
             raise InputError(
                 f"pair {pair} has only the node {hosts[0]}, but a pair with activemq_ha: pure requires two nodes. Add "
@@ -313,7 +322,7 @@ def decide_resync_step(request: OperationDecisionRequest) -> Decision:
     return request.show_notes_and_serialize_step(step)
 
 
-def _node(request: OperationDecisionRequest, host: str, peer: str) -> PurePairNode:
+def _observed_pair_node(request: OperationDecisionRequest, host: str, peer: str) -> PurePairNode:
     broker, stores = request.broker_facts_by_host[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(

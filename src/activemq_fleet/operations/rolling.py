@@ -139,10 +139,10 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
         )
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
-        left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
-        if not left:
+        pending_nodes = [node for node in pair if node.host in run.chosen and node.host not in run.done]
+        if not pending_nodes:
             return None
-        node = first_node_to_restart_or_upgrade(left)
+        node = first_node_to_restart_or_upgrade(pending_nodes)
         if node.host in run.acted:
             raise run.refusal_error(
                 f"{node.host}: the {run.act} of this broker had no effect. Check {node.base}/data/activemq.log for the "
@@ -168,16 +168,16 @@ def next_switchover_step(
     """
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
-        wanted, active = nodes_to_activate[pair[0].pair], next(node for node in pair if node.is_serving)
-        if active.host == wanted or len(pair) == 1:
+        new_active_host, active = nodes_to_activate[pair[0].pair], next(node for node in pair if node.is_serving)
+        if active.host == new_active_host or len(pair) == 1:
             return None
         if active.host in run.acted:
             raise run.refusal_error(
-                f"{active.host}: this broker acquired the lock again before the broker of {wanted} did. Check "
-                f"data/activemq.log of {wanted}, and run the playbook switchover again"
+                f"{active.host}: this broker acquired the lock again before the broker of {new_active_host} did. Check "
+                f"data/activemq.log of {new_active_host}, and run the playbook switchover again"
             )
-        text = f"{wanted} takes over from {active.host}, which stops and starts again as the standby"
-        return RollingStep(run.act, text, (active.host,), wanted, active.state)
+        text = f"{new_active_host} takes over from {active.host}, which stops and starts again as the standby"
+        return RollingStep(run.act, text, (active.host,), new_active_host, active.state)
 
     return next_rolling_step(
         [node for node in nodes if node.pair in nodes_to_activate],
@@ -219,13 +219,15 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
     """
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
-        say = f"the playbook {act}s {node.host}. It is a single broker, so its clients wait until it is active again"
+        message = (
+            f"the playbook {act}s {node.host}. It is a single broker, so its clients wait until it is active again"
+        )
     elif node.is_serving:
-        say = f"the playbook {act}s the active broker {node.host}, and {peer.host} takes over ({peer.how})"
+        message = f"the playbook {act}s the active broker {node.host}, and {peer.host} takes over ({peer.how})"
     else:
         serves = "serves clients" if peer.is_serving else f"is {peer.state}"
-        say = f"the playbook {act}s {node.host}, which is {node.state}. {peer.host} {serves} ({peer.how})"
-    return RollingStep(act, say, (node.host,), peer.host if peer else None, node.state)
+        message = f"the playbook {act}s {node.host}, which is {node.state}. {peer.host} {serves} ({peer.how})"
+    return RollingStep(act, message, (node.host,), peer.host if peer else None, node.state)
 
 
 @register_operation("restart")
@@ -259,14 +261,14 @@ def observed_nodes_and_rolling_progress(
     options, target = request.options, request.target
     nodes = [observe_node(request.broker_facts_by_host[host], evidence) for host, evidence in request.evidence.items()]
     acted = request.progress.hosts_acted_on(act)
-    since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
-    done = {node.host for node in nodes if not node.restart_required and was_started_since(node, since, looked_at)}
+    since, observed_at = float(target["since_epoch"]), float(options["looked_at"])
+    done = {node.host for node in nodes if not node.restart_required and was_started_since(node, since, observed_at)}
     run = RollingProgress(
         act=act,
         chosen=target["chosen"],
         acted=acted,
         waited=request.progress.waited,
-        window=time.time() - looked_at,
+        window=time.time() - observed_at,
         settle=float(options["settle"]),
         **{"done": done | acted, **more},
     )

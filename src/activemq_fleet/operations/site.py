@@ -27,8 +27,8 @@ from activemq_fleet.operations.requests import (
 )
 from activemq_fleet.operations.rolling import RollingProgress, RollingStep, nodes_by_pair, step_for_node
 
-_READY = ("active", "standby")
-_RISING = ("standby", "starting")
+_READY_STATES = ("active", "standby")
+_STARTING_STATES = ("standby", "starting")
 
 
 def pending_actions(
@@ -42,13 +42,13 @@ def pending_actions(
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
     if pair[0].ha_profile.needs_resync:
         new = [node.host in acted or (node.state == "stopped" and node.store_used is not True) for node in pair]
-        is_whole = len(pair) == 2 and all(node.host in chosen for node in pair)
-        return [("start", node) for node in pair if node.host not in acted] if is_whole and all(new) else []
+        is_complete = len(pair) == 2 and all(node.host in chosen for node in pair)
+        return [("start", node) for node in pair if node.host not in acted] if is_complete and all(new) else []
     nodes = [node for node in pair if node.host in chosen]
     # A stopped node becomes the standby that lets the active one go.
     starts = [("start", node) for node in nodes if node.state == "stopped"]
-    owing = [node for node in nodes if node.restart_required and node.state != "stopped"]
-    return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.is_serving)]
+    nodes_to_restart = [node for node in nodes if node.restart_required and node.state != "stopped"]
+    return starts + [("restart", node) for node in sorted(nodes_to_restart, key=lambda node: node.is_serving)]
 
 
 def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
@@ -95,7 +95,7 @@ def next_site_step(
     for name in sorted(pairs):
         pair = pairs[name]
         acts = pending_actions(pair, run.chosen, run.acted)
-        if waiting := _wait_for_acted(pair, acts, run):
+        if waiting := _wait_for_changed_nodes(pair, acts, run):
             return waiting
         if not acts:
             continue
@@ -105,29 +105,31 @@ def next_site_step(
                 f"{node.host}: the {act} of this broker had no effect. Check {node.base}/data/activemq.log for the "
                 "cause, and run the playbook site again"
             )
-        ends_service = act == "restart" and node.is_serving
-        if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
+        interrupts_service = act == "restart" and node.is_serving
+        if interrupts_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
-        return _step(act, node, pair)
+        return _start_or_restart_step(act, node, pair)
     return RollingStep("done", f"{', '.join(sorted(run.chosen))}: no broker needs a start or restart")
 
 
-def _wait_for_acted(
+def _wait_for_changed_nodes(
     pair: Sequence[ObservedNode], acts: Sequence[tuple[str, ObservedNode]], run: RollingProgress
 ) -> RollingStep | None:
     """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
     for node in pair:
         awaits_slave = node.ha_profile.replicates and node.state == "starting" and acts
-        if node.host in run.acted and node.state not in _READY and not awaits_slave:
-            return _wait(f"{node.host}: the broker is not ready yet; it is {node.state} ({node.how})", node, run)
-    touched = [node for node in pair if node.host in run.acted]
+        if node.host in run.acted and node.state not in _READY_STATES and not awaits_slave:
+            return _wait_or_refuse(
+                f"{node.host}: the broker is not ready yet; it is {node.state} ({node.how})", node, run
+            )
+    changed_nodes = [node for node in pair if node.host in run.acted]
     if (
-        touched
+        changed_nodes
         and not pair[0].ha_profile.needs_resync
         and len(pair) > 1
-        and all(node.state in _RISING for node in pair)
+        and all(node.state in _STARTING_STATES for node in pair)
     ):
-        return _wait(f"pair {pair[0].pair}: no node is active yet", touched[0], run)
+        return _wait_or_refuse(f"pair {pair[0].pair}: no node is active yet", changed_nodes[0], run)
     return None
 
 
@@ -142,7 +144,7 @@ def _wait_for_standby(
                 f"{node.host}: the active broker is not restarted, because the other node of the pair, {peer.host}, is "
                 f"{peer.state} ({peer.how})"
             )
-            return _wait(text, peer, run)
+            return _wait_or_refuse(text, peer, run)
         raise run.refusal_error(
             f"{node.host}: the active broker is not restarted, because the other node of the pair, {peer.host}, is "
             f"{peer.state} and cannot take over ({peer.how}). Check {peer.base}/data/activemq.log on {peer.host} for "
@@ -157,7 +159,7 @@ def _wait_for_standby(
     return None
 
 
-def _wait(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep:
+def _wait_or_refuse(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_awaiting_systemd_start):
         raise run.refusal_error(
             f"{problem}. Check {node.base}/data/activemq.log on {node.host} for the cause, and correct it. When "
@@ -166,7 +168,7 @@ def _wait(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep
     return run.wait_step_for_problem(problem)
 
 
-def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> RollingStep:
+def _start_or_restart_step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> RollingStep:
     if act == "restart":
         return step_for_node(node, pair, act)
     peer = next((other.host for other in pair if other is not node), None)
@@ -184,33 +186,34 @@ def decide_brokers_to_start_or_restart(request: OperationDecisionRequest) -> Dec
     hosts of the play, ``all``, and those of them that are not lost, ``remaining``. Raises RefusalError for lost ones.
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
-    lost = [
+    lost_hosts = [
         host
         for host in request.fleet.expected
         if host in brokers
         and ("version" not in request.configured.get(host, {}) or host in {*options["all"]} - {*options["remaining"]})
     ]
-    if lost:
+    if lost_hosts:
         raise RefusalError(
-            f"no broker is started or restarted, because these hosts failed or were not reached: {', '.join(lost)}. "
-            "Correct the errors that Ansible printed for them above, and run the playbook site again",
+            "no broker is started or restarted, because these hosts failed or were not reached: "
+            f"{', '.join(lost_hosts)}. Correct the errors that Ansible printed for them above, and run the playbook "
+            "site again",
             [],
         )
     nodes = [observe_node(brokers[host], observed) for host, observed in evidence.items()]
     # In check mode the hosts cannot know what the files that were not installed would need.
-    owing = {host for host, result in request.configured.items() if result["restart_required"]}
-    nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
+    hosts_to_restart = {host for host, result in request.configured.items() if result["restart_required"]}
+    nodes = [replace(node, restart_required=node.restart_required or node.host in hosts_to_restart) for node in nodes]
     pairs = [pair for _, pair in sorted(nodes_by_pair(nodes).items())]
     acts = [pending_actions(pair, evidence) for pair in pairs]
     notes = [note for pair in pairs for note in notes_on_skipped_restarts(pair, evidence)]
     for note in notes:
         request.warn(note)
-    batches = [sorted(node.host for node in pair) for pair, due in zip(pairs, acts, strict=True) if due]
+    batches = [sorted(node.host for node in pair) for pair, pair_acts in zip(pairs, acts, strict=True) if pair_acts]
     unverified = [
         node.host for node in nodes if batches or node.pid is None or brokers[node.host].release.text != node.release
     ]
     return {
-        "acts": [f"{act} {node.host}" for due in acts for act, node in due],
+        "acts": [f"{act} {node.host}" for pair_acts in acts for act, node in pair_acts],
         "hosts": [host for batch in batches for host in batch],
         "batches": {host: batch for batch in batches for host in batch},
         "sizes": [len(batch) for batch in batches],
@@ -227,11 +230,11 @@ def decide_site_step(request: OperationDecisionRequest) -> Decision:
     result of ``broker_info`` on a peer that the run is not for, and ``settle``.
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
-    answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
-    peers = read_evidence_by_host(answered, BrokerEvidence.from_broker_info_result)
+    answers_by_host = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
+    peers = read_evidence_by_host(answers_by_host, BrokerEvidence.from_broker_info_result)
     nodes = [observe_node(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
-    known = {node.host for node in nodes}
-    unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
+    observed_hosts = {node.host for node in nodes}
+    unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in observed_hosts}
     run = RollingProgress(
         act="site",
         chosen=set(evidence),
@@ -242,11 +245,11 @@ def decide_site_step(request: OperationDecisionRequest) -> Decision:
     return request.show_notes_and_serialize_step(next_site_step(nodes, run, unseen))
 
 
-def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
+def _read_optional_evidence(returned: Mapping[str, Any]) -> BrokerEvidence | None:
     return BrokerEvidence.from_broker_info_result(returned) if returned.get("state") else None
 
 
-@register_operation("outcome", read=_evidence_if_any)
+@register_operation("outcome", read=_read_optional_evidence)
 def summarize_site_run(request: OperationDecisionRequest) -> Decision:
     """Return a table that summarizes a run of the playbook site, which deploys brokers.
 
@@ -254,7 +257,7 @@ def summarize_site_run(request: OperationDecisionRequest) -> Decision:
     of its batch, and ``verified``, the comparison of the release.
     """
     options, configured, evidence = request.options, request.configured, request.evidence
-    compared = read_evidence_by_host(options["verified"], _evidence_if_any)
+    compared = read_evidence_by_host(options["verified"], _read_optional_evidence)
     verified = {host: observed for host, observed in compared.items() if observed}
     runs = {
         host: RunProgress.progress_from_dict(decision.get("progress", {}))
@@ -267,5 +270,5 @@ def summarize_site_run(request: OperationDecisionRequest) -> Decision:
         host: [*(["files"] if result.get("changed") else []), *(records[host].acted if host in records else ())]
         for host, result in configured.items()
     }
-    say = f"the playbook site is done on {count_with_noun(len(configured), 'broker')}"
-    return {"say": say, "table": outcome_table_lines(configured, before, {**evidence, **verified}, acts, {})}
+    message = f"the playbook site is done on {count_with_noun(len(configured), 'broker')}"
+    return {"say": message, "table": outcome_table_lines(configured, before, {**evidence, **verified}, acts, {})}

@@ -49,13 +49,17 @@ def hosts_of_unmarked_stores_by_pair(
     RefusalError with one line for each pair whose store may not be used.
     """
     pairs = _stores_by_pair(stores)
-    if problems := _problems(pairs, node_count_by_pair):
+    if problems := _problems_of_pairs(pairs, node_count_by_pair):
         raise RefusalError(
             "no broker is started, because a shared store cannot be used. Correct these errors, and run the playbook "
             "site again:",
             problems,
         )
-    return {pair: tuple(store.host for store in seen) for pair, seen in pairs.items() if seen[0].marked is None}
+    return {
+        pair: tuple(store.host for store in pair_stores)
+        for pair, pair_stores in pairs.items()
+        if pair_stores[0].marked is None
+    }
 
 
 def _stores_by_pair(stores: Iterable[ObservedSharedStore]) -> dict[str, list[ObservedSharedStore]]:
@@ -65,35 +69,41 @@ def _stores_by_pair(stores: Iterable[ObservedSharedStore]) -> dict[str, list[Obs
     return pairs
 
 
-def _problems(pairs: Mapping[str, Sequence[ObservedSharedStore]], node_count_by_pair: Mapping[str, int]) -> list[str]:
-    return [text for pair, seen in pairs.items() if (text := _problem(pair, seen, node_count_by_pair[pair]))]
+def _problems_of_pairs(
+    pairs: Mapping[str, Sequence[ObservedSharedStore]], node_count_by_pair: Mapping[str, int]
+) -> list[str]:
+    return [
+        text
+        for pair, pair_stores in pairs.items()
+        if (text := _first_problem_of_pair(pair, pair_stores, node_count_by_pair[pair]))
+    ]
 
 
-def _problem(pair: str, seen: Sequence[ObservedSharedStore], node_count: int) -> str | None:
-    marked = [store for store in seen if store.marked is not None]
+def _first_problem_of_pair(pair: str, pair_stores: Sequence[ObservedSharedStore], node_count: int) -> str | None:
+    marked = [store for store in pair_stores if store.marked is not None]
     for store in marked:
         if pair not in (store.marked or ()):
-            named = (store.marked or ("(no name)",))[0]
+            owner = (store.marked or ("(no name)",))[0]
             return (
-                f"{store.host}: directory {store.directory} contains the store of pair {named}, not of pair {pair}. "
+                f"{store.host}: directory {store.directory} contains the store of pair {owner}, not of pair {pair}. "
                 f"Set activemq_store_directory of {pair} to a separate directory"
             )
-    for store in seen:
+    for store in pair_stores:
         if store.fenced and store.fence != "guard":
             return (
                 f"{store.host}: the store in {store.directory} was made with activemq_fence: guard, so a broker "
                 "without this setting waits indefinitely for its lock. Set activemq_fence to guard, or run the "
                 f"playbook unfence for pair {pair} first"
             )
-    if marked and len(marked) < len(seen):
-        other = next(store for store in seen if store.marked is None)
+    if marked and len(marked) < len(pair_stores):
+        other = next(store for store in pair_stores if store.marked is None)
         return (
             f"{other.host}: directory {other.directory} is not the store of host {marked[0].host}, so both nodes could "
             "become active. Mount the same share on both nodes"
         )
     if marked:
         return None
-    for store in seen:
+    for store in pair_stores:
         if store.used:
             return (
                 f"{store.host}: the store {store.directory} contains messages, but no file {STORE_MARKER} with the "
@@ -101,12 +111,12 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], node_count: int) ->
                 f"the text {pair}. If not, mount the store of pair {pair} there"
             )
         if _is_absent(store):
-            hosts = [other.host for other in seen if _is_absent(other) and other.directory == store.directory]
+            hosts = [other.host for other in pair_stores if _is_absent(other) and other.directory == store.directory]
             return (
                 f"{', '.join(hosts)}: the store directory {store.directory} does not exist, and it is not on a mounted "
                 "file system. Mount the share, or create the directory on a file system that both nodes share"
             )
-    for store in seen:
+    for store in pair_stores:
         if store.broker_pid:
             return (
                 f"{store.host}: the broker runs (process {store.broker_pid}), but the store {store.directory} is new. "
@@ -114,9 +124,9 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], node_count: int) ->
                 "activemq_store_directory to that store. To move it, stop the brokers of pair "
                 f"{pair}, move the directory to {store.directory}, and run the playbook site again"
             )
-    if len(seen) < node_count:
+    if len(pair_stores) < node_count:
         return (
-            f"{seen[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that both "
+            f"{pair_stores[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that both "
             "nodes share it. Run the playbook site without --limit"
         )
     return None
@@ -149,7 +159,9 @@ def shared_store_problems(
 
     ``evidence`` and the processes of the brokers, ``broker_pids``, are by host.
     """
-    return _problems(_stores_by_pair(_observed_stores(request, evidence, broker_pids)), _node_count_by_pair(request))
+    return _problems_of_pairs(
+        _stores_by_pair(_observed_stores(request, evidence, broker_pids)), _node_count_by_pair(request)
+    )
 
 
 def _node_count_by_pair(request: OperationDecisionRequest) -> Counter[str]:

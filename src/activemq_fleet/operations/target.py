@@ -73,29 +73,29 @@ def resolve_target(
             "the inventory has no brokers. Check that the host names match activemq_naming_pattern, and that -i names "
             "the directory with the hosts"
         )
-    kind, chosen = _find(fleet_hosts, name)
-    wanted = {entry.pair for entry in fleet_hosts if entry.host in chosen}
-    pairs = {pair: _nodes(fleet_hosts, pair) for pair in sorted(wanted)}
+    kind, chosen = _resolve_name(fleet_hosts, name)
+    pair_names = {entry.pair for entry in fleet_hosts if entry.host in chosen}
+    pairs = {pair: _pair_hosts(fleet_hosts, pair) for pair in sorted(pair_names)}
     hosts = tuple(host for nodes in pairs.values() for host in nodes)
     if play_hosts is not None:
         _check_play_hosts(pairs, play_hosts, name)
-    masters = {entry.pair: entry.host for entry in fleet_hosts if entry.role == "master" and entry.pair in wanted}
+    masters = {entry.pair: entry.host for entry in fleet_hosts if entry.role == "master" and entry.pair in pair_names}
     return TargetHostsAndPairs(
         kind=kind,
         name=name,
         hosts=hosts,
         chosen=tuple(host for host in hosts if host in chosen),
         pairs=pairs,
-        to=_named_node(fleet_hosts, pairs, node_to_activate) if node_to_activate else masters,
+        to=_node_to_activate(fleet_hosts, pairs, node_to_activate) if node_to_activate else masters,
     )
 
 
-def _find(
+def _resolve_name(
     fleet_hosts: Sequence[PossibleTargetHost], name: str
 ) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
     if not name:
         return "fleet", {entry.host for entry in fleet_hosts}
-    hosts = {entry.host for entry in fleet_hosts if name in (entry.host, _label(entry.host))}
+    hosts = {entry.host for entry in fleet_hosts if name in (entry.host, _short_name(entry.host))}
     if len(hosts) > 1:
         raise InputError(
             f"activemq_target is {name}, but {len(hosts)} host names begin with this name. Set it to one of "
@@ -107,56 +107,58 @@ def _find(
         return "pair", in_pair
     if in_group := {entry.host for entry in fleet_hosts if entry.group == name}:
         return "group", in_group
-    known = {part for entry in fleet_hosts for part in (entry.host, _label(entry.host), entry.pair, entry.group)}
+    known = {part for entry in fleet_hosts for part in (entry.host, _short_name(entry.host), entry.pair, entry.group)}
     raise InputError(
-        f"activemq_target is {name}, which is not a group, pair or host of the inventory. {_near(name, known)}"
+        f"activemq_target is {name}, which is not a group, pair or host of the inventory. {_name_hint(name, known)}"
     )
 
 
-def _named_node(
+def _node_to_activate(
     fleet_hosts: Sequence[PossibleTargetHost], pairs: Mapping[str, Sequence[str]], to: str
 ) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
-    matching_hosts = {host for host in known if to in (host, _label(host))}
+    matching_hosts = {host for host in known if to in (host, _short_name(host))}
     if len(matching_hosts) == 1:
         host = matching_hosts.pop()
         return {entry.pair: host for entry in fleet_hosts if entry.host == host}
-    if any(to in (entry.host, _label(entry.host)) for entry in fleet_hosts):
+    if any(to in (entry.host, _short_name(entry.host)) for entry in fleet_hosts):
         raise InputError(
             f"activemq_to is {to}, which is not a node of the pairs that activemq_target selects. Set activemq_to to "
             f"one of {', '.join(sorted(known))}"
         )
     raise InputError(
         f"activemq_to is {to}, which is not a broker of the inventory. "
-        f"{_near(to, known | {_label(host) for host in known})}"
+        f"{_name_hint(to, known | {_short_name(host) for host in known})}"
     )
 
 
 def _check_play_hosts(pairs: Mapping[str, Sequence[str]], play_hosts: Collection[str], name: str) -> None:
     """Raise InputError if a limit leaves out a node: its state is unknown, so its peer must not be changed."""
-    lost = [host for nodes in pairs.values() for host in nodes if host not in play_hosts]
-    if not lost:
+    excluded_hosts = [host for nodes in pairs.values() for host in nodes if host not in play_hosts]
+    if not excluded_hosts:
         return
-    cut = next((pair for pair, nodes in pairs.items() if 0 < sum(host in lost for host in nodes) < len(nodes)), None)
-    target = f"pair {cut}" if cut else f"the target ({name or 'the whole fleet'})"
+    partial_pair = next(
+        (pair for pair, nodes in pairs.items() if 0 < sum(host in excluded_hosts for host in nodes) < len(nodes)), None
+    )
+    target = f"pair {partial_pair}" if partial_pair else f"the target ({name or 'the whole fleet'})"
     raise InputError(
-        f"nothing was changed, because --limit excludes these hosts of {target}: {', '.join(lost)}. Run the playbook "
-        "without --limit, and set the target with -e activemq_target=PAIR, GROUP or HOST"
+        f"nothing was changed, because --limit excludes these hosts of {target}: {', '.join(excluded_hosts)}. Run the "
+        "playbook without --limit, and set the target with -e activemq_target=PAIR, GROUP or HOST"
     )
 
 
-def _nodes(fleet_hosts: Sequence[PossibleTargetHost], pair: str) -> tuple[str, ...]:
+def _pair_hosts(fleet_hosts: Sequence[PossibleTargetHost], pair: str) -> tuple[str, ...]:
     nodes = [entry for entry in fleet_hosts if entry.pair == pair]
     return tuple(entry.host for entry in sorted(nodes, key=lambda entry: (entry.role != "master", entry.host)))
 
 
-def _label(host: str) -> str:
+def _short_name(host: str) -> str:
     return host.partition(".")[0]
 
 
-def _near(name: str, known: Collection[str]) -> str:
-    near = most_similar_name(name, known)
-    return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
+def _name_hint(name: str, known: Collection[str]) -> str:
+    suggestion = most_similar_name(name, known)
+    return f"Did you mean {suggestion}?" if suggestion else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
 def run_start_time(since: object, now: float) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from activemq_fleet.operations.rolling import (
 )
 from activemq_fleet.releases import Release
 
-_TRIES = 3  # of a switch over: the one that stopped may win the lock back
+_MOST_SWITCHOVERS = 3  # of a switch over: the one that stopped may win the lock back
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ def upgrade_effects_by_pair(
     pairs: dict[str, list[ObservedNode]] = {}
     for node in nodes:
         pairs.setdefault(node.pair, []).append(node)
-    jumps: dict[str, ReleaseChangeEffects] = {}
-    refused: list[str] = []
+    effects_by_pair: dict[str, ReleaseChangeEffects] = {}
+    refusals: list[str] = []
     for name, pair in sorted(pairs.items()):
         active = [node for node in pair if node.is_serving]
-        lines = list(_unfit(pair, stores, run))
+        lines = list(_upgrade_obstacles(pair, stores, run))
         if not lines and len(active) == 1 and any(node.release not in (None, node.wanted) for node in pair):
             try:
-                jumps[name] = _jump(pair, active[0], stores[active[0].host])
-                lines = [jumps[name].refusal] if jumps[name].refusal else []
+                effects_by_pair[name] = _release_change(pair, active[0], stores[active[0].host])
+                lines = [effects_by_pair[name].refusal] if effects_by_pair[name].refusal else []
             except ReleaseError:
                 releases = names_to_text(sorted({node.release for node in pair if node.release}))
                 lines = [
@@ -73,10 +73,10 @@ def upgrade_effects_by_pair(
                     "Upgrade activemq-fleet, or install a known release on the host by hand"
                 ]
             lines = [f"{active[0].host}: {line}" for line in lines]
-        refused += lines
-    if refused:
-        raise run.refusal_error(*refused)
-    return jumps
+        refusals += lines
+    if refusals:
+        raise run.refusal_error(*refusals)
+    return effects_by_pair
 
 
 def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
@@ -101,12 +101,12 @@ def next_upgrade_step(
     release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
     RefusalError for a change of release that is refused, and for a problem that does not resolve.
     """
-    jumps = upgrade_effects_by_pair(nodes, stores, run)
+    effects_by_pair = upgrade_effects_by_pair(nodes, stores, run)
     brokers = count_with_noun(len(nodes), "broker")
     return next_rolling_step(
         nodes,
         run,
-        lambda pair: _step(pair, jumps.get(pair[0].pair), run, switched or {}),
+        lambda pair: _next_pair_step(pair, effects_by_pair.get(pair[0].pair), run, switched or {}),
         lambda pairs: f"{brokers} checked: all run activemq_release; active hosts: {join_active_hosts(pairs)}",
     )
 
@@ -121,47 +121,52 @@ def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str,
     node = next(node for node in nodes if node.host == host)
     peer = next((other for other in nodes if other.pair == node.pair and other.host != host), None)
     opener = node.wanted if peer is None else peer.release
-    known = stores[host]
+    store_change = stores[host]
     return (
-        store_downgrade_possibility(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then)
+        store_downgrade_possibility(
+            Release.of(node.release or ""), Release.of(opener or ""), store_change.now, store_change.then
+        )
         != "closed"
     )
 
 
-def _step(
-    pair: Sequence[ObservedNode], jump: ReleaseChangeEffects | None, run: RollingProgress, switched: Mapping[str, int]
+def _next_pair_step(
+    pair: Sequence[ObservedNode],
+    effects: ReleaseChangeEffects | None,
+    run: RollingProgress,
+    switched: Mapping[str, int],
 ) -> RollingStep | None:
-    left = [node for node in pair if node.release != node.wanted]
-    if not left:
+    pending_nodes = [node for node in pair if node.release != node.wanted]
+    if not pending_nodes:
         return None
-    node = first_node_to_restart_or_upgrade(left)
+    node = first_node_to_restart_or_upgrade(pending_nodes)
     peer = next((other for other in pair if other.host != node.host), None)
     if node.is_serving and peer is not None:
-        if switched.get(node.host, 0) >= _TRIES:
+        if switched.get(node.host, 0) >= _MOST_SWITCHOVERS:
             raise run.refusal_error(
                 f"{node.host}: the pair did not fail over to {peer.host}. The playbook stopped the broker of "
-                f"{node.host} {_TRIES} times, but each time this broker acquired the lock again before the broker of "
-                f"{peer.host} did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook upgrade "
-                "again"
+                f"{node.host} {_MOST_SWITCHOVERS} times, but each time this broker acquired the lock again before the "
+                f"broker of {peer.host} did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook "
+                "upgrade again"
             )
-        closing = ": after this step no rollback is possible" if jump and jump.back == "closed" else ""
-        say = f"{peer.host} takes over from {node.host} and opens the store with {peer.release}{closing}"
-        return RollingStep("switch", say, (node.host,), peer.host, node.state)
+        closing = ": after this step no rollback is possible" if effects and effects.back == "closed" else ""
+        message = f"{peer.host} takes over from {node.host} and opens the store with {peer.release}{closing}"
+        return RollingStep("switch", message, (node.host,), peer.host, node.state)
     if node.host in run.acted:
         raise run.refusal_error(
             f"{node.host}: this run has upgraded the broker, but it still runs {node.release}. Check "
             f"{node.base}/data/activemq.log, and run the playbook upgrade again"
         )
-    how = (
+    reason = (
         f"it is the standby, and {peer.host} serves clients"
         if peer
         else "it is a single broker, so its clients wait until it is active again"
     )
-    say = f"the playbook upgrades {node.host} from {node.release} to {node.wanted}: {how}"
-    return RollingStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
+    message = f"the playbook upgrades {node.host} from {node.release} to {node.wanted}: {reason}"
+    return RollingStep("upgrade", message, (node.host,), peer.host if peer else None, node.state)
 
 
-def _unfit(
+def _upgrade_obstacles(
     pair: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress
 ) -> Iterator[str]:
     """Yield the reasons that prevent any upgrade of a pair, whatever its releases are."""
@@ -191,26 +196,28 @@ def _unfit(
                 "broker. Then run the playbook upgrade again"
             )
     if len({node.wanted for node in pair}) > 1:
-        says = ", ".join(f"{node.host} {node.wanted}" for node in pair)
+        releases_text = ", ".join(f"{node.host} {node.wanted}" for node in pair)
         yield (
-            f"pair {pair[0].pair}: activemq_release differs within the pair ({says}). Set activemq_release once, for "
-            "the pair or the group"
+            f"pair {pair[0].pair}: activemq_release differs within the pair ({releases_text}). Set activemq_release "
+            "once, for the pair or the group"
         )
     others = {node.release for node in running if node.release and node.release != node.wanted}
     if len(others) > 1:
-        says = ", ".join(f"{node.host} {node.release}" for node in running)
+        releases_text = ", ".join(f"{node.host} {node.release}" for node in running)
         yield (
-            f"pair {pair[0].pair}: the nodes run two releases ({says}), and neither of them is activemq_release "
-            f"({pair[0].wanted}). Set activemq_release to the release of the active node, and run the playbook "
-            f"upgrade. Then upgrade to {pair[0].wanted}"
+            f"pair {pair[0].pair}: the nodes run two releases ({releases_text}), and neither of them is "
+            f"activemq_release ({pair[0].wanted}). Set activemq_release to the release of the active node, and run the "
+            f"playbook upgrade. Then upgrade to {pair[0].wanted}"
         )
 
 
-def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: UpgradeStoreChange) -> ReleaseChangeEffects:
+def _release_change(
+    pair: Sequence[ObservedNode], active: ObservedNode, stores: UpgradeStoreChange
+) -> ReleaseChangeEffects:
     """Return the release change of a pair for which ``_unfit`` yields nothing: at most one release differs."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
-    old_release, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
-    return release_change_effects(old_release, wanted, stores.now, stores.then, holder=holder)
+    old_release, new_release, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
+    return release_change_effects(old_release, new_release, stores.now, stores.then, holder=holder)
 
 
 @register_operation("jumps", has_table=False)
@@ -219,11 +226,11 @@ def decide_upgrade_changes(request: OperationDecisionRequest) -> Decision:
 
     The result also has a step, which waits while a pair has a problem.
     """
-    nodes, stores, run = _upgrade_of(request)
-    jumps = upgrade_effects_by_pair(nodes, stores, run)
+    nodes, stores, run = _read_upgrade(request)
+    effects_by_pair = upgrade_effects_by_pair(nodes, stores, run)
     return {
         **request.show_notes_and_serialize_step(wait_or_done_step_before_upgrade(nodes, run)),
-        "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()},
+        "jumps": {pair: effects.to_dict() for pair, effects in effects_by_pair.items()},
     }
 
 
@@ -233,20 +240,20 @@ def decide_upgrade_step(request: OperationDecisionRequest) -> Decision:
 
     ``put_back`` in the step is whether the host may be rolled back when the new release does not start.
     """
-    nodes, stores, run = _upgrade_of(request)
+    nodes, stores, run = _read_upgrade(request)
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
     step = next_upgrade_step(nodes, stores, run, switched)
-    may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
-    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "put_back": may}}
+    can_roll_back = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
+    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "put_back": can_roll_back}}
 
 
 def _running_store(evidence: BrokerEvidence) -> StoreFacts:
     names = {attribute.name for attribute in fields(StoreFacts)}
-    stated = {name: setting for name, setting in evidence.persistence.items() if name in names}
-    return StoreFacts(**{"kind": None, **stated, "directory": evidence.store})
+    settings = {name: setting for name, setting in evidence.persistence.items() if name in names}
+    return StoreFacts(**{"kind": None, **settings, "directory": evidence.store})
 
 
-def _upgrade_of(
+def _read_upgrade(
     request: OperationDecisionRequest,
 ) -> tuple[list[ObservedNode], dict[str, UpgradeStoreChange], RollingProgress]:
     nodes, run = observed_nodes_and_rolling_progress(request, "upgrade", done=set())
