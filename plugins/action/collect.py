@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
     def _collect_and_fetch_archive(
         self, arguments: Mapping[str, Any], staging_directory: str, task_vars: Any
     ) -> dict[str, Any]:
-        """Collect the evidence of a host, fetch its archive to ``place``/archive, and return the module's result."""
+        """Collect the evidence of a host, fetch its archive, and return the module's result."""
         self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "evidence.tar.gz")
         clock = self._measure_clock_offset()

@@ -29,7 +29,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 File = import_host_module("config.configuration_archive").ConfigurationFile
 pack = import_host_module("config.configuration_archive").pack_configuration
 
-# As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
+# Ansible forks its workers from this process, which imports the library once. See the comment in ``decide``.
 with suppress(AnsibleError):
     import_library_module("operations")
 
@@ -138,7 +138,7 @@ def _compiled_facts(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[s
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # an account that the machine has no entry for
+    except (KeyError, OSError):  # The machine has no entry for the account.
         return str(os.getuid())
 
 

@@ -37,7 +37,7 @@ class ActionModule(FleetAction):
             raise AnsibleActionFail(
                 "the playbook drill stops brokers, so it does not support check mode. Run it without --check"
             )
-        if arguments["step"] != "end":  # the load must end, whatever a host returns; nothing of a fact is used for it
+        if arguments["step"] != "end":  # The load must end, whatever a host returns. This step uses no facts of hosts.
             self._check_variables(task_vars or {})
         try:
             return {"changed": False, **self._perform_step(arguments, task_vars or {})}
@@ -103,7 +103,7 @@ class ActionModule(FleetAction):
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
         result = run.finish_and_judge(fleet, skew=skew, notes=drill_hosts.NOTES)
         drill_hosts.write_drill_html_page(result, report)
-        shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
+        shutil.rmtree(run.directory, ignore_errors=True)  # The directory contains passwords.
         return {
             "verdict": result.verdict,
             "headline": import_library_module("drills.drill_verdict").drill_headline(result),

@@ -39,7 +39,7 @@ class ActionModule(FleetAction):
             self._check_variables(variables)
         evidence = {host: _result_evidence(result) for host, result in arguments["evidence"].items()}
         try:
-            # What a host returned since ``begin`` costs its own row, and no other.
+            # An invalid result of a host since ``begin`` affects only the row of this host.
             for host, problems in (
                 import_library_module("inventory").errors_for_runtime_variables_by_host(variables["hostvars"]).items()
             ):
@@ -99,6 +99,6 @@ def _result_evidence(result: Mapping[str, Any]) -> dict[str, Any]:
         return {"unreachable": (reason or "the host returned no result: run the playbook again with -vvv")[:300]}
     try:
         parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))
-    except (ValueError, TypeError, RecursionError) as error:  # one host's: it costs no other its row
+    except (ValueError, TypeError, RecursionError) as error:  # The error affects only the row of this host.
         return {"invalid": str(error)[:300]}
     return parts

@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
     def _fetch_missing_files(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Fetch the files of a store that the spool directory lacks from the host into this directory.
 
-        Bytes that the spool has already are not fetched again.
+        Bytes that the spool directory already contains are not fetched again.
         """
         files, spool = arguments["files"], _spool_directory(arguments)
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ class ActionModule(ActionBase):
                     try:
                         self._run_module(request | {"offset": offset, "data": store_copy.pack_chunk(data)}, variables)
                     except NodeError:
-                        path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
+                        path.unlink(missing_ok=True)  # The file may be damaged, so the next run fetches it again.
                         raise
                     offset += len(data)
         with suppress(FileNotFoundError):

@@ -48,7 +48,7 @@ from typing import Any
 
 
 def facts_by_host(hosts: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    # Once per host: Ansible puts the variables of a host together at every access.
+    # Each host is read once, because Ansible merges the variables of a host at every access.
     variables_by_host = ((host, hostvars[host]) for host in hosts)
     return {host: variables[name] for host, variables in variables_by_host if name in variables}
 

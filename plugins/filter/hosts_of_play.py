@@ -51,7 +51,7 @@ _DECISION_SOURCES = {
     "roll": ("run", "__activemq_roll", "hosts"),
     "verify": ("run", "__activemq_roll", "verify"),
 }
-"""By play the play whose hosts have the decision, the variable of the decision, and its key with the hosts."""
+"""For each play: the play whose hosts have the decision, the variable with the decision, and its key with the hosts."""
 
 
 def hosts_of_play(hostvars: Mapping[str, Mapping[str, Any]], play: str) -> list[str]:
@@ -59,7 +59,7 @@ def hosts_of_play(hostvars: Mapping[str, Mapping[str, Any]], play: str) -> list[
     if play not in _DECISION_SOURCES:
         return plays.get(play) or _NO_HOST
     deciding, name, key = _DECISION_SOURCES[play]
-    # Only these hosts: in a large fleet it takes long to put the variables of all hosts together.
+    # Only these hosts are read, because merging the variables of all hosts of a large fleet takes long.
     decisions = (hostvars[host].get(name) or {} for host in plays.get(deciding, ()))
     return next((decision[key] for decision in decisions if key in decision), []) or _NO_HOST
 

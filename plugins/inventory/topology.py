@@ -86,7 +86,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_library_module,
 )
 
-_INVENTORY_ERROR = 4  # the exit code of Ansible's commands for an inventory that they cannot read
+_INVENTORY_ERROR = 4  # Ansible's commands exit with this code if they cannot read an inventory.
 
 
 class InventoryModule(BaseInventoryPlugin):

@@ -177,7 +177,7 @@ def main() -> None:
         "source": {"type": "str", "default": ""},
         "name": {"type": "str"},
         "offset": {"type": "int", "default": 0},
-        # Messages: they are to appear in no log.
+        # The data contains messages, which must not appear in a log.
         "data": {"type": "str", "no_log": True},
     }
     run_module(

@@ -95,7 +95,7 @@ def replace_evidence_from_archive(
             f"the files that were collected from {host} cannot be unpacked on the controller, because their archive "
             f"is damaged ({error}). Run the playbook collect again"
         ) from None
-    except ValueError as error:  # a sentence with the remedy
+    except ValueError as error:  # The error is a sentence with the remedy.
         raise AnsibleActionFail(
             f"the files that were collected from {host} cannot be unpacked on the controller: {error}"
         ) from None

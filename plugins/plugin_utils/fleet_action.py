@@ -28,8 +28,8 @@ class FleetAction(ActionBase):
     def _check_variables(self, task_vars: dict[str, Any]) -> None:
         """Raise AnsibleActionFail, naming host and variable, for ``activemq_…`` variables that facts or tasks have set.
 
-        A host returns facts as it likes, and they outrank its inventory variables: they must not configure the fleet
-        or name files of the controller. The arguments of this task may already be made of them.
+        A host can return any facts, which override its inventory variables. They must not configure the fleet or name
+        files of the controller. The arguments of this task may already contain them.
         """
         try:
             import_library_module("inventory").raise_for_variables_set_at_runtime(task_vars["hostvars"])

@@ -73,7 +73,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
 
 
 class _BoundedReader:
-    """A reader of an archive that reads exactly the wanted bytes, and no more than a limit in total."""
+    """A reader of an archive that reads exactly the requested bytes, and no more than a limit in total."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
         self._stream, self._limit, self._remaining_bytes = stream, limit, limit

@@ -65,7 +65,7 @@ class ActivityDisplay:
     def _add_text(self, text: str) -> None:
         with self._lock:
             self._texts.append(escape_unprintable(text))
-            self._color = user_color_choice()  # which only the thread of the command knows
+            self._color = user_color_choice()  # Only the thread of the command has this setting.
             if self._timer is None:
                 self._timer = threading.Timer(_SECONDS_HIDDEN, self._start_spinner, (time.monotonic(),))
                 self._timer.daemon = True

@@ -27,7 +27,8 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]
     content = {"version": _VERSION, "findings": entries}
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    write_file_atomically(path, text.encode(errors="backslashreplace"))  # a lone surrogate's escape is valid JSON
+    # The escape sequence of a lone surrogate is valid JSON.
+    write_file_atomically(path, text.encode(errors="backslashreplace"))
     return len(entries)
 
 

@@ -183,7 +183,7 @@ def check_command(
                 f"or write the file with --write-baseline {baseline}"
             )
     written = True
-    select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
+    select_rules(select, ignore)  # This reports an unknown rule as a usage error before any input is read.
     try:
         if paths:
             arguments = (paths, release, select, ignore, release_from, configuration.releases)
@@ -200,7 +200,7 @@ def check_command(
         else:
             report = report_on_fleet(inventory, select, ignore)
     except FleetError as error:
-        if form != "text":  # else the lines on stderr are the report
+        if form != "text":  # For text, the lines on stderr are the report.
             text = report_formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources))))
             if output is not None:
                 write_report_file(output, text)

@@ -53,7 +53,7 @@ from activemq_fleet.validation import lint_and_inventory_rules_by_id, mark_findi
 _POSITION = re.compile(
     r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
 )
-"""How errors name a place: ``… (/srv/inventory/hosts.yml:8)``, also before a remedy, or before the message."""
+"""How errors name a position: ``… (/srv/inventory/hosts.yml:8)``, also before a remedy, or before the message."""
 
 _IMPERATIVES = (
     "add|allow|assign|check|choose|close|configure|connect|convert|correct|create|declare|define|delete|download|enable"
@@ -71,7 +71,7 @@ _HOST_LIST = re.compile(r"[^\s:,']+(, [^\s:,']+)*( and [0-9]+ more)?")
 _INPUT_ERROR_REASON = "this error prevents all other checks"
 
 _ANY_RELEASE = "5.18.3"
-"""A release for files that no release reads."""
+"""The release that is passed for files whose check does not depend on a release."""
 
 
 def report_on_files(

@@ -34,7 +34,7 @@ USUAL_COMPANION_FILES = (
     "login.config",
     "users.properties",
 )
-_MAX_FILE_SIZE = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
+_MAX_FILE_SIZE = 16 << 20  # The unit is bytes. The largest known activemq.xml has a few hundred thousand bytes.
 _MAX_NAMES = 300
 
 
@@ -57,7 +57,7 @@ def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], lis
         if not os.path.isfile(file):
             continue
         try:
-            # Of a schema only its place matters.
+            # Only the location of a schema matters, not its content.
             contents[name] = b"" if name.endswith(".xsd") else read_file_to_check(file)
         except UnreadableFileError as error:
             problems.append(unreadable_file_finding(file, error))
@@ -92,7 +92,7 @@ def _names_in_jar(jar: Path) -> set[str]:
         with ZipFile(jar) as archive:
             return set(archive.namelist())
     except (OSError, BadZipFile):
-        return set()  # the broker cannot load it either
+        return set()  # The broker cannot load this jar either.
 
 
 class UnreadableFileError(InputError):

@@ -29,7 +29,7 @@ def completion_command(context: click.Context, shell: str) -> int:
     from click.shell_completion import get_completion_class
 
     completion = get_completion_class(shell)
-    assert completion is not None  # noqa: S101 -- click has all three
+    assert completion is not None  # noqa: S101 -- click supports all three shells
     click.echo(completion(context.find_root().command, {}, PROGRAM, COMPLETE_VARIABLE).source())
     return 0
 
@@ -45,7 +45,7 @@ def print_completions(group: click.Command, instruction: str) -> int:
     with _silent_stderr():
         try:
             return shell_complete(group, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
-        except Exception:  # noqa: BLE001 -- a line that cannot be completed is no error
+        except Exception:  # noqa: BLE001 -- an incomplete command line is no error
             return 1
 
 

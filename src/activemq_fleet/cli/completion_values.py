@@ -20,7 +20,7 @@ def _make_completer(values: Callable[[click.Context], Iterable[tuple[str, str]]]
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
             candidates = list(values(context))
-        except Exception:  # noqa: BLE001 -- the shell shows nothing else while the user types
+        except Exception:  # noqa: BLE001 -- an error message would disturb the command line
             return []
         lower_prefix = incomplete.lower()
         return [
@@ -47,7 +47,7 @@ def _topic_values(context: click.Context) -> Iterable[tuple[str, str]]:
 def _host_values(context: click.Context) -> Iterable[tuple[str, str]]:
     """Return the hosts of the inventory that ``-i`` names.
 
-    Programs that make inventories are not run: they may take long.
+    Programs that generate inventories are not run, because they may take long.
     """
     from activemq_fleet.cli.options import InventoryOptions
 

@@ -23,19 +23,19 @@ _RUN_AGAIN = (
     "cause"
 )
 
-# What extras bring; everything else is always installed.
+# Packages of the extras. All other packages are always installed.
 _LAB_PACKAGES = ("paho", "psutil")
 _PIPELINE_PACKAGES = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "grpc_status", "google", "venv_pack")
 
-_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
-_BROKEN_PIPE = 141  # 128 + SIGPIPE: neither "fine" nor "error findings"
+_INTERRUPTED = 130  # 128 + SIGINT, as in a shell
+_BROKEN_PIPE = 141  # 128 + SIGPIPE: this code means neither success nor error findings
 
 
 def _exit_code_and_lines(error: BaseException) -> tuple[int, list[str]]:
     """Return the exit code of an exception and the lines for stderr.
 
-    Exit codes: a FleetError's own; 2 for wrong usage and for bugs; 130 when interrupted; 141 when the reader of the
-    output closed its end.
+    Exit codes: a FleetError's own; 2 for wrong usage and for bugs; 130 when interrupted; 141 if the reader of the
+    output closed the pipe.
     """
     match error:
         case FleetError():
@@ -87,9 +87,9 @@ def run_and_print_errors(command: Callable[[], int]) -> int:
             code = command()
         except click.exceptions.Exit as end:
             code = end.exit_code
-        # Here and not at the interpreter's end, where a reader that went away gives a traceback.
+        # If the reader has closed the pipe, a flush at the end of the interpreter would print a traceback.
         sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the edge: each becomes a line
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the command prints each exception as one line
         return _print_error(error)
     return code
 
@@ -97,7 +97,7 @@ def run_and_print_errors(command: Callable[[], int]) -> int:
 def _print_error(error: BaseException) -> int:
     code, lines = _exit_code_and_lines(error)
     if code == _BROKEN_PIPE:
-        # What is still buffered would raise once more when the interpreter ends.
+        # The interpreter flushes the buffer when it ends, which would raise the exception again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
     if os.environ.get(DEBUG_VARIABLE):

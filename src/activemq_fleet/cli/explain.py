@@ -76,5 +76,5 @@ def _width() -> int:
 
 
 def _styled(text: str, kind: str) -> str:
-    # click.echo takes the colours out where there is no terminal.
+    # click.echo removes the colors if stdout is no terminal.
     return click.style(text, **_STYLES[kind])  # type: ignore[arg-type]

@@ -19,11 +19,11 @@ from activemq_fleet.render.rendered_header import read_activemq_xml_header
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
 _XML_NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
-# Checked whatever they hold: an empty one, and one cut off before its <broker>, stop the broker that reads them.
+# These files are checked even without <broker>, because an empty or truncated file prevents the broker's start.
 _ACTIVEMQ_XML_NAME = re.compile(r"activemq\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 _BROKER_MARKERS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
 _SKIPPED_DIRECTORIES = frozenset({".git", ".svn", "node_modules", ".venv"})
-# What bin/activemq puts on the class path, besides lib itself.
+# The script bin/activemq adds these directories to the class path, in addition to lib.
 _LIB_SUBDIRECTORIES = ("optional", "web", "extra", "camel")
 _MOST_BYTES = 256 << 20
 _MOST_FILES, _MOST_ENTRIES, _MARKER_READ_SIZE = 2_000, 5_000, 1 << 16
@@ -39,7 +39,8 @@ def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
     """
     files: dict[Path, None] = {}
     for path in paths:
-        is_directory = os.path.isdir(path)  # it returns False for a name that is too long, where pathlib raises
+        # os.path returns False for a name that is too long; pathlib raises an error.
+        is_directory = os.path.isdir(path)
         below = list(islice(_broker_files_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
@@ -64,7 +65,7 @@ def _broker_files_below(directory: Path) -> Iterator[Path]:
         directories[:] = sorted(name for name in directories if name not in _SKIPPED_DIRECTORIES)
         for name in sorted(filter(_XML_NAME.fullmatch, names)):
             path = Path(parent, name)
-            # A link to nothing and a FIFO of this name are reported as unreadable.
+            # A broken link and a FIFO with this name are reported as unreadable.
             if has_activemq_xml_name(path) or (path.is_file() and _contains_broker(path)):
                 yield path
 
@@ -73,7 +74,7 @@ def _file_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # reading it reports the reason
+        return 0  # A later read reports the reason.
 
 
 def has_activemq_xml_name(path: Path) -> bool:
@@ -87,9 +88,10 @@ def has_activemq_xml_name(path: Path) -> bool:
 def _contains_broker(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            beginning = file.read(_MARKER_READ_SIZE).replace(b"\0", b"")  # of UTF-16 every other byte
+            # In UTF-16, every other byte of this text is zero.
+            beginning = file.read(_MARKER_READ_SIZE).replace(b"\0", b"")
     except OSError:
-        return True  # the check reports that it cannot be read; skipping it would count as a clean result
+        return True  # The check reports the unreadable file. A skipped file would count as a clean result.
     return any(marker in beginning for marker in _BROKER_MARKERS)
 
 

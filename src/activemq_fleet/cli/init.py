@@ -15,7 +15,7 @@ from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.printing import fleet_command_line_with_words, print_escaped, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
-_SHOWN_NAMES = 3  # of the paths that are in the way
+_SHOWN_NAMES = 3  # Number of existing files that the error names.
 
 
 @click.command("init")

@@ -42,7 +42,7 @@ def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     if not (inventory or directory):
         raise click.UsageError("no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     require_lab_packages("the lab", "paho", "psutil")
-    # Imported here: it brings clients and the templates along, which --help does not need.
+    # The import is here because it also imports clients and templates, which --help does not need.
     from activemq_fleet.lab import Lab
 
     return Lab.open(directory=directory, progress=print_escaped_to_stderr, **dataclasses.asdict(inventory))

@@ -20,7 +20,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
 
-# In the order of use.
+# The commands are in the order of use.
 COMMANDS = (
     *("init", "names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
     *("pack", "plan", "drift", "audit", "store", "rule", "help", "completion"),
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _use_utf8_locale() -> None:
-    """Replace a locale without UTF-8, such as C in jobs of cron: Ansible refuses it."""
+    """Replace a locale without UTF-8, such as C in cron jobs, because Ansible rejects such a locale."""
     try:
         locale.setlocale(locale.LC_ALL, "")
         encoding = locale.getlocale()[1] or ""
@@ -102,7 +102,7 @@ def _use_utf8_locale() -> None:
 
 
 def _invoke(arguments: Sequence[str] | None) -> int:
-    # Not fleet_cli.main(), which exits for a closed pipe.
+    # fleet_cli.main() would exit for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
         return print_completions(fleet_cli, instruction)

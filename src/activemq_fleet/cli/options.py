@@ -63,7 +63,7 @@ def output_option(metavar: str, help: str, type: click.Path | None = None, defau
 
     A command gets the option's value as ``output``; it is required without a default.
     """
-    # click takes an explicit default of None for a value of the option.
+    # click treats an explicit default of None as a value of the option.
     presence = {"required": True} if default is None else {"default": default, "show_default": True}
     return click.option("-o", "--output", metavar=metavar, type=type, help=help, **presence)
 
@@ -114,7 +114,7 @@ class InventoryOptions:
         Raises FleetError for an inventory that cannot be read. Errors about variables name the file and line of the
         variable, for which the inventory is read again.
         """
-        # Imported here: it brings Ansible along, which takes a while to load.
+        # The import is here because it also imports Ansible, which loads slowly.
         from activemq_fleet import InputError, ReleaseError, load_fleet
         from activemq_fleet.inventory import mentions_activemq_variable
 
@@ -124,7 +124,7 @@ class InventoryOptions:
         except InputError as error:
             if not mentions_activemq_variable(error):
                 raise
-            return self.load_fleet_and_positions()[0]  # raises the error with positions
+            return self.load_fleet_and_positions()[0]  # This call raises the error with positions.
         except ReleaseError:
             return self.load_fleet_and_positions()[0]
 

@@ -13,7 +13,7 @@ from activemq_fleet.cli.options import InventoryOptions, inventory_options, outp
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
-# What `render` makes. A directory with any other file, such as `.git`, is not overwritten.
+# Files and directories that `render` creates. It does not overwrite a directory with other files, such as `.git`.
 _INDEX = "fleet.json"
 _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
 
@@ -56,7 +56,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
         print_warnings_and_findings(checked)
         return 1
     print_warnings_and_inventory_findings(checked)
-    files = render_fleet(checked, trees)  # fleet.json lists what is known, and what was waived
+    files = render_fleet(checked, trees)  # fleet.json lists the known and the waived findings.
     replace_directory_files(
         output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_output_directory
     )

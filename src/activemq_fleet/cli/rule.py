@@ -62,7 +62,7 @@ def _matching_ids(text: str, known: Sequence[str]) -> list[str]:
     if family:
         return family
     similar_ids = similar_names(name, known)
-    # Of ids as near as others the one with the most characters in their places is the likely one.
+    # Among equally similar ids, the most likely one has the most characters in the same positions.
     suggestion = max(similar_ids, key=lambda rule: sum(map(str.__eq__, rule, name)), default=None)
     hint = f"did you mean {suggestion}? " if suggestion else ""
     raise InputError(f"no rule has the id {text}: {hint}`activemq-fleet rule` lists all rules")

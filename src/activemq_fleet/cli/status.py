@@ -123,7 +123,7 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
     except FleetError as error:
         if form != "nagios":
             raise
-        # Exit code 2 would be CRITICAL there.
+        # A monitoring system would read exit code 2 as CRITICAL.
         print_escaped(escape_unprintable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
         return 3
 
@@ -145,7 +145,7 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
 
             write_status_file(status, str(html))
         if watch and form == "text":
-            click.clear()  # on a terminal alone
+            click.clear()  # This has an effect only on a terminal.
         code = _print_status(status, form, wide=wide, paged=not watch)
         if any(broker.state == "unreachable" for broker in status.brokers):
             _print_lab_hint(query)

@@ -133,7 +133,7 @@ def print_through_pager(text: str) -> None:
     The text may have escape codes of colors.
     """
     if _is_paged(text):
-        # As git has it: quit if one screen is enough, show colors, keep the text on the screen.
+        # Options as in git: quit if the text fits one screen, show colors, keep the text on the screen.
         os.environ.setdefault("LESS", "FRX")
         click.echo_via_pager(text + "\n")
     else:

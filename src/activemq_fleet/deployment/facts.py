@@ -31,10 +31,10 @@ from activemq_fleet.settings.agent import pins_one_version
 from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
-_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- nothing is bound
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- the code binds no socket
 _WITHOUT_TCP_PORT = ("udp", "vm", "multicast")
 # The address at which a host connects to its local broker that listens on all addresses.
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bound
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- the code binds no socket
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def count_event_outcomes(
     ]
     gaps += [_gap_sentence(owners[gap.agent], gap) for gap in judged.gaps]
     publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.journal_agent_name for gap in judged.gaps)
-    barriers = publisher.journal_event_ids("barrier")  # accepted like any other, and no event
+    barriers = publisher.journal_event_ids("barrier")  # A barrier is accepted like an event, but is no event.
     known = publisher.journal_event_ids("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
     outcomes = {outcome.event_id: outcome for outcome in judged.outcomes}

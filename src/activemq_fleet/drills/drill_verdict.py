@@ -37,7 +37,7 @@ def drill_verdict_and_reasons(
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill, such as ``clean``, and the reasons for the verdict.
 
-    The gravest reason comes first: lost events precede all else. ``findings``: events were lost, duplicated or stuck,
+    The most severe reason comes first, such as lost events. ``findings``: events were lost, duplicated or stuck,
     or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain. ``void``: too few faults, or too
     little load, to prove anything. ``clean``: none of these.
     """

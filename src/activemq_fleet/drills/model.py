@@ -123,8 +123,8 @@ class DrillSetup:
 class DrillResult:
     """The result of a drill (faults injected under load): the verdict, its reasons, and all faults.
 
-    ``reasons`` are the sentences behind the verdict, the gravest first. ``scraped``: the times without an active node
-    by Prometheus; None if no Prometheus ran during the drill.
+    ``reasons`` are sentences that explain the verdict, the most severe first. ``scraped``: the times without an active
+    node by Prometheus; None if no Prometheus ran during the drill.
     """
 
     verdict: DrillVerdict

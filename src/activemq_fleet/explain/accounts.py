@@ -1,4 +1,4 @@
-"""Explain who uses a broker: accounts by name, addresses that clients dial, agents and balancers."""
+"""Explain the clients of a broker: accounts by name, addresses for clients, agents and balancers."""
 
 from __future__ import annotations
 

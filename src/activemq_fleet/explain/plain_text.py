@@ -10,7 +10,7 @@ from activemq_fleet.node.printable import escape_unprintable
 
 MOST_LABEL = 30
 _INDENT = 2
-# A word that does not fit stays whole, so that a URI can be copied.
+# A word that does not fit is not broken, so that a URI can be copied.
 _UNBROKEN_WORDS = {"break_long_words": False, "break_on_hyphens": False}
 
 Emphasis = Callable[[str, str], str]
@@ -77,7 +77,7 @@ def _emphasize_variable(line: str, variable: str, emphasis: Emphasis) -> str:
 
 
 def _wrap(text: str, width: int, column: int) -> list[str]:
-    # A narrow terminal still gets words side by side.
+    # Even on a narrow terminal, a line has room for several words.
     room = max(width - column, 24)
     wrapped = textwrap.wrap(_strip_control_characters(text), room, **_UNBROKEN_WORDS) or [""]  # type: ignore[arg-type]
     return [" " * column + line.replace("\u00a0", " ") for line in wrapped]

@@ -111,7 +111,7 @@ def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
 def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[ExplanationEntry]:
     jdbc = broker.settings.jdbc
     if jdbc:
-        # Never the URL itself: some drivers take the password there.
+        # The URL is not shown, because some drivers read the password from it.
         kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
         text = f"{kind[1] if kind else 'jdbc'} through the driver {jdbc.driver}, with the user {jdbc.username}"
         yield variable_entry(broker.settings, "jdbc", "database", text, why="both nodes use this database")

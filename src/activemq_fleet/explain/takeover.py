@@ -15,7 +15,7 @@ from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
-# Seconds that opening a store and all connectors may take after the lock is had.
+# Seconds that a broker may need to open its store and all connectors after it acquired the lock.
 _OPENING_SECONDS = 5
 _MEASURED_SHARED = (
     "takeover after kill -9 with a lock interval of 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "

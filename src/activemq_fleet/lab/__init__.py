@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lab"]
 
-if not TYPE_CHECKING:  # a type checker would accept every name of a module with __getattr__
+if not TYPE_CHECKING:  # A type checker would accept every name of a module with __getattr__.
 
     def __getattr__(name):
         """Import ``Lab`` on first use."""

@@ -23,7 +23,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.node.text_lines import split_lines
 
 FIRST, LAST = 16, 250
-_DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - links and files of others in it are guarded against
+_DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - the code rejects links and files of other users in it
 _EVERYONE_DIRECTORY, _EVERYONE_FILE = 0o1777, 0o666
 _LISTEN_STATE = "0A"
 
@@ -115,7 +115,7 @@ class AddressBlockReservations:
         try:
             self._claim_path(number).unlink()
         except PermissionError:
-            self._write_claim(number, "")  # another user's file: empty is as good
+            self._write_claim(number, "")  # The file belongs to another user. An empty file counts as deleted.
         except FileNotFoundError:
             pass
 
@@ -140,7 +140,7 @@ class AddressBlockReservations:
 def _open_shared_file(path: Path, flags: int) -> Iterator[int]:
     """Open a file that all users share; raise an error for a symbolic link or anything else in its place."""
     try:
-        # Without O_CREAT first: the kernel may refuse it for another's file in such a directory.
+        # The first attempt is without O_CREAT, which the kernel may refuse for another user's file in such a directory.
         descriptor = os.open(path, (flags & ~os.O_CREAT) | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         if not flags & os.O_CREAT:
@@ -171,7 +171,7 @@ def _exists(directory: str) -> bool:
     try:
         os.stat(directory)
     except PermissionError:
-        return True  # another user's, and none of our business
+        return True  # The directory belongs to another user.
     except OSError:
         return False
     return True

@@ -19,7 +19,7 @@ STEADY = 10.5
 BATCH = 5
 """Number of events that are handed to the agent in one batch."""
 _THREADS = 2
-_PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
+_PATIENCE = 300.0  # Seconds. On an idle machine, each wait takes a few seconds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class TwoAgentLoadGenerator(LoadGenerator):
         pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0
         with self._open_client() as client:
             while not self._end.wait(max(0.0, due - time.monotonic())):
-                due = max(due + pause, time.monotonic() - 1)  # what a busy moment held up is made good for
+                due = max(due + pause, time.monotonic() - 1)  # The generator catches up after a delay of at most 1 s.
                 events = [(self.spec.topic, json.dumps({"drill": number + step})) for step in range(BATCH)]
                 number += BATCH
                 self._accepted_ids.note(client.publish_all(events))

@@ -76,7 +76,7 @@ def is_port_taken(address: Address) -> bool:
     Raises OSError for an address that is not of this machine.
     """
     with socket.socket() as probe:
-        # As the JVM binds: a port whose last connections are only fading is free.
+        # The probe binds as the JVM does: a port with connections only in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(address)

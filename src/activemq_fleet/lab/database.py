@@ -28,11 +28,11 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.node.text_lines import split_lines
 
-_PROCESS_NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
+_PROCESS_NAME = "database"  # Name of the server's process record. No host has this name.
 _OWNER = "postgres"
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
-_PROGRAMS_DIRECTORY = "/usr/lib/postgresql"  # Debian's, a directory for each major version
+_PROGRAMS_DIRECTORY = "/usr/lib/postgresql"  # Debian has a directory for each major version here.
 _INSTALL_HINT = "install PostgreSQL's server (Debian: apt-get install postgresql), or set activemq_ha: shared-file"
 
 
@@ -145,7 +145,7 @@ class LabDatabase:
         processes.launch_broker(self._layout, _PROCESS_NAME, command, {}, self.directory, "")
 
     def _create_database(self, name: str) -> None:
-        # psql quotes its variables; the names are those of pairs, and the password is on no command line.
+        # psql quotes its variables. The database has the name of its pair. The password is not on a command line.
         self._run_sql(
             "\\getenv password DATABASE_PASSWORD\n"
             "SELECT format('CREATE ROLE %I LOGIN PASSWORD %L', :'user', :'password')"

@@ -42,11 +42,11 @@ from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
-_RATE = 150.0  # events a second over each protocol
-_LOAD_SECONDS = 2.0  # seconds of load before the kill, and after the take-over
+_RATE = 150.0  # Events per second over each protocol.
+_LOAD_SECONDS = 2.0  # Seconds of load before the kill, and after the takeover.
 _PATIENCE = 120.0
 _SHOWN_LINES = 12
-# By the source that an audit names for the begin of an incident.
+# The keys are the sources that an audit names for the beginning of an incident.
 _BEGINNINGS = {
     "agent": "the lost connection of an agent",
     "bridge": "a broken bridge",
@@ -112,7 +112,7 @@ def _run_demo(inventory: Path, output: Path) -> int:
         _install(inventory, lab.overlay_inventory_path, output / "fleet", step)
         step(f"starting {count_with_noun(len(lab.fleet.brokers), 'broker')}")
         lab.up()
-        # While messages flow the machine has time to spare.
+        # The auditor loads while messages flow, because the machine has free capacity then.
         auditor = stack.enter_context(_start_audit(output))
         before = lab.status()
         step("publishing events over MQTT and STOMP, then killing the active broker of a pair with kill -9")
@@ -206,7 +206,7 @@ def _unhandled_event_count(account: PairEventCounts) -> int:
 
 def _read_audit_result(out: Path) -> Mapping[str, Any]:
     """Return the result of the audit: ``audit.json``, with the rows of the dataset ``incidents``."""
-    import pyarrow.parquet as pq  # comes with what audit needs
+    import pyarrow.parquet as pq  # pyarrow is part of the extra that the audit requires.
 
     audit: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))
     return {**audit, "incidents": pq.read_table(out / "incidents").to_pylist()}

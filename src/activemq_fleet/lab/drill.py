@@ -23,7 +23,7 @@ from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, drill_refusal_reason, next_drill_step
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 
-_BURST_HEAD_START = 0.03  # seconds after which the first of a burst have gone out
+_BURST_HEAD_START = 0.03  # Seconds until the first events of a burst are sent.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

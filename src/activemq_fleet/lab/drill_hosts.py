@@ -77,7 +77,7 @@ def begin_drill_and_return_fault_sequence(
         )
     order = choose_pair_for_each_fault(fleet, eligible, faults, seed, fault_kind)
     plan = DrillPlan(order=order, what=fault_kind, rate=rate, seed=seed, target=str(options.get("target") or ""))
-    # A worker's parent is ansible-playbook itself: with it the load ends.
+    # The parent of an Ansible worker is ansible-playbook. The load ends with this process.
     DrillRun.begin(plan, fleet, directory, os.getppid())
     return {"order": list(order), "seed": seed, "where": "lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts"}
 

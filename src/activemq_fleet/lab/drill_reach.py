@@ -24,7 +24,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect_packet
 
-_CONNECT_TIMEOUT = 5.0  # seconds for a name and a connection
+_CONNECT_TIMEOUT = 5.0  # Seconds to resolve the name and to connect.
 _MOST_CONCURRENT = 64
 _MOST_SHOWN = 4
 _REFUSED = "connection refused"
@@ -54,7 +54,7 @@ class _LoadConnector:
 class _Answer:
     """The answer of a connector to the load's login.
 
-    ``problem`` is empty where a broker accepted the login; ``is_denied``: it refused that.
+    ``problem`` is empty if a broker accepted the login. ``is_denied``: a broker rejected the login.
     """
 
     problem: str = ""
@@ -107,8 +107,8 @@ def _connectors_of_load(spec: TwoAgentLoadSpec) -> list[_LoadConnector]:
 def _connect_answer(connector: _LoadConnector, timeout: float) -> _Answer:
     """Return the answer of a connector to the load's CONNECT.
 
-    A connector that closes the connection gets another CONNECT until ``timeout``: a busy 6.3.1 refused a login and
-    closed the connection before it had sent its CONNACK.
+    A connector that closes the connection gets another CONNECT until ``timeout``, because a busy 6.3.1 broker refused
+    a login and closed the connection before it had sent its CONNACK.
     """
     deadline = time.monotonic() + timeout
     while (
@@ -124,7 +124,7 @@ def _single_connect_answer(connector: _LoadConnector, timeout: float) -> _Answer
             connection.sendall(mqtt_connect_packet(f"look-{secrets.token_hex(4)}", *(connector.login or (None, None))))
             answer = stream.read(len(_ACCEPTED_CONNACK))
             with suppress(OSError):
-                connection.sendall(_DISCONNECT)  # who refused the login is gone already
+                connection.sendall(_DISCONNECT)  # A broker that rejected the login may have closed the connection.
     except ConfigError as error:
         return _Answer(str(error))
     except ssl.SSLError as error:

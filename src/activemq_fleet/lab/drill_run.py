@@ -132,7 +132,7 @@ class DrillRun:
     def __exit__(self, *_: object) -> None:
         if self._process is None or self._process.poll() is not None:
             return
-        for signal_number in (signal.SIGINT, signal.SIGKILL):  # the first ends its agents, too
+        for signal_number in (signal.SIGINT, signal.SIGKILL):  # SIGINT also ends the agents of the load.
             self._process.send_signal(signal_number)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(90)

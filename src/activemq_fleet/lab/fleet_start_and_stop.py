@@ -18,8 +18,8 @@ from activemq_fleet.render import render_agent, render_java_client_files
 from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet, Pair
 
-_NAMED_FILES = 4  # in the line of a restart
-_DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it at a terminal
+_NAMED_FILES = 4  # Number of changed files that the message about a restart names.
+_DOWN_GRACE = 10.0  # Seconds. A service unit waits longer, but here a user waits at a terminal.
 
 
 def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float, progress: Progress) -> None:

@@ -39,7 +39,7 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     bases = {broker.host: broker_directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts}
     deadline = began + timeout + _SECONDS_PER_BROKER * len(bases)
     evidence: dict[str, dict[str, Any]] = {}
-    # Each in a process: reading a store may hang in the kernel, and what is read of one is not of the next.
+    # Each broker is inspected in a separate process, because reading a store may hang in the kernel.
     pool = multiprocessing.get_context("fork").Pool(min(_PROCESSES, max(1, len(bases))), _ignore_sigint)
     try:
         pids = _pids_by_base()
@@ -70,7 +70,7 @@ def _pids_by_base() -> dict[str, list[int]]:
 
 
 def _ignore_sigint() -> None:
-    """Ignore SIGINT (Ctrl-C) in the current child process; only the parent handles it."""
+    """Ignore SIGINT (Ctrl-C) in the current child process, because only the parent handles it."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

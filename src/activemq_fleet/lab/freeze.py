@@ -17,10 +17,11 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.fence.shared_store import pair_lock_path
 from activemq_fleet.topology import Broker
 
-_SETTLE_SECONDS = 0.5  # seconds for what was on its way to the disk before the lock is given away
+_SETTLE_SECONDS = 0.5  # Seconds in which pending writes reach the disk before the lock is released.
 _POLL = 0.02
 _TAKEOVER_TIMEOUT = 60.0
-_LOCK_CHECK_TIMEOUT = 20.0  # a broker without a guard checks every 2 s, and closes its store for some seconds more
+# A broker without a guard checks its lock every 2 s, and then needs some seconds to close its store.
+_LOCK_CHECK_TIMEOUT = 20.0
 
 
 @dataclass(frozen=True, slots=True)

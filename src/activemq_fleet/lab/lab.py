@@ -147,7 +147,7 @@ class Lab(ReadOnlyLab):
         """
         return Monitoring(self._layout, self._hosts.lab)
 
-    # -- the whole of it ----------------------------------------------------------------------
+    # -- all brokers --------------------------------------------------------------------------
 
     def prepare(self, *, prometheus: bool = False) -> tuple[ReplacedHostVariable, ...]:
         """Prepare the lab for its start: fetch software, claim addresses, and write its inventory.
@@ -322,7 +322,7 @@ class Lab(ReadOnlyLab):
             operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).brokers_in_dialling_order]
         )
 
-    # -- inside -------------------------------------------------------------------------------
+    # -- private ------------------------------------------------------------------------------
 
     def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
         measured = [self.fleet.broker(host) for host in hosts]
@@ -369,7 +369,7 @@ class Lab(ReadOnlyLab):
                 if brokers and self.database:
                     self.database.stop()
         finally:
-            # What is left was started by a command that was killed before it could write it down, or did not stop.
+            # These processes did not stop, or a command was killed after it started them and before it recorded them.
             strays = processes.lab_processes(self._layout)
             processes.terminate_processes(strays, grace=0)
         return count + len(strays)

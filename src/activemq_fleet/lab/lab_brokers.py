@@ -48,8 +48,8 @@ from activemq_fleet.render.systemd_units import (
 from activemq_fleet.topology import Broker, Fleet
 
 _GUARD_COMMAND = (sys.executable, "-m", "activemq_fleet.node.fence.guard_cli")
-_LONGEST_REASON, _REASON_BEGIN = 400, 120  # characters; Spring's go on for pages
-_PORT_RELEASE_TIMEOUT = 5.0  # seconds in which a killed process is gone with all its threads
+_LONGEST_REASON, _REASON_BEGIN = 400, 120  # Characters. Error messages of Spring can have several pages.
+_PORT_RELEASE_TIMEOUT = 5.0  # Seconds until a killed process and all its threads have ended.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class LabBrokers:
         try:
             paths = [path for _, path in open_files_with_descriptors(process.pid)] if process else []
         except OSError:
-            paths = []  # It has just ended.
+            paths = []  # The process has just ended.
         return WritableAndNewestGenerationNumbers(
             writable_generation_number(paths, shared), newest_claimed_generation_number(shared)
         )
@@ -234,7 +234,7 @@ class LabBrokers:
             raise LabError(
                 f"{broker.host}: this broker is not installed in the lab: run `lab up` for this lab, which installs it"
             )
-        # A pure slave's command connects to its master by a name that only the lab's JVMs can resolve: Startup waits.
+        # The command of a pure slave uses a name that only JVMs of the lab resolve. FleetStartup waits for the master.
         if not broker.ha_profile.replicates:
             for preparation in commands_before_start(broker):
                 processes.run_command_before_start(broker.host, preparation)
@@ -282,7 +282,7 @@ class LabBrokers:
         """
         run = self.last_broker_process_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""
-        # Its end is the deepest cause.
+        # The end of the reason is the root cause.
         is_short = len(reason) <= _LONGEST_REASON
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
         return f"{short or 'unknown, because the log contains no error'} (log: {self.log_path(broker)})"
@@ -310,7 +310,7 @@ def _is_port_in_use_after_wait(address: tuple[str, int]) -> bool:
 def _java_arguments(broker: Broker, software: Mapping[str, InstalledRelease]) -> Iterator[str]:
     """Yield the arguments of java in a broker's service unit, adapted to the lab's software.
 
-    A class path of jars replaces the start jar where the software is not a whole distribution.
+    A class path of jars replaces the start jar if the software is not a complete distribution.
     """
     broker_software = software[broker.release.text]
     for argument in arguments_after_java_options(broker):

@@ -96,7 +96,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
 
     Raises LabError for a directory name that cannot be given to brokers.
     """
-    # Resolved, because processes are known by it, whichever way it is named.
+    # The path is resolved, because it identifies the processes of the lab.
     chosen = (Path(directory).expanduser() if directory else _default_directory(sources)).resolve()
     try:
         check_absolute_path(str(chosen))

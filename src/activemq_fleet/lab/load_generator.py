@@ -79,7 +79,7 @@ class LoadGenerator(ABC):
         """
         return self.subscriber_journal.count_new_journal_records().last_record_time("handled")
 
-    def start_publishing_burst(self, message_count: int = 200) -> None:  # noqa: B027 -- not every load generator can
+    def start_publishing_burst(self, message_count: int = 200) -> None:  # noqa: B027 -- some load generators cannot publish a burst
         """Start to publish a burst of ``message_count`` messages in the background, and return at once.
 
         Messages of the burst are in flight at the drill's next fault. The base class does nothing: some load generators
@@ -103,7 +103,7 @@ class LoadGenerator(ABC):
         if self._errors:
             raise self._errors[0]
 
-    def delete_durable_session(self) -> None:  # noqa: B027 -- not every load generator has one
+    def delete_durable_session(self) -> None:  # noqa: B027 -- some load generators have no session
         """Delete the durable MQTT session of a load's subscriber on its broker.
 
         Without a session no messages are stored for the subscriber. Some subscribers have none.

@@ -28,11 +28,11 @@ from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_spec import LoadSpec
 from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator, StompLoadSpec
 
-_PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
+_PATIENCE = 300.0  # Seconds. On an idle machine, the start takes a few seconds.
 _POLL = 0.05
 _STATUS_EVERY = 0.5
-_WINDOW = 5.0  # seconds of which rates are measured
-_LAG = 1.0  # seconds until what an agent did is in its journal
+_WINDOW = 5.0  # Seconds over which rates are measured.
+_LAG = 1.0  # Seconds until an action of an agent is in its journal.
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
@@ -69,7 +69,7 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
     run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
     """
     specs = specs_from_json((directory / "load.json").read_text())
-    (directory / "load.json").unlink()  # it holds passwords
+    (directory / "load.json").unlink()  # The file contains passwords.
     stop, deadline = directory / "stop", time.monotonic() + longest
     with tempfile.TemporaryDirectory(prefix="load-") as sockets:
         generators = [make_load_generator(spec, directory, Path(sockets)) for spec in specs]
@@ -112,8 +112,8 @@ def _is_process_alive(process: int | None) -> bool:
 def write_load_generator_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     """Write the status of load generators, such as their message rates, to the file ``status.json``.
 
-    States are by name. The whole file is replaced at once. Each has its rates in events a second, whether it is steady,
-    when an event was handled last and when the state was taken, in seconds since the epoch.
+    The statuses are by name. The file is replaced atomically. A status has the rates in events per second, whether the
+    load is steady, the time of the last handled event and the time of the status, both in seconds since the epoch.
     """
     now = time.time()
     states = {}
@@ -147,7 +147,8 @@ def main(arguments: Sequence[str]) -> int:
         return 130
     finally:
         if parent and not _is_process_alive(int(parent)):
-            shutil.rmtree(directory, ignore_errors=True)  # no process reads it any more, and it holds passwords
+            # No process reads this file any more, and it contains passwords.
+            shutil.rmtree(directory, ignore_errors=True)
     return 0
 
 

@@ -48,7 +48,7 @@ class LogTail:
         for path, inode in files[begin:]:
             with path.open("rb") as log:
                 if os.fstat(log.fileno()).st_ino != inode:
-                    return  # the file was rolled meanwhile: the next read continues here
+                    return  # The file was rolled since its inode was read. The next call continues with this file.
                 if inode != self._inode:
                     self._inode, self._offset = inode, 0
                 log.seek(self._offset)
@@ -102,7 +102,7 @@ def last_error_line(records: Iterable[Record]) -> str:
 def _log_files_and_inodes(data: Path) -> list[tuple[Path, int]]:
     """Return a log's files and their inodes, oldest first.
 
-    By time: log4j 1 and log4j 2 count rolled files in opposite directions.
+    The order is by time, because log4j 1 and log4j 2 number rolled files in opposite directions.
     """
     log_files = []
     for path in data.glob(f"{LOG}*"):

@@ -27,15 +27,14 @@ from activemq_fleet.settings.host_settings import PREFIX, JdbcSettings
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 HEAP = "256m"
-_MEMORY_LIMIT = "102 mb"  # 40 % of the heap, as without the variable
-# A broker's own message server would not be the bottleneck of a test, its compiler would be: C1
-# alone halves the time to start (measured: 8 brokers on 2 cores).
+_MEMORY_LIMIT = "102 mb"  # This is 40 % of the heap, which is also the default.
+# The bottleneck of a test is the JIT compiler. With C1 alone, the start takes half the time (8 brokers on 2 cores).
 _JVM_OPTIONS = (
     "-Xms32m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
-    # Its file would outlive a JVM that was killed.
+    # The file of the JVM would remain after a kill.
     "-XX:-UsePerfData",
     "-Djava.net.preferIPv4Stack=true",
 )
@@ -43,7 +42,7 @@ MARK = "-Dactivemq.fleet.lab="
 """The JVM option that identifies the lab to which a process belongs."""
 PROGRAM_MARK = MARK.removeprefix("-D")
 """The word that identifies the lab in the command line of other programs, such as the database server or Prometheus."""
-# Sizes, ports and agents of a real machine; what is left are properties.
+# Sizes, ports and Java agents are for a real machine, so the lab keeps only other properties.
 _KEPT_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
 _FIRST_MULTICAST_PORT = 20000
 _BLOCKS = 256
@@ -223,7 +222,7 @@ def _broker_variables(
             f"-Djava.io.tmpdir={instance}/data/tmp",
             f"{MARK}{layout.directory}",
         ],
-        # It is there to be tried: the playbook `drill` may inject faults into its brokers.
+        # A lab is for tests: the playbook `drill` may inject faults into its brokers.
         "activemq_drill_allowed": True,
     }
     if _is_literal(broker.address):
@@ -242,7 +241,7 @@ def _broker_variables(
     lab_variables |= _limit_variables(broker, variables, layout)
     if settings.java_home:
         lab_variables["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
-    # An account's ids belong to the hosts; here everything is the user's own.
+    # The ids of accounts are those of the hosts. In a lab, the user owns all files.
     lab_variables |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
     return lab_variables
 
@@ -255,14 +254,14 @@ def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapp
         lab_variables["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
         lab_variables["activemq_multicast_interface"] = "lo"
     if settings.jmx:
-        lab_variables["activemq_jmx"] = None  # it would listen on all addresses of this machine
+        lab_variables["activemq_jmx"] = None  # JMX would listen on all addresses of this machine.
     if any(connector.bind for connector in settings.connectors or ()):
         lab_variables["activemq_connectors"] = [
             {name: value for name, value in entry.items() if name != "bind"}
             for entry in variables["activemq_connectors"]
         ]
     if any(link.addresses for link in settings.links):
-        # A lab touches no broker outside of itself.
+        # A lab does not connect to brokers outside of the lab.
         lab_variables["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
     return lab_variables
 
@@ -335,7 +334,7 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
     password = _derive_secret(seed, "lab", LAB_USER)
     user = {"name": LAB_USER, "password": password, "groups": [LAB_USER]}
     rights = {kind: [LAB_USER] for kind in ("read", "write", "admin")}
-    # The probes of the lab, and the load of its drills to any queue.
+    # The probes of the lab, and the load of its drills, use any queue.
     entries = [{"destination": ">", "kind": kind, **rights} for kind in ("queue", "topic")]
     return {
         "activemq_users": [*(variables.get("activemq_users") or []), user],

@@ -37,8 +37,8 @@ PROGRAMS = {
 }
 """Debian's program and the port of each process, by its name in the lab."""
 _SCRAPES_PER_SECOND = 10
-"""Brokers that Prometheus scrapes in a second: all of a lab share one machine."""
-_MOST_POINTS = 10_000  # of a series: Prometheus answers 11,000 at most
+"""The number of brokers that Prometheus scrapes per second, because all brokers of a lab share one machine."""
+_MOST_POINTS = 10_000  # Points of a series. Prometheus returns at most 11,000.
 _START_TIMEOUT = 30.0
 _TIMEOUT = 10.0
 _STOP_TIMEOUT = 10.0
@@ -123,7 +123,7 @@ class Monitoring:
             login, password = broker.settings.metrics_username, broker.settings.metrics_password
             if login and isinstance(password, SecretStr):
                 write_lab_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
-        # A wait of zero is refused. No notification is sent; the page of Alertmanager shows what would be.
+        # Alertmanager rejects a wait of 0 s. It sends no notification, but its page shows the alerts.
         quiet = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
         route = {"route": quiet | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
         write_lab_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
@@ -177,7 +177,7 @@ class Monitoring:
     def _launch(self, name: str) -> None:
         data = self.directory / name
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Its name on the command line is the lab's mark, by which processes of a lab are found.
+        # The first word of the command line is the lab's mark, which identifies the processes of a lab.
         mark_argument = f"{PROGRAM_MARK}{self._layout.directory}"
         command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark_argument, PROGRAMS[name][0], *self._options(name, data)]
         processes.launch_broker(self._layout, name, command, {}, data, "")

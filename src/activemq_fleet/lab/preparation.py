@@ -31,7 +31,7 @@ from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
-_OLDEST_JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
+_OLDEST_JAVA = 11  # The oldest LTS release with the option -Djdk.net.hosts.file, which Java 9 introduced.
 
 
 def prepare_lab(
@@ -57,7 +57,7 @@ def prepare_lab(
         progress(f"warning: {warning}")
     _report_findings(fleet, progress)
     before = None
-    with suppress(LabError):  # the lab was created by another version and is created again
+    with suppress(LabError):  # Another version created this lab, so the lab is created again.
         before = load_lab_state(layout)
     executable = artifacts.java_executable(
         max([_OLDEST_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)])
@@ -92,7 +92,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
 
     A lab may test what they are about.
     """
-    # Imported here: commands that only inspect a lab need no rules, which load slowly.
+    # The import is here because rules load slowly, and commands that only inspect a lab do not use them.
     from activemq_fleet.validation import fleet_with_lint_findings
 
     checked = fleet_with_lint_findings(fleet, render_activemq_xml_documents_by_host(fleet))

@@ -23,12 +23,12 @@ from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
 
-_START_TOLERANCE = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
-_KILL_TIMEOUT = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
+_START_TOLERANCE = 2.0  # Seconds. The kernel counts from the boot time, which is rounded.
+_KILL_TIMEOUT = 60.0  # Seconds until a killed process has ended. It may have to write much data to a busy disk.
 _POLL = 0.02
-_UMASK = 0o027  # as of the unit
+_UMASK = 0o027  # The service unit has the same value.
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
-# Processes of this very program, which must be waited for lest they stay as zombies.
+# Child processes of the current process, which must wait for them to remove zombies.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -197,7 +197,7 @@ def lab_processes(layout: LabLayout) -> list[psutil.Process]:
 
 def _is_lab_process(layout: LabLayout, process: psutil.Process) -> bool:
     try:
-        is_own = set(process.uids()) == {os.getuid()}  # any process may carry the mark
+        is_own = set(process.uids()) == {os.getuid()}  # Processes of other users may also have the mark.
         marks = process_mark_arguments(layout.directory)
         return is_own and process.status() != psutil.STATUS_ZOMBIE and not marks.isdisjoint(process.cmdline())
     except psutil.Error:
@@ -216,7 +216,7 @@ def signal_process_group(process: psutil.Process, signal_number: signal.Signals)
     A process that leads no group gets the signal alone. Nothing happens if the process is gone.
     """
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
-        # The start made a process group; a stray process without a group is signalled alone.
+        # The start creates a process group. A process that leads no group gets the signal alone.
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal_number)
         else:

@@ -121,7 +121,7 @@ class ReadOnlyLab:
     def one_way_duplex_link_names(self, host: str) -> tuple[str, ...]:
         """Return the names of a host's faulty duplex links: messages flow over them in one direction only.
 
-        The links are those to the host. They are faulty until the dialling broker restarts. This occurred on 5.5.1
+        The links are those to the host. They are faulty until the connecting broker restarts. This occurred on 5.5.1
         only; ``BrokerRun.one_way_duplex_link_names`` describes the cause.
         """
         return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_link_names

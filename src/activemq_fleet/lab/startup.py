@@ -24,7 +24,7 @@ from activemq_fleet.topology import Broker, Pair
 Progress = Callable[[str], None]
 
 _POLL = 0.1
-_SETTLE_POLL = 0.3  # each check takes a thread dump
+_SETTLE_POLL = 0.3  # Each check takes a thread dump.
 _PROBE_TIMEOUT = 8.0
 _READY: tuple[BrokerState, ...] = ("active", "standby")
 _ACTIVE: tuple[BrokerState, ...] = ("active",)
@@ -54,7 +54,7 @@ class FleetStartup:
         self._timeout = timeout
         self._progress = progress
         self._given_up = threading.Event()
-        # More JVMs that start at once than this only make each slower.
+        # If more JVMs start at once, all of them start more slowly.
         self._start_slots = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
     def start_all_brokers(self, pairs: Sequence[Pair]) -> None:
@@ -102,7 +102,7 @@ class FleetStartup:
                 self._start(slave, _STANDBY)
             self._wait_for_state(ordered[0], _ACTIVE)
         else:
-            # A node that runs already has the store, or is about to.
+            # A running node has acquired the store, or will acquire it soon.
             for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
                 self._start(broker, _READY)
             self._wait_for_active_node(ordered)
@@ -157,7 +157,7 @@ class FleetStartup:
     def _wait_until_loaded(self, broker: Broker) -> None:
         """Wait until a ready broker has loaded its configuration completely.
 
-        Until then a bean of its configuration may still end it.
+        Until then, a bean of the configuration may still stop the broker.
         """
         settling = ReadinessDetector(self._loading)
 

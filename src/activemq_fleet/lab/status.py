@@ -22,9 +22,9 @@ class RunningBridge:
     """A running network bridge of a broker, as the broker's log shows it.
 
     ``link`` is the name of the networkConnector, of either end, and empty where it is unknown. ``peer`` is the
-    brokerName of the peer, which both nodes of a pair with a shared store have. ``remote_address`` is the dialled
+    brokerName of the peer, which both nodes of a pair with a shared store have. ``remote_address`` is the connected
     address; ``remote_host`` is the inventory name of the broker there. A ``responder`` is the passive end of a duplex
-    link: its ``remote_address`` is the port from which the peer dialled, and ``remote_host`` is None. ``since`` is
+    link: its ``remote_address`` is the port from which the peer connected, and ``remote_host`` is None. ``since`` is
     local time.
     """
 

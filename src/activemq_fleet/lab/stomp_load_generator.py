@@ -57,7 +57,7 @@ class EventJournalWriter:
 class StompLoadSpec:
     """The specification of a load that is generated over STOMP: its queue, rate and account.
 
-    ``rate`` is in messages a second. Without a username, clients connect without a login.
+    ``rate`` is in messages per second. Without a username, clients connect without a login.
     """
 
     name: str
@@ -110,7 +110,7 @@ class StompLoadGenerator(LoadGenerator):
             self._consumer.join(70)
 
     def _is_sent(self) -> bool:
-        # A barrier may come to the consumer by another broker, and must not overtake events.
+        # A barrier may reach the consumer through another broker, and must not overtake events.
         return self.publisher_journal.counts["acknowledged"] <= self.subscriber_journal.counts["handled"]
 
     def _stop_publisher(self) -> None:

@@ -19,7 +19,7 @@ from activemq_fleet.operations.requests import Decision, OperationDecisionReques
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
-_CHECK_PAUSE = 3  # seconds between two checks of a state that may resolve without action
+_CHECK_PAUSE = 3  # Seconds between two checks of a state that may resolve without action.
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def choose_pair_for_each_fault(
             f"{reasons}. Select other pairs (--target or activemq_target), or another fault (--what or "
             "activemq_drill_what)"
         )
-    generator = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
+    generator = random.Random(seed)  # noqa: S311 -- a reproducible order, no secret
     if not resync and all(pair.ha_profile.needs_resync for pair in eligible):
         return _order_without_repeats(eligible, faults, generator)
     names = [pair.name for pair in eligible if resync or not pair.ha_profile.needs_resync]

@@ -23,9 +23,10 @@ from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.render.broker_paths import STORE_MARKER
 
-_SHORT_PATIENCE = 4.0  # clocks that are read at one moment are read one after the other
-_RETURN_PATIENCE = 30.0  # longer than an interrupted switchover leaves a broker stopped
-_LARGEST_SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
+# Seconds. Nodes are observed one after the other, so their states may contradict each other for a moment.
+_SHORT_PATIENCE = 4.0
+_RETURN_PATIENCE = 30.0  # Seconds. An interrupted switchover leaves a broker stopped for a shorter time.
+_LARGEST_SKEW = 2.0  # Seconds. The shortest lease that the settings permit is several times longer.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +264,7 @@ def _store_problems(node: ObservedNode, settle: float) -> Iterator[BlockingPairP
 
 
 def _release_problems(node: ObservedNode) -> Iterator[BlockingPairProblem]:
-    # A package of the system brings its release itself, and a restart is what then puts it in force.
+    # A package of the operating system determines the release, which takes effect after a restart.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
         yield BlockingPairProblem(
             f"{node.host}: the broker runs {node.release}, but activemq_release is {node.wanted}. Run the playbook "

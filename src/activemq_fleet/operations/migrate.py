@@ -33,7 +33,7 @@ STALLED = 4
 LINK_PATIENCE = 60
 """Seconds within which a link must be connected."""
 _PAUSE = 5
-_ILLEGAL_CHARACTERS = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the name of an MBean
+_ILLEGAL_CHARACTERS = re.compile(r"[^A-Za-z0-9.-]")  # An old broker replaces these characters in the name of an MBean.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ def _check_running(master: MigrationBrokerEvidence, slave: MigrationBrokerEviden
             f"playbook resync for pair {master.pair}, then run the playbook migrate again"
         )
     if master.state == "stopped" and slave and slave.state == "stopped":
-        _check_empty(master)  # stopped by an earlier run that left other pairs
+        _check_empty(master)  # An earlier run stopped this pair and left other pairs running.
     elif master.state != "active":
         raise InputError(
             f"{master.host}: the preferred master is {master.state}{_reason(master)}, but messages can be moved "

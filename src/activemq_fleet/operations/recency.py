@@ -126,7 +126,7 @@ class PurePairNodeStore:
         clock as the log does.
         """
         if not self.loads:
-            # The file that named the start is gone, and every later start would be named in a later file.
+            # The journal file with the entry of the start was deleted. Each later start has its entry in a later file.
             return self.runs[-1] if self.message_and_subscription_keys and self.runs and self.runs[-1].began else None
         moment = _parse_load_time(self.loads[-1])
         before = [run for run in self.runs if moment and run.began and _parse_time(run.began) <= moment + _SECOND]

@@ -305,7 +305,7 @@ def decide_resync_step(request: OperationDecisionRequest) -> Decision:
                 f"pair {pair} has only the node {hosts[0]}, but a pair with activemq_ha: pure requires two nodes. Add "
                 "the second node to the inventory"
             )
-    # The playbook restart has restarted the others before.
+    # In the playbook restart, an earlier step has restarted the other pairs.
     if pure and others and not options["restart"] and not request.progress.hosts_acted_on():
         request.warn(
             f"the resync skips the pairs {', '.join(others)}, because only pure pairs (activemq_ha: pure) require it"

@@ -45,7 +45,7 @@ def pending_actions(
         is_complete = len(pair) == 2 and all(node.host in chosen for node in pair)
         return [("start", node) for node in pair if node.host not in acted] if is_complete and all(new) else []
     nodes = [node for node in pair if node.host in chosen]
-    # A stopped node becomes the standby that lets the active one go.
+    # A stopped node becomes the standby that replaces the active node during its restart.
     starts = [("start", node) for node in nodes if node.state == "stopped"]
     nodes_to_restart = [node for node in nodes if node.restart_required and node.state != "stopped"]
     return starts + [("restart", node) for node in sorted(nodes_to_restart, key=lambda node: node.is_serving)]
@@ -200,7 +200,7 @@ def decide_brokers_to_start_or_restart(request: OperationDecisionRequest) -> Dec
             [],
         )
     nodes = [observe_node(brokers[host], observed) for host, observed in evidence.items()]
-    # In check mode the hosts cannot know what the files that were not installed would need.
+    # In check mode, the hosts cannot determine whether files that were not installed require a restart.
     hosts_to_restart = {host for host, result in request.configured.items() if result["restart_required"]}
     nodes = [replace(node, restart_required=node.restart_required or node.host in hosts_to_restart) for node in nodes]
     pairs = [pair for _, pair in sorted(nodes_by_pair(nodes).items())]

@@ -31,7 +31,7 @@ from activemq_fleet.operations.rolling import (
 )
 from activemq_fleet.releases import Release
 
-_MOST_SWITCHOVERS = 3  # of a switch over: the one that stopped may win the lock back
+_MOST_SWITCHOVERS = 3  # Number of switchovers. The stopped broker may acquire the lock again before its peer does.
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _upgrade_obstacles(
 def _release_change(
     pair: Sequence[ObservedNode], active: ObservedNode, stores: UpgradeStoreChange
 ) -> ReleaseChangeEffects:
-    """Return the release change of a pair for which ``_unfit`` yields nothing: at most one release differs."""
+    """Return the release change of a pair without obstacles (``_upgrade_obstacles``): at most one release differs."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     old_release, new_release, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
     return release_change_effects(old_release, new_release, stores.now, stores.then, holder=holder)

@@ -158,9 +158,9 @@ def _part_state(evidence: Evidence, part: str) -> str:
 
 
 def _undeployed_files(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
-    """Yield the planned files that are not deployed, or were changed; none where no whole version is in force.
+    """Yield the planned files that are not deployed, or were changed; none if no complete version is in force.
 
-    A file with secrets is compared without them, so that a password which alone has changed is not seen.
+    A file with secrets is compared without them, so a change of only a password is not detected.
     """
     for path, content in planned().items() if deployed else ():
         if path not in deployed:

@@ -137,7 +137,7 @@ def _hung_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
 
 
 def _lock_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    # Where its descriptors cannot be read, the release is not seen either.
+    # If the open files of the process cannot be read, the release is also unknown.
     if row.state in SERVING and row.holds_lock is False and row.release and not evidence.get("guard"):
         peer = broker.peer or "the other node"
         yield _finding(
@@ -249,7 +249,7 @@ def _subscription_findings(row: BrokerStatus, broker: Broker, evidence: Evidence
 
 
 def _release_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    # A package of the system brings its release itself.
+    # A package of the operating system determines the release.
     if row.release and row.release != row.release_planned and broker.settings.install != "package":
         yield _finding(
             "wrong-release",

@@ -17,7 +17,7 @@ from activemq_fleet.topology import Fleet
 
 _MAX_LENGTH = 4000
 _MAX_DEPTH = 20
-_LAST_SECOND = 253402300799  # of the year 9999
+_LAST_SECOND = 253402300799  # The last second of the year 9999.
 
 
 def _printable_text(text: str) -> str:

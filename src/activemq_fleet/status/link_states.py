@@ -19,8 +19,8 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
 
-_LONGEST_REASON = 300  # characters
-# A refused connection, or a refused login, about which INFO has most details.
+_LONGEST_REASON = 300  # Characters.
+# A refused connection or login. The INFO record has the most details.
 _NOT_ACCEPTED = re.compile(
     r"(?:Could not accept connection\s*(?:from \S+)?\s*:\s*|Stopping \S+ because Failed with (?=SecurityException))"
     r"(?P<why>.*)"
@@ -28,12 +28,12 @@ _NOT_ACCEPTED = re.compile(
 # The message of a broker whose certificate the peer refused; the peer's log has the reason.
 _ALERT = re.compile(r"Received fatal alert")
 _CERTIFICATE = re.compile(r"PKIX|certificate|No (?:name|subject alternative)", re.IGNORECASE)
-# What a broker notices of a connection that one end has refused, without the reason.
+# Messages of a broker about a connection that one end has refused, without the reason.
 _CONSEQUENCE = re.compile(r"EOFException|Broken pipe|bound has closed|Socket closed|TimeoutException")
 _LAST_COMPLAINTS = 4
 """The number of complaints about a peer, the newest ones, in one of which is the reason for the others."""
 _BRIDGE_ENDED = "shutdown due to a"
-# What a probe of the lab without TLS leaves at a TLS port.
+# Messages that a probe of the lab without TLS causes at a TLS port.
 _PROBE_TRACE = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
 _TOO_LARGE = "larger than max allowed"
 _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@(?P<broker>\S+)")
@@ -127,9 +127,9 @@ def _names_and_ports(broker: Broker) -> Iterator[tuple[str, int]]:
 
 
 def _most_frequent_refusal(records: Sequence[LogRecord]) -> str:
-    """Return the refusal that a broker wrote most often, without the address of whom it refused.
+    """Return the refusal that a broker logged most often, without the address of the refused client.
 
-    Refusals of the other end, of which it only has the alert, count where there are no others.
+    TLS alerts about refusals by the other end count only if there are no other refusals.
     """
     refusal_matches = (_NOT_ACCEPTED.match(record.message) for record in records)
     refusals = [match["why"].strip() for match in refusal_matches if match and not _PROBE_TRACE.search(match["why"])]

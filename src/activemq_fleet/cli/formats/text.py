@@ -63,7 +63,7 @@ def _finding_lines(report: CheckReport, findings: Sequence[Finding], subjects: S
     kind = _kind(finding)
     position = _position_text(report, findings) if finding.host or finding.line else None
     if position and len(subjects) == 1:
-        position = position.removeprefix(f"{subjects[0]}:")  # the heading has the path
+        position = position.removeprefix(f"{subjects[0]}:")  # The heading contains the path.
     fixable_label = " [fixable]" if finding.edits else ""
     label = f"  {kind} {finding.rule}{fixable_label} "
     text = wrap_text(
