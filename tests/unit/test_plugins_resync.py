@@ -113,7 +113,7 @@ class Carrier(action.ActionModule):
     def __init__(self, call_limit: int = 1 << 30) -> None:
         self.calls, self.call_limit = 0, call_limit
 
-    def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _run_module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         self.calls += 1
         if self.calls > self.call_limit:
             raise KeyboardInterrupt
