@@ -51,7 +51,7 @@ class _AdditionKind:
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
 
-def _kind(
+def _addition_kind(
     place: str,
     effect: str | None = None,
     *,
@@ -63,13 +63,15 @@ def _kind(
     return _AdditionKind(place, RenderedAdditionAdvice(effect, variables, reason), value, unaffected)
 
 
-_JMX = "JMX no longer listens on port 1099"
+_JMX_EFFECT = "JMX no longer listens on port 1099"
 _STATES_DEFAULT = "the rendered file explicitly sets the default value of the release"
 _NEEDS_CREDENTIALS = "the rendered broker needs this bean, which reads its passwords from credentials.properties"
 _NEEDS_LOCK = "the nodes of a pair need a lock on their shared store"
 _NEEDS_MEMORY_LIMIT = "without a memory limit, messages can fill the Java heap. activemq_memory_limit sets the limit"
 _WITH_ACL = "on a broker with activemq_acl"
-_FULL_DISK = '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
+_DEFAULT_EXCEPTION_HANDLER = (
+    '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
+)
 
 
 _IS_DEFAULT = "the value is the default of this release"
@@ -83,81 +85,83 @@ def _closed_jmx_reason(broker: Broker) -> str:
 
 
 # Defaults of releases: the fields of the classes in the release tags, and BrokerService.getSystemUsage.
-_KINDS = (
-    _kind(
+_ADDITION_KINDS = (
+    _addition_kind(
         "managementContext|@createConnector",
-        _JMX,
+        _JMX_EFFECT,
         value="false",
         unaffected=_closed_jmx_reason,
         jmx={"port": 1099},
     ),
-    _kind(
+    _addition_kind(
         "@createConnector|@connectorPort",
         reason=f"{_STATES_DEFAULT}. Without activemq_jmx, the broker opens no JMX port",
     ),
-    _kind(
+    _addition_kind(
         r"networkConnector(?:\[.*\])?/@decreaseNetworkConsumerPriority",
         "local consumers get messages before bridges do, which is the default from 5.18 on",
         value="true",
         unaffected=lambda broker: _IS_DEFAULT if broker.release.decreases_network_priority else "",
         network_attributes={"decreaseNetworkConsumerPriority": False},
     ),
-    _kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
-    _kind(
+    _addition_kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
+    _addition_kind(
         "@networkConnectorStartAsync",
         "the broker starts without waiting for its network connectors",
         unaffected=lambda broker: "" if broker.networked else "the broker has no links",
         broker_attributes={"networkConnectorStartAsync": False},
     ),
-    _kind(
+    _addition_kind(
         "@schedulePeriodForDiskUsageCheck",
         "the broker checks the free disk space regularly",
         broker_attributes={"schedulePeriodForDiskUsageCheck": 0},
     ),
-    _kind("@diskUsageCheckRegrowThreshold", broker_attributes={"diskUsageCheckRegrowThreshold": 0}),
-    _kind(
+    _addition_kind("@diskUsageCheckRegrowThreshold", broker_attributes={"diskUsageCheckRegrowThreshold": 0}),
+    _addition_kind(
         "@schedulePeriodForDestinationPurge",
         reason="the original file sets no period, so the original broker removes no destinations. adopt therefore set "
         "the period to 0. Otherwise, activemq.fleet would render a period, and the broker would remove inactive "
         "destinations whose policyEntry has gcInactiveDestinations",
     ),
-    _kind(
+    _addition_kind(
         "@useVirtualTopics",
         reason="without this attribute, the destinationInterceptors of the rendered file would also contain the "
         "virtual topic VirtualTopic.>",
     ),
-    _kind(
+    _addition_kind(
         "@brokerName",
         "the brokerName changes from the default localhost to the name of the host",
         broker_name="localhost",
     ),
-    _kind(
+    _addition_kind(
         "broker/@dataDirectory",
         "the broker keeps its data below activemq_base",
         reason="a rendered activemq.xml always sets dataDirectory. To choose another directory, set activemq_base",
     ),
-    _kind("broker/@id", reason="the web console refers to the broker by this id"),
-    _kind(
+    _addition_kind("broker/@id", reason="the web console refers to the broker by this id"),
+    _addition_kind(
         "ioExceptionHandler",
         "the broker stops if the disk is full",
         value='ignoreNoSpaceErrors="false"',
-        xml_fragments=[{"xml": _FULL_DISK}],
+        xml_fragments=[{"xml": _DEFAULT_EXCEPTION_HANDLER}],
     ),
-    _kind(
+    _addition_kind(
         "ioExceptionHandler",
         "the broker handles I/O errors of its store with this handler instead of the default handler",
         reason="a broker must stop when it cannot write to its store. activemq_xml_fragments can replace the handler",
     ),
-    _kind("kahaDB/@lockKeepAlivePeriod", reason=f"{_NEEDS_LOCK}; activemq_lock_keepalive_interval sets the interval"),
-    _kind("locker", reason=f"{_NEEDS_LOCK}; activemq_lock_acquire_interval sets the interval"),
-    _kind("@stopOnError", reason="a node that loses the lock on the store must stop"),
-    _kind(
+    _addition_kind(
+        "kahaDB/@lockKeepAlivePeriod", reason=f"{_NEEDS_LOCK}; activemq_lock_keepalive_interval sets the interval"
+    ),
+    _addition_kind("locker", reason=f"{_NEEDS_LOCK}; activemq_lock_acquire_interval sets the interval"),
+    _addition_kind("@stopOnError", reason="a node that loses the lock on the store must stop"),
+    _addition_kind(
         "persistenceAdapter",
         "the store is in the directory that activemq.fleet sets, instead of the default directory of the release",
         reason="a rendered activemq.xml always sets the directory of the store. Set activemq_store_directory to the "
         "directory that contains the messages",
     ),
-    _kind(
+    _addition_kind(
         "systemUsage",
         "the limits of memory, store and temporary store at which the broker blocks producers differ from the limits "
         "of the original broker",
@@ -165,55 +169,57 @@ _KINDS = (
         store_limit="100 gb",
         temp_limit="50 gb",
     ),
-    _kind("storeUsage", "the broker blocks producers when the store reaches the limit", store_limit="100 gb"),
-    _kind("tempUsage", "the broker blocks producers when the temporary store reaches the limit", temp_limit="50 gb"),
-    _kind(
+    _addition_kind("storeUsage", "the broker blocks producers when the store reaches the limit", store_limit="100 gb"),
+    _addition_kind(
+        "tempUsage", "the broker blocks producers when the temporary store reaches the limit", temp_limit="50 gb"
+    ),
+    _addition_kind(
         r"memoryUsage(?:/@limit)?",
         "the broker blocks producers when messages use this much memory",
         reason=_NEEDS_MEMORY_LIMIT,
     ),
-    _kind(
+    _addition_kind(
         r"storeUsage/@(?:total|percentLimit)",
         reason="a broker that starts on a full disk lowers this limit. It later raises the limit again only if the "
         "limit is a percentage (`activemq-fleet rule C012` explains this)",
     ),
-    _kind(
+    _addition_kind(
         r"authenticationUser\[@username='activemq-probe'\]",
         "the broker accepts the account activemq-probe, with which `status` and the playbooks check that the broker "
         "serves clients",
         reason="the account belongs to activemq_authentication: simple, and activemq_network_password or "
         "activemq_probe_password sets its password",
     ),
-    _kind(
+    _addition_kind(
         r"authenticationUser\[.*\]",
         "the broker accepts logins with the account of the bridges",
         value="{activemq.network.",
         reason="activemq_network_username defines this account for both ends of each bridge",
     ),
-    _kind(
+    _addition_kind(
         r"authenticationUser\[.*\]",
         "the broker accepts logins with this account, which the original file does not have",
         reason="activemq_users, activemq_agent_username or activemq_vip_username defines this account: remove the "
         "account there if no client uses it",
     ),
-    _kind(
+    _addition_kind(
         r"authenticationUser\[.*\]/@groups",
         "the account is a member of these groups, and has their rights",
         reason="activemq_users or activemq_network_username defines the groups of the account",
     ),
-    _kind(
+    _addition_kind(
         r"authorizationEntry\[@topic='ActiveMQ\.Advisory\.>'\](?:/@(?:read|admin))?",
         "all accounts may create and read the advisory topics: the broker rejects clients without these rights",
         reason=f"clients need these rights {_WITH_ACL}",
     ),
-    _kind(
+    _addition_kind(
         r"authorizationEntry\[.*\](?:/@\w+)?",
         "the account activemq-probe gets these rights, which it needs for the test messages of `status` and the "
         "playbooks. The rights of other accounts do not change",
         value=PROBE_GROUP,
         reason=f"`status` and the playbooks need these rights {_WITH_ACL}",
     ),
-    _kind(
+    _addition_kind(
         r"authorizationEntry\[.*\](?:/@\w+)?",
         "the account of the bridges (activemq_network_username) may read, write and create the destinations that the "
         "bridges forward. The rights of other accounts do not change",
@@ -221,56 +227,60 @@ _KINDS = (
         reason=f"bridges need these rights {_WITH_ACL}. To limit the destinations, set `include` of each link in "
         "activemq_links",
     ),
-    _kind(
+    _addition_kind(
         r"authorizationEntry\[.*\](?:/@\w+)?",
         "the accounts of agents may use these topics. The rights of other accounts do not change",
         value="activemq-agent",
         reason=f"agents need these rights {_WITH_ACL}, for the topics of activemq_agent_topics and "
         "activemq_agent_publish_prefixes",
     ),
-    _kind(r"authorizationEntry\[.*\]/@\w+", reason="an empty value of a right has the same effect as a missing right"),
-    _kind(
+    _addition_kind(
+        r"authorizationEntry\[.*\]/@\w+", reason="an empty value of a right has the same effect as a missing right"
+    ),
+    _addition_kind(
         "users",
         "the broker accepts logins with these accounts, which the original file does not have",
         value="authenticationUser",
         reason="activemq_users and activemq_network_username define the accounts: remove those that no client uses",
     ),
-    _kind("users", reason="the element <users> is empty, because the rendered file has no accounts"),
-    _kind(
+    _addition_kind("users", reason="the element <users> is empty, because the rendered file has no accounts"),
+    _addition_kind(
         "@userName|@password",
         "the bridge logs in to the remote broker",
         reason="activemq_network_username and activemq_network_password are set for all links",
     ),
-    _kind(
+    _addition_kind(
         r"simpleAuthenticationPlugin",
         "the broker rejects clients without an account of activemq_users",
         reason="activemq_authentication: simple renders the plugin. With activemq_authentication: none, the broker "
         "accepts all clients",
     ),
-    _kind(
+    _addition_kind(
         r"authorizationPlugin",
         "each account has only the rights that activemq_acl gives to its groups",
         reason="activemq_acl renders the plugin. Without activemq_acl, each account has all rights",
     ),
-    _kind(
+    _addition_kind(
         "runtimeConfigurationPlugin",
         "the broker applies changes of activemq.xml while it runs",
         runtime_configuration=False,
     ),
-    _kind(
+    _addition_kind(
         "plugins(?:/.*)?",
         "the rendered broker has additional plugins, or additional settings of its plugins",
         reason="activemq_plugins, activemq_authentication and activemq_acl render the plugins: change these variables",
     ),
-    _kind(
+    _addition_kind(
         "shutdownHooks",
         reason="this shutdown hook frees the port of the web console when the broker stops. Without a web console "
         "(activemq_console: false) it is not rendered",
     ),
-    _kind(r"bean\[.*logQuery.*\]|bean", value="logQuery", log_query=False),
-    _kind(r"bean(?:\[.*\])?(?:/.*)?|property-placeholder/.*", reason=_NEEDS_CREDENTIALS),
-    _kind(r"transportConnector(?:\[.*\])?/@name", reason="the inventory gives each transport connector a name"),
-    _kind("@xsi:schemaLocation", reason="ActiveMQ finds the XML schema of the element by this attribute"),
+    _addition_kind(r"bean\[.*logQuery.*\]|bean", value="logQuery", log_query=False),
+    _addition_kind(r"bean(?:\[.*\])?(?:/.*)?|property-placeholder/.*", reason=_NEEDS_CREDENTIALS),
+    _addition_kind(
+        r"transportConnector(?:\[.*\])?/@name", reason="the inventory gives each transport connector a name"
+    ),
+    _addition_kind("@xsi:schemaLocation", reason="ActiveMQ finds the XML schema of the element by this attribute"),
 )
 
 _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyType(
@@ -308,7 +318,7 @@ def advice_on_addition(difference: XmlDifference, broker: Broker) -> RenderedAdd
     policies = list(_added_policies(difference.path, rendered))
     if policies:
         return _policy_advice(policies)
-    for kind in _KINDS:
+    for kind in _ADDITION_KINDS:
         if kind.applies_to_addition(difference.path, rendered):
             reason = kind.unaffected(broker)
             if reason:

@@ -60,12 +60,12 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.validation import SchemaSource, cached_schema, fleet_with_check_findings
 
-_OF_THE_JVM = frozenset(
+_JVM_PROPERTIES = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
 )
 _CONSOLE_PORT = 8161
-_log = logging.getLogger("activemq_fleet.adopt")
-_CAMEL = "{http://camel.apache.org/schema/"
+_logger = logging.getLogger("activemq_fleet.adopt")
+_CAMEL_NAMESPACE_PREFIX = "{http://camel.apache.org/schema/"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def adopt_files(
     naming_parity: str | None = None,
     node: str | None = None,
     schema_of: SchemaSource | None = cached_schema,
-    warn: Callable[[str], None] = _log.warning,
+    warn: Callable[[str], None] = _logger.warning,
 ) -> AdoptedInventory:
     """Adopt existing activemq.xml files: return an inventory that renders them again.
 
@@ -186,7 +186,7 @@ def adopt_documents(
     propose_users(proposal)
     propose_custom_for_inexpressible_accounts(proposal)
     propose_acl(proposal)
-    _drop_defaults(proposal)
+    _remove_default_values(proposal)
     fleet = proposal.proposed_fleet()
     companion_files.propose_java_options(proposal, fleet)
     companion_files.note_omitted_java_options(proposal)
@@ -199,7 +199,7 @@ def adopt_documents(
     add_note_on_remaining_warnings(proposal, findings)
     fleet = proposal.proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
-    _note_placeholders(proposal, fleet)
+    _note_undefined_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
     _note_default_passwords(proposal)
     _note_missing_settings(proposal)
@@ -246,21 +246,21 @@ def _propose_instances(proposal: VariableProposal) -> None:
     machines: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
         machines[proposal[document.host].get("address", document.host).lower()].append(document)
-    for address, neighbours in machines.items():
-        if len(neighbours) < 2:
+    for address, documents in machines.items():
+        if len(documents) < 2:
             continue
-        nodes = [document.identity.node.lower() for document in neighbours]
-        chosen: dict[str, set[str]] = {"activemq_instance": set(), "activemq_console_port": set()}
-        for position, document in enumerate(neighbours):
+        nodes = [document.identity.node.lower() for document in documents]
+        hosts_by_variable: dict[str, set[str]] = {"activemq_instance": set(), "activemq_console_port": set()}
+        for position, document in enumerate(documents):
             variables = proposal[document.host]
             if "instance" not in variables:
                 suffix = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
                 variables["instance"] = f"activemq-{suffix}"
-                chosen["activemq_instance"].add(document.host)
+                hosts_by_variable["activemq_instance"].add(document.host)
             if position and not {"port_offset", "console_port"} & variables.keys():
                 variables["console_port"] = _CONSOLE_PORT + 10 * position
-                chosen["activemq_console_port"].add(document.host)
-        for variable, hosts in chosen.items():
+                hosts_by_variable["activemq_console_port"].add(document.host)
+        for variable, hosts in hosts_by_variable.items():
             if hosts:
                 proposal.add_note(
                     hosts,
@@ -269,22 +269,22 @@ def _propose_instances(proposal: VariableProposal) -> None:
                 )
 
 
-def _drop_defaults(proposal: VariableProposal) -> None:
+def _remove_default_values(proposal: VariableProposal) -> None:
     """Remove proposed variables whose value the fleet would have by default."""
     complete = proposal.proposed_fleet()
     remove_defaults_from_destination_policies(proposal, complete)
     for name in ("connectors", "store_directory"):
         without = proposal.proposed_fleet(**{name: None})
-        same = {
+        is_same = {
             host: getattr(complete.broker(host), name) == getattr(without.broker(host), name)
             for host in proposal.variables
         }
         for documents in proposal.existing_activemq_xml_by_pair().values():
             hosts = [document.host for document in documents]
-            # A pure slave has no connectors anyway, so it is given those of its master.
-            together = proposal.proposed_ha_profile(hosts[0]).replicates
+            # A pure slave has no active connectors, so it gets those of its master.
+            shares_connectors = proposal.proposed_ha_profile(hosts[0]).replicates
             for host in hosts:
-                if same[host] and (not together or all(same[other] for other in hosts)):
+                if is_same[host] and (not shares_connectors or all(is_same[other] for other in hosts)):
                     proposal[host].pop(name, None)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name in [
@@ -295,23 +295,23 @@ def _drop_defaults(proposal: VariableProposal) -> None:
             del variables[name]
 
 
-def _placeholders_in(document: XmlDocument) -> set[str]:
+def _placeholders_of_document(document: XmlDocument) -> set[str]:
     """Return the names of the placeholders in a rendered activemq.xml, without those of Camel's elements."""
     names: set[str] = set()
     for element in document.root.iter(etree.Element):
-        if not str(element.tag).startswith(_CAMEL):
+        if not str(element.tag).startswith(_CAMEL_NAMESPACE_PREFIX):
             for text in (*map(str, element.attrib.values()), element.text or ""):
                 names.update(PLACEHOLDER.findall(text))
     return names
 
 
-def _note_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
+def _note_undefined_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
     """Add a note for each ``${name}`` placeholder whose value no rendered file defines."""
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
-        held = credentials_file_content(broker, Shown(broker.host)).decode()
-        for name in sorted(_placeholders_in(XmlDocument(render_activemq_xml_bytes(broker)))):
-            if name not in _OF_THE_JVM and f"\n{name}=" not in held:
+        credentials = credentials_file_content(broker, Shown(broker.host)).decode()
+        for name in sorted(_placeholders_of_document(XmlDocument(render_activemq_xml_bytes(broker)))):
+            if name not in _JVM_PROPERTIES and f"\n{name}=" not in credentials:
                 unknown[name].append(broker.host)
     for name, hosts in unknown.items():
         proposal.add_note(
@@ -324,14 +324,14 @@ def _note_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
 
 def _note_missing_settings(proposal: VariableProposal) -> None:
     note_inexpressible_authentication(proposal)
-    locked = [
+    hosts_without_accounts = [
         document.host
         for document in proposal.documents
         if not authentication_user_elements(document) and "authentication" not in proposal[document.host]
     ]
-    if locked:
+    if hosts_without_accounts:
         proposal.add_note(
-            locked,
+            hosts_without_accounts,
             "activemq.xml has no accounts, but the rendered broker rejects clients without an account: "
             "add the accounts of your clients to activemq_users",
             is_urgent=True,

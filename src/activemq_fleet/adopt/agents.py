@@ -53,10 +53,12 @@ def find_agent_configurations(paths: Iterable[str]) -> list[AgentConfiguration]:
                 parser.read_string(text or "")
             except configparser.Error:
                 continue
-            unit = companions.read_text(path.parent / "systemd" / "activemq-agent.service") or ""
+            unit_file = companions.read_text(path.parent / "systemd" / "activemq-agent.service") or ""
             if parser.has_section("agent"):
                 read = tuple(map(str, companions.read))
-                agents_by_host[path.parts[-2]] = AgentConfiguration(path.parts[-2], dict(parser["agent"]), unit, read)
+                agents_by_host[path.parts[-2]] = AgentConfiguration(
+                    path.parts[-2], dict(parser["agent"]), unit_file, read
+                )
     return [agents_by_host[host] for host in sorted(agents_by_host)]
 
 
@@ -70,7 +72,7 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
     for file in files:
         home = _home_broker(file, listeners)
         if home is None or proposal.naming.identify_broker(file.host) or not _HOST.fullmatch(file.host):
-            continue  # a broker's host, or empty if it is not in this fleet
+            continue  # The host of a broker; empty if the broker is not in this fleet.
         variables = _agent_variables(file)
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]

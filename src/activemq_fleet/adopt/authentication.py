@@ -12,7 +12,7 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.lint.security_authentication import ADMITS_ANYONE
 
-_SIMPLE = "simpleAuthenticationPlugin"
+_SIMPLE_PLUGIN = "simpleAuthenticationPlugin"
 
 
 def propose_authentication(proposal: VariableProposal) -> None:
@@ -31,7 +31,7 @@ def propose_authentication(proposal: VariableProposal) -> None:
         if authentication_user_elements(document):
             continue
         plugins = _login_plugin_names(document)
-        if plugins == [_SIMPLE]:
+        if plugins == [_SIMPLE_PLUGIN]:
             continue
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
@@ -94,6 +94,8 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
 def _login_elements_text(document: AdoptedDocument) -> str:
     texts = []
     for node in _login_nodes(document):
-        known = next((f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), "")
-        texts.append(f"<{node.name}{known}>")
+        identifying_attribute = next(
+            (f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), ""
+        )
+        texts.append(f"<{node.name}{identifying_attribute}>")
     return ", ".join(texts)

@@ -22,14 +22,14 @@ from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, user_group_of_agent
 from activemq_fleet.uris import is_openwire
 
-_LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
+_LISTENING_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
 DEFAULT_HEAP = str(HostSettings.model_fields["heap"].default)
 _OTHER_PORTS = ("console", "jmx", "replication")
 _JMX_PORT = 1099
-_MOST_OF_HEAP = 0.7
+_DEFAULT_MEMORY_SHARE = 0.7
 """The largest part of the heap that a broker gives to messages (BrokerService.checkMemorySystemUsageLimits)."""
-_LIMITS = {
+_LIMIT_ELEMENTS = {
     "memory_limit": "memoryUsage/memoryUsage",
     "store_limit": "storeUsage/storeUsage",
     "temp_limit": "tempUsage/tempUsage",
@@ -178,10 +178,12 @@ def _propose_missing_heaps(proposal: VariableProposal) -> None:
     """Propose a heap for hosts of which no file shows it, if their memoryUsage does not fit into the default."""
     hosts: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
-        usage = document.broker.find(f"systemUsage/systemUsage/{_LIMITS['memory_limit']}")
+        usage = document.broker.find(f"systemUsage/systemUsage/{_LIMIT_ELEMENTS['memory_limit']}")
         memory = (size_in_bytes(usage.get("limit")) or 0) if usage else 0
-        if "heap" not in proposal[document.host] and memory > _MOST_OF_HEAP * (size_in_bytes(DEFAULT_HEAP) or 0):
-            heap = f"{math.ceil(memory / _MOST_OF_HEAP / (1 << 30))}g"
+        if "heap" not in proposal[document.host] and memory > _DEFAULT_MEMORY_SHARE * (
+            size_in_bytes(DEFAULT_HEAP) or 0
+        ):
+            heap = f"{math.ceil(memory / _DEFAULT_MEMORY_SHARE / (1 << 30))}g"
             proposal.propose_value_if_valid(document.host, "heap", heap)
             hosts[heap].append(document.host)
     for heap, named in hosts.items():
@@ -194,7 +196,7 @@ def _propose_missing_heaps(proposal: VariableProposal) -> None:
 
 
 def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    for name, path in _LIMITS.items():
+    for name, path in _LIMIT_ELEMENTS.items():
         usage = document.broker.find(f"systemUsage/systemUsage/{path}")
         default = (
             default_memory_limit_text(proposal[document.host].get("heap", DEFAULT_HEAP))
@@ -209,7 +211,7 @@ def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> No
 
 
 def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
-    listeners_by_host = {document.host: list(_listeners(proposal, document)) for document in documents}
+    listeners_by_host = {document.host: list(_expressible_listeners(proposal, document)) for document in documents}
     for document in documents:
         host, listeners = document.host, listeners_by_host[document.host]
         binds = Counter(listener.bind for listener in listeners)
@@ -224,7 +226,7 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
         proposal[host]["connectors"] = [listener.to_connectors_entry() for listener in listeners]
     _propose_offset(proposal, listeners_by_host)
     if proposal.proposed_ha_profile(documents[0].host).replicates:
-        # A slave opens no connector, so its connectors have no effect: give it those of its master.
+        # A slave opens no connectors, so its own have no effect. It gets those of its master.
         master = max(documents, key=lambda document: len(listeners_by_host[document.host]))
         for document in documents:
             if not listeners_by_host[document.host]:
@@ -233,18 +235,18 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
                         proposal[document.host][name] = proposal[master.host][name]
 
 
-def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[ExpressibleListener]:
+def _expressible_listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[ExpressibleListener]:
     names = Counter(node.get("name") for node in transport_connector_elements(document))
     announced_by_default = _connector_announced_by_default(document)
     if document.broker.find("services/masterConnector") and proposal.proposed_ha_profile(document.host).replicates:
         return
     for node in transport_connector_elements(document):
-        parsed = _LISTENS.fullmatch(node.get("uri"))
+        parsed = _LISTENING_URI.fullmatch(node.get("uri"))
         name = node.get("name")
         if id(node) in proposal.replaced_elements or not parsed or names[name] > 1 or name in _OTHER_PORTS:
             continue
         scheme, bind, port, query = parsed.groups()
-        options = _options(query or "")
+        options = _query_options(query or "")
         attributes = {
             attribute: value
             for attribute, value in node.attributes.items()
@@ -284,7 +286,7 @@ def transport_connector_elements(document: AdoptedDocument) -> list[ComparedElem
     return document.broker.find_all("transportConnectors/transportConnector")
 
 
-def _options(query: str) -> dict[str, str]:
+def _query_options(query: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in query.split("&") if part]
     return {name: value for name, _, value in pairs}
 
@@ -359,7 +361,7 @@ def propose_users(proposal: VariableProposal) -> None:
     The network user is left out.
     """
     agents: dict[str, None] = {}
-    known = _known_agents(proposal)
+    agent_accounts = _adopted_agent_accounts(proposal)
     for document in proposal.documents:
         users = []
         names = Counter(account.get("username") for account in authentication_user_elements(document))
@@ -368,7 +370,7 @@ def propose_users(proposal: VariableProposal) -> None:
             if name in (proposal[document.host].get("network_username"), PROBE_USER) or names[name] > 1:
                 continue
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, user_group_of_agent(name)])
-            if is_agents and name in known.get(document.identity.group, ()):
+            if is_agents and name in agent_accounts.get(document.identity.group, ()):
                 continue
             secret = proposal.secrets.secret_reference_for(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
@@ -385,12 +387,12 @@ def propose_users(proposal: VariableProposal) -> None:
         )
 
 
-def _known_agents(proposal: VariableProposal) -> dict[str, set[str | None]]:
+def _adopted_agent_accounts(proposal: VariableProposal) -> dict[str, set[str | None]]:
     """Return, by group, the account names of adopted agents, which need no entry in ``activemq_users``."""
-    known: dict[str, set[str | None]] = defaultdict(set)
+    accounts: dict[str, set[str | None]] = defaultdict(set)
     for agent in proposal.proposed_fleet().agents if proposal.agents else ():
-        known[agent.group].add(agent.settings.agent_username)
-    return known
+        accounts[agent.group].add(agent.settings.agent_username)
+    return accounts
 
 
 def propose_acl(proposal: VariableProposal) -> None:
@@ -407,7 +409,7 @@ def propose_acl(proposal: VariableProposal) -> None:
             for account in authentication_user_elements(document)
             if (name := account.get("username"))
         }
-        entries = [entry for node in document.broker.find_all(path) if (entry := _permission(node))]
+        entries = [entry for node in document.broker.find_all(path) if (entry := _acl_entry(node))]
         if entries:
             complete[document.host] = entries
     if not complete:
@@ -419,11 +421,11 @@ def propose_acl(proposal: VariableProposal) -> None:
         lambda host: {"acl": reduced.get(host) or complete.get(host)}
     )
     for host, entries in complete.items():
-        same = complete_fleet.broker(host).permissions == reduced_fleet.broker(host).permissions
-        proposal[host]["acl"] = reduced[host] if reduced[host] and same else entries
+        is_same = complete_fleet.broker(host).permissions == reduced_fleet.broker(host).permissions
+        proposal[host]["acl"] = reduced[host] if reduced[host] and is_same else entries
 
 
-def _permission(node: ComparedElement) -> dict[str, Any] | None:
+def _acl_entry(node: ComparedElement) -> dict[str, Any] | None:
     kinds = [kind for kind in ("queue", "topic") if kind in node.attributes]
     if len(kinds) != 1:
         return None

@@ -15,9 +15,9 @@ from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.java_command import java_options
 from activemq_fleet.topology import Fleet
 
-_OURS = "written by activemq.fleet"
-_OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?\+?=")
-_HEAP = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
+_RENDERED_MARK = "written by activemq.fleet"
+_OPTIONS_VARIABLE = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?\+?=")
+_HEAP_OPTION = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
 # Options that bin/env of the releases sets, or for which a separate variable exists.
 _KNOWN_OPTIONS = re.compile(
     r"-Xmx.*|-Djava\.util\.logging\.config\.file=.*|-Djava\.security\.auth\.login\.config=.*"
@@ -30,9 +30,9 @@ _OPTION_WITHOUT_SECRET = re.compile(
     r"|-D((?:java|jdk|sun|com\.sun\.management|org\.apache\.activemq)\.[\w.]+)=[\w.,:+/-]*"
     r"|--add-(?:opens|exports|modules|reads)=[\w.,/=-]*"
 )
-_ASSIGNED = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
+_ASSIGNMENT = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
-_CONSOLE = {
+_CONSOLE_PATTERNS = {
     "console_port": re.compile(
         r'name="port"\s+value="(\d+)"|<\w*[cC]onnector[^<>]*\sport="(\d+)"|^jetty\.http\.port=(\d+)$', re.MULTILINE
     ),
@@ -46,14 +46,14 @@ def propose_heap_and_user(proposal: VariableProposal) -> None:
     The directory settings are proposed where activemq.fleet wrote the environment file.
     """
     for document in proposal.documents:
-        environment = _environment(document)
-        proposal.propose_value_if_valid(document.host, "heap", _heap_in(environment))
+        environment = _environment_text(document)
+        proposal.propose_value_if_valid(document.host, "heap", _heap_in_environment(environment))
         if document.preferred is None:
             proposal.propose_value_if_valid(
                 document.host, "install", "none"
-            )  # the file is not ours, so the release is installed otherwise
-        if _OURS in environment:
-            assigned = dict(_ASSIGNED.findall(environment))
+            )  # activemq.fleet did not write the file, so another tool installed the release
+        if _RENDERED_MARK in environment:
+            assigned = dict(_ASSIGNMENT.findall(environment))
             base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))
             home = assigned.get("ACTIVEMQ_HOME", "").strip('"')
             proposal.propose_value_if_valid(document.host, "instance", base.name)
@@ -78,9 +78,9 @@ def propose_console(proposal: VariableProposal) -> None:
     for document in proposal.documents:
         name, jetty = _console_file(document)
         has_console = proposal[document.host].get("console") is not False
-        if name and has_console and _OURS not in jetty:
+        if name and has_console and _RENDERED_MARK not in jetty:
             foreign[name].append(document.host)
-        for variable, pattern in _CONSOLE.items():
+        for variable, pattern in _CONSOLE_PATTERNS.items():
             match = pattern.search(jetty)
             if match:
                 text = next(filter(None, match.groups()))
@@ -113,14 +113,14 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
     These are options in a file by activemq.fleet that not every broker has.
     """
     for document in proposal.documents:
-        environment = _environment(document)
-        options = dict(_ASSIGNED.findall(environment)).get("ACTIVEMQ_OPTS", "")
-        if _OURS not in environment or not options:
+        environment = _environment_text(document)
+        options = dict(_ASSIGNMENT.findall(environment)).get("ACTIVEMQ_OPTS", "")
+        if _RENDERED_MARK not in environment or not options:
             continue
         words = " ".join(shlex.split(options)).split()
-        usual = list(java_options(fleet.broker(document.host)))
-        if words[: len(usual)] == usual and len(words) > len(usual):
-            proposal.propose_value_if_valid(document.host, "java_options", words[len(usual) :])
+        default_options = list(java_options(fleet.broker(document.host)))
+        if words[: len(default_options)] == default_options and len(words) > len(default_options):
+            proposal.propose_value_if_valid(document.host, "java_options", words[len(default_options) :])
 
 
 def note_omitted_java_options(proposal: VariableProposal) -> None:
@@ -130,8 +130,8 @@ def note_omitted_java_options(proposal: VariableProposal) -> None:
     """
     omitted: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
-        environment = _environment(document)
-        if _OURS not in environment and (names := _other_options(environment)):
+        environment = _environment_text(document)
+        if _RENDERED_MARK not in environment and (names := _unknown_java_options(environment)):
             omitted[" ".join(names)].append(document.host)
     for options, hosts in omitted.items():
         proposal.add_note(
@@ -142,29 +142,29 @@ def note_omitted_java_options(proposal: VariableProposal) -> None:
         )
 
 
-def _other_options(environment: str) -> list[str]:
+def _unknown_java_options(environment: str) -> list[str]:
     """Return the Java options that an environment file sets, without values that can be secrets.
 
     The result is empty for an environment file with only the options that bin/env of the releases sets.
     """
     names: dict[str, None] = {}
     for line in split_lines(environment.replace("\\\n", " ")):
-        assigned = _OPTIONS.search(line.partition("#")[0])
+        assigned = _OPTIONS_VARIABLE.search(line.partition("#")[0])
         try:
-            # The assigned text is one word of the shell, whose own quotation marks keep a value with blanks together.
+            # The assigned text is one shell word. Quotation marks inside it enclose values with blanks.
             texts = shlex.split(line[assigned.end() :], comments=True) if assigned else []
             words = [word for text in texts for word in shlex.split(text)]
         except ValueError:
-            continue  # quotation marks without an end: a word could be a part of a password
+            continue  # The quotation marks are not closed, so a word could be a part of a password.
         for word in words:
             if word.startswith("-") and not _KNOWN_OPTIONS.fullmatch(word):
-                names[_without_secret(word)] = None
+                names[_option_without_secret(word)] = None
     if all(_DEFAULT_MINIMUM_HEAP.fullmatch(name) for name in names):
         return []
     return list(names)
 
 
-def _without_secret(option: str) -> str:
+def _option_without_secret(option: str) -> str:
     """Return a Java option as text, without its value if the value can be a secret."""
     match = _OPTION_WITHOUT_SECRET.fullmatch(option)
     if match and not is_secret_name(match[1] or ""):
@@ -175,23 +175,23 @@ def _without_secret(option: str) -> str:
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
     """Return whether the Java heap size of every adopted broker is known from its environment file."""
-    return all(_heap_in(_environment(document)) for document in proposal.documents)
+    return all(_heap_in_environment(_environment_text(document)) for document in proposal.documents)
 
 
-def _heap_in(environment: str) -> str | None:
+def _heap_in_environment(environment: str) -> str | None:
     """Return the Java heap that an environment file sets in ``ACTIVEMQ_OPTS``; None without one.
 
     Comments do not count.
     """
     for line in split_lines(environment):
-        assigned = _OPTIONS.search(line.partition("#")[0])
-        heaps = _HEAP.findall(line, assigned.end()) if assigned else ()
+        assigned = _OPTIONS_VARIABLE.search(line.partition("#")[0])
+        heaps = _HEAP_OPTION.findall(line, assigned.end()) if assigned else ()
         if heaps:
             return str(heaps[-1])
     return None
 
 
-def _environment(document: AdoptedDocument) -> str:
+def _environment_text(document: AdoptedDocument) -> str:
     return _first_companion_text(document, ("bin/", "etc/"))
 
 

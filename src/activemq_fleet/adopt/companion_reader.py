@@ -17,9 +17,9 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.files.untrusted_paths import Directory, UntrustedPathError, open_directory
 
-_LARGEST = 1 << 20  # bytes
-_LARGEST_TOTAL = 16 << 20
-_MOST_FILES = 100
+_MAXIMUM_FILE_BYTES = 1 << 20  # bytes
+_MAXIMUM_TOTAL_BYTES = 16 << 20
+_MAXIMUM_FILES = 100
 _PLAIN_PART = re.compile(r"[^/\0]+")
 
 
@@ -44,27 +44,27 @@ class CompanionFiles:
         parts = _parts_below(self.root, path)
         if parts is None:
             return None
-        if len(self.read) >= _MOST_FILES or self._total >= _LARGEST_TOTAL:
-            self._refuse(
-                f"adopt did not read {path}: of the files next to an activemq.xml, it reads at most {_MOST_FILES}, "
-                f"with {_LARGEST_TOTAL >> 20} MiB in total. Remove the files that the broker does not use from this "
-                "directory, and adopt again"
+        if len(self.read) >= _MAXIMUM_FILES or self._total >= _MAXIMUM_TOTAL_BYTES:
+            self._record_refusal(
+                f"adopt did not read {path}: of the files next to an activemq.xml, it reads at most {_MAXIMUM_FILES}, "
+                f"with {_MAXIMUM_TOTAL_BYTES >> 20} MiB in total. Remove the files that the broker does not use "
+                "from this directory, and adopt again"
             )
             return None
         try:
-            content = _read_file_below(self.root, parts, _LARGEST + 1)
+            content = _read_file_below(self.root, parts, _MAXIMUM_FILE_BYTES + 1)
         except FileNotFoundError:
             return None
         except UntrustedPathError as error:
-            self._refuse(_untrusted_message(error))
+            self._record_refusal(_untrusted_message(error))
             return None
         except OSError as error:
-            self._refuse(f"adopt did not read {path} ({error.strerror}): make it readable, and adopt again")
+            self._record_refusal(f"adopt did not read {path} ({error.strerror}): make it readable, and adopt again")
             return None
-        if len(content) > _LARGEST:
-            self._refuse(
-                f"adopt did not read {path}, because it has more than {_LARGEST >> 20} MiB: if the broker uses this "
-                "file, make it smaller, and adopt again. Otherwise, no action is required"
+        if len(content) > _MAXIMUM_FILE_BYTES:
+            self._record_refusal(
+                f"adopt did not read {path}, because it has more than {_MAXIMUM_FILE_BYTES >> 20} MiB: if the broker "
+                "uses this file, make it smaller, and adopt again. Otherwise, no action is required"
             )
             return None
         self._total += len(content)
@@ -83,12 +83,12 @@ class CompanionFiles:
             with _open_below(self.root, parts) as opened:
                 return opened.entry_names()
         except UntrustedPathError as error:
-            self._refuse(_untrusted_message(error))
+            self._record_refusal(_untrusted_message(error))
         except OSError:
             pass
         return []
 
-    def _refuse(self, reason: str) -> None:
+    def _record_refusal(self, reason: str) -> None:
         if reason not in self.refused:
             self.refused.append(reason)
 
@@ -150,7 +150,7 @@ def _untrusted_message(error: UntrustedPathError) -> str:
 
 
 def _open_below(root: Path, parts: Iterable[str]) -> Directory:
-    # The operator named the directory itself, so that links on the way to it are the operator's choice.
+    # The operator specified the directory, so links in its path are the operator's choice.
     directory = open_directory(os.path.realpath(root))
     directory.path = str(root)
     for part in parts:

@@ -13,7 +13,7 @@ from activemq_fleet.adopt.xml_diff import XmlDifference
 from activemq_fleet.topology import Fleet
 
 ADDITION, OMISSION = "rendered adds", "rendered lacks"
-_IDENTITY = re.compile(r"='[^']*'\]|\[[0-9]+\]")
+_SIBLING_IDENTITY = re.compile(r"='[^']*'\]|\[[0-9]+\]")
 _REFERENCE = re.compile(r"\$\{activemq\.[^}]*\}")
 
 
@@ -100,7 +100,7 @@ def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[Di
     for difference in differences:
         if difference.direction != ADDITION:
             rendered = _REFERENCE.sub("${}", difference.rendered or "")
-            key = _IDENTITY.sub("]", difference.path), difference.direction, difference.original or "", rendered
+            key = _SIBLING_IDENTITY.sub("]", difference.path), difference.direction, difference.original or "", rendered
             groups[key].append(difference)
     return [
         DifferenceGroup(
@@ -123,8 +123,14 @@ def group_equal_additions(differences: Iterable[XmlDifference], fleet: Fleet) ->
     for difference in differences:
         if difference.direction == ADDITION:
             advice = advice_on_addition(difference, fleet.broker(difference.host))
-            rendered = _IDENTITY.sub("]", difference.rendered or "")
-            key = (_IDENTITY.sub("]", difference.path), rendered, advice.effect, *advice.variables, advice.reason)
+            rendered = _SIBLING_IDENTITY.sub("]", difference.rendered or "")
+            key = (
+                _SIBLING_IDENTITY.sub("]", difference.path),
+                rendered,
+                advice.effect,
+                *advice.variables,
+                advice.reason,
+            )
             groups[key].append((difference, advice))
     return [
         AdditionGroup(
@@ -152,8 +158,8 @@ def _join_variables(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for variables in parts:
         for name, value in variables.items():
             if isinstance(value, list):
-                known = joined.setdefault(name, [])
-                joined[name] = [*known, *(entry for entry in value if entry not in known)]
+                joined_items = joined.setdefault(name, [])
+                joined[name] = [*joined_items, *(entry for entry in value if entry not in joined_items)]
             else:
                 joined[name] = value
     return joined

@@ -21,8 +21,8 @@ from activemq_fleet.adopt.difference_groups import (
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.host_settings import PREFIX
 
-_LONGEST = 400
-_LONGEST_ADDITION = 100
+_MAXIMUM_LENGTH = 400
+_MAXIMUM_ADDITION_LENGTH = 100
 
 
 def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
@@ -40,8 +40,8 @@ def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
     if not adoption.differences:
         yield "The inventory renders files that are equivalent to the original files."
     elif changes or limits:
-        places = len(limits) + sum(len(change.hosts) for change in changes)
-        yield f"The rendered files differ from the original files in {count_with_noun(places, 'place')}:"
+        place_count = len(limits) + sum(len(change.hosts) for change in changes)
+        yield f"The rendered files differ from the original files in {count_with_noun(place_count, 'place')}:"
     else:
         yield "The rendered files keep everything that the original files contain."
     for text, hosts in limits.items():
@@ -49,15 +49,15 @@ def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
         yield f"    hosts:    {_hosts_text(hosts, number)}"
     for change in changes:
         yield ""
-        yield from _places(change.hosts, f": {change.direction}", number)
+        yield from _place_lines(change.hosts, f": {change.direction}", number)
         if change.original is not None:
-            yield f"    original: {_short(change.original)}"
+            yield f"    original: {_shortened(change.original)}"
         if change.rendered:
-            yield f"    rendered: {', '.join(map(_short, change.rendered))}"
+            yield f"    rendered: {', '.join(map(_shortened, change.rendered))}"
     yield from _additions_as_text(group_equal_additions(others, adoption.fleet), number)
 
 
-def _places(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int) -> Iterator[str]:
+def _place_lines(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int) -> Iterator[str]:
     """Yield the report lines of each path of a group of differences, with the hosts.
 
     The hosts are listed once if all paths have the same hosts, otherwise after each path.
@@ -85,8 +85,8 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"Compared with the original files, the rendered files have {count} with an effect on the broker:"
     for addition in with_effect:
         yield ""
-        yield from _places(addition.hosts, "", number)
-        yield f"    rendered: {_short(addition.rendered, _LONGEST_ADDITION)}"
+        yield from _place_lines(addition.hosts, "", number)
+        yield f"    rendered: {_shortened(addition.rendered, _MAXIMUM_ADDITION_LENGTH)}"
         yield f"    effect:   {addition.advice.effect}"
         yield f"    undo:     {_undo_text(addition.advice)}"
     others = [addition for addition in additions if not addition.advice.effect]
@@ -95,8 +95,8 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"{count_with_noun(len(others), 'other addition')}, with no known effect on clients:"
     for addition in others:
         for path, hosts in addition.hosts.items():
-            where = "" if len(hosts) == number else f" ({', '.join(hosts)})"
-            yield f"    {path.removeprefix('beans/')}{where}"
+            hosts_suffix = "" if len(hosts) == number else f" ({', '.join(hosts)})"
+            yield f"    {path.removeprefix('beans/')}{hosts_suffix}"
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
@@ -119,6 +119,6 @@ def _flow_yaml(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _short(text: str, longest: int = _LONGEST) -> str:
+def _shortened(text: str, longest: int = _MAXIMUM_LENGTH) -> str:
     flat = "".join(char if char.isprintable() else " " for char in text)
     return flat if len(flat) <= longest else f"{flat[:longest]}…"

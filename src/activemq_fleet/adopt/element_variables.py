@@ -28,9 +28,9 @@ from activemq_fleet.settings.xml_beans import BeanWithTypeKey, DestinationPatter
 from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker, Fleet
 
-_KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}
-_MOST_TRIED = 200
-_PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
+_DESTINATION_KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}
+_MAXIMUM_VALIDATED = 200
+_PERCENT_KEYS = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
 def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> None:
@@ -43,12 +43,14 @@ def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> Non
         entries = _first_entries(
             proposal, document, broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
         )
-        _set_list(proposal, document, "destination_policies", _variable_values(entries, DestinationPolicy, release))
+        _propose_valid_items(
+            proposal, document, "destination_policies", _variable_values(entries, DestinationPolicy, release)
+        )
         virtual = broker.find_all("destinationInterceptors/virtualDestinationInterceptor/virtualDestinations")
         virtual_destinations = _variable_values(
             (child for node in virtual for child in node.children), VirtualDestination, release
         )
-        if _set_list(proposal, document, "virtual_destinations", virtual_destinations) and not any(
+        if _propose_valid_items(proposal, document, "virtual_destinations", virtual_destinations) and not any(
             (virtual_destination["type"], virtual_destination["name"])
             == (DEFAULT_VIRTUAL_TOPICS.type, DEFAULT_VIRTUAL_TOPICS.name)
             for virtual_destination in virtual_destinations
@@ -58,7 +60,7 @@ def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> Non
         destinations = [
             name for node in broker.children_of_first_match("destinations") if (name := _destination_name(node))
         ]
-        _set_list(proposal, document, "destinations", destinations)
+        _propose_valid_items(proposal, document, "destinations", destinations)
         _propose_usage(proposal, document)
         store = broker.find("persistenceAdapter/kahaDB")
         value = _variable_value(store, StoreTuning, release) if store else _stores_by_destination(document)
@@ -84,10 +86,12 @@ def _first_entries(
     """
     first: dict[tuple[str, ...], ComparedElement] = {}
     for entry in entries:
-        key = tuple(entry.get(name) for name in _KINDS)
+        key = tuple(entry.get(name) for name in _DESTINATION_KINDS)
         if key in first:
             proposal.exclude_elements_from_fragments(entry)
-            destination = " ".join(f"{kind} {entry.get(kind)}" for kind in _KINDS if kind in entry.attributes)
+            destination = " ".join(
+                f"{kind} {entry.get(kind)}" for kind in _DESTINATION_KINDS if kind in entry.attributes
+            )
             proposal.add_note(
                 [document.host],
                 f"activemq.xml has several policyEntry elements for {destination}, and the broker uses an arbitrary "
@@ -100,13 +104,13 @@ def _first_entries(
     return list(first.values())
 
 
-def _set_list(proposal: VariableProposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
+def _propose_valid_items(proposal: VariableProposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
     """Propose the values of a list variable that are valid together, and return whether there are any."""
     accepted = values
     if not is_valid_value(name, values):
-        # Each value is validated with all accepted ones, so only as many are tried as a person would write.
+        # Each value is validated together with all accepted values, so the number of validated values is limited.
         accepted = []
-        for value in values[:_MOST_TRIED]:
+        for value in values[:_MAXIMUM_VALIDATED]:
             if is_valid_value(name, [*accepted, value]):
                 accepted.append(value)
     return bool(accepted) and proposal.propose_value_if_valid(document.host, name, accepted)
@@ -135,12 +139,14 @@ def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> Non
     value = _variable_value(usage, UsageSettings, document.release) if usage else None
     if not isinstance(value, dict):
         return
-    plain = {"memory", "store", "temp"}
+    byte_limit_names = {"memory", "store", "temp"}
     store = value.get("store")
     if isinstance(store, dict) and store.get("percent_limit") == 100 and "total" in store:
-        # As rendered brokers write a limit in bytes.
+        # Rendered brokers write a limit in bytes in this form.
         value = {**value, "store": str(store["total"])}
-    if value.keys() <= plain and all(isinstance(limit, str) and "%" not in limit for limit in value.values()):
+    if value.keys() <= byte_limit_names and all(
+        isinstance(limit, str) and "%" not in limit for limit in value.values()
+    ):
         return
     if is_valid_value("usage", value):
         for name in ("memory_limit", "store_limit", "temp_limit"):
@@ -159,29 +165,29 @@ def remove_defaults_from_destination_policies(proposal: VariableProposal, fleet:
             continue
         broker = fleet.broker(host)
         without_policies = _policy_entries(broker, [])
-        kept = []
+        remaining_entries = []
         for entry in variables["destination_policies"]:
             # An entry is redundant where the rendered broker has the same policy entries without it.
-            wanted = _policy_entries(broker, [entry])
+            expected = _policy_entries(broker, [entry])
             shorter = (
                 shorter_entry
                 for shorter_entry in _shorter_entries(entry)
-                if _policy_entries(broker, [shorter_entry]) == wanted
+                if _policy_entries(broker, [shorter_entry]) == expected
             )
-            if wanted != without_policies:
-                kept.append(next(shorter, entry))
-        variables["destination_policies"] = kept
-        if not kept:
+            if expected != without_policies:
+                remaining_entries.append(next(shorter, entry))
+        variables["destination_policies"] = remaining_entries
+        if not remaining_entries:
             del variables["destination_policies"]
 
 
-_OURS = ("network_bridge_filter_factory", "enable_audit", "pending_durable_subscriber_policy")
+_RENDERED_POLICY_KEYS = ("network_bridge_filter_factory", "enable_audit", "pending_durable_subscriber_policy")
 
 
 def _shorter_entries(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a policy entry without each of the keys that rendered brokers may add, most of them first."""
-    for count in range(len(_OURS), 0, -1):
-        for keys in combinations(_OURS, count):
+    for count in range(len(_RENDERED_POLICY_KEYS), 0, -1):
+        for keys in combinations(_RENDERED_POLICY_KEYS, count):
             if all(key in entry for key in keys):
                 yield {key: value for key, value in entry.items() if key not in keys}
 
@@ -190,11 +196,11 @@ def _policy_entries(broker: Broker, policies: list[Any]) -> set[Any]:
     """Return the policy entries that a broker with these destination policies has, in a comparable form."""
     models = tuple(DestinationPolicy.model_validate(policy) for policy in policies)
     settings = broker.settings.model_copy(update={"destination_policies": models})
-    return {_comparable(element) for element in destination_policy_elements(replace(broker, settings=settings))}
+    return {_comparable_key(element) for element in destination_policy_elements(replace(broker, settings=settings))}
 
 
-def _comparable(element: Any) -> tuple[Any, ...]:
-    return element.name, frozenset(element.attributes), frozenset(map(_comparable, element.children))
+def _comparable_key(element: Any) -> tuple[Any, ...]:
+    return element.name, frozenset(element.attributes), frozenset(map(_comparable_key, element.children))
 
 
 def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> None:
@@ -278,12 +284,12 @@ def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] |
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
     if issubclass(model, DestinationPatternBean | DestinationStore):
-        named = [name for name in _KINDS if name in node.attributes]
+        named = [name for name in _DESTINATION_KINDS if name in node.attributes]
         if issubclass(model, DestinationStore) and not named:
             return {}
         if len(named) != 1:
             return None
-        kind = _KINDS[named[0]]
+        kind = _DESTINATION_KINDS[named[0]]
         return {"kind": kind} if kind.startswith("temp") else {"destination": node.get(kind), "kind": kind}
     return {}
 
@@ -309,13 +315,13 @@ def _field_value(node: ComparedElement, field: str, annotation: Any, model: type
     return _variable_value(holder.children[0], inner, release) if len(holder.children) == 1 else None
 
 
-def _is_valid(model: type[XmlBean], value: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Return whether a model takes a value, or refuses it for a key that is still missing and was before."""
+def _is_valid(model: type[XmlBean], value: dict[str, Any], valid_value: dict[str, Any]) -> bool:
+    """Return whether a model accepts a value, or rejects it only for a key that was missing before, too."""
     try:
         model.model_validate(value)
     except ValidationError as error:
         try:
-            model.model_validate(before)
+            model.model_validate(valid_value)
         except ValidationError as earlier:
             return error.error_count() <= earlier.error_count()
         return False
@@ -327,7 +333,7 @@ def _shorten_value(value: dict[str, Any]) -> Any:
         return value["type"]
     if value.keys() == {"limit"} and isinstance(value["limit"], str):
         return value["limit"]
-    if len(value) == 1 and value.keys() <= _PERCENT:
+    if len(value) == 1 and value.keys() <= _PERCENT_KEYS:
         return f"{next(iter(value.values()))} %"
     return value
 

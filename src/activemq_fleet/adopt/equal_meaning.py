@@ -14,24 +14,24 @@ from activemq_fleet.spring_values import spring_boolean
 
 MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
 """The address that ``multicast://default`` represents (MulticastDiscoveryAgent of the release tags)."""
-_MULTICAST = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")
-_DIRECTORY = re.compile(r"\$\{activemq\.(base|data)\}")
-_SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
+_MULTICAST_URI = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")
+_DIRECTORY_PLACEHOLDER = re.compile(r"\$\{activemq\.(base|data)\}")
+_NIO_SCHEME = re.compile(r"\bnio(\+ssl)?://")
 
 
 def with_default_connector_names(root: ComparedElement) -> ComparedElement:
     """Return an activemq.xml in which unnamed connectors have the names that ActiveMQ gives them by default."""
-    taken = {child.get("name") for child in root.children}
+    used_names = {child.get("name") for child in root.children}
     numbers: dict[str, int] = {}
 
     def name_of(node: ComparedElement) -> str:
         if node.name == "networkConnector":
             return UNNAMED_BRIDGE
         name = kind = protocol_name_of_scheme(node.get("uri").partition(":")[0]) or "connector"
-        while name in taken:
+        while name in used_names:
             number = numbers[kind] = numbers.get(kind, 1) + 1
             name = f"{kind}-{number}"
-        taken.add(name)
+        used_names.add(name)
         return name
 
     if root.name in ("networkConnectors", "transportConnectors"):
@@ -56,7 +56,7 @@ def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
 
     Default options are included.
     """
-    match = _MULTICAST.fullmatch(uri)
+    match = _MULTICAST_URI.fullmatch(uri)
     if match is None:
         return None
     host = MULTICAST_ADDRESS if match[1] == "default" else match[1]
@@ -66,7 +66,7 @@ def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
 
 def expand_directory_placeholders(path: str, directories: Mapping[str, str]) -> str:
     """Return a path with the placeholders ``${activemq.base}`` and ``${activemq.data}`` replaced by directories."""
-    return _DIRECTORY.sub(lambda match: directories[match[1]], path)
+    return _DIRECTORY_PLACEHOLDER.sub(lambda match: directories[match[1]], path)
 
 
 def activemq_base_and_data_directories(base: str, instance: str) -> dict[str, str]:
@@ -93,7 +93,7 @@ def are_attribute_values_equivalent(
         return (
             original_parts == parse_multicast_uri(rendered)
             if original_parts
-            else _normalize_dialled_uri(original) == _normalize_dialled_uri(rendered)
+            else _normalize_remote_uri(original) == _normalize_remote_uri(rendered)
         )
     if node.name == "transportConnector" and name == "discoveryUri":
         return parse_multicast_uri(original) == parse_multicast_uri(rendered) is not None
@@ -119,9 +119,9 @@ def may_rendered_file_omit_attribute(
 ) -> bool:
     """Return whether an XML attribute may be missing in the rendered file without an effect."""
     if node.name.endswith("Usage") and name == "name":
-        return True  # a label: the broker gives each usage one
+        return True  # The name is a label: the broker names each usage.
     if name == "inactiveTimoutBeforeGC" and rendered is not None:
-        return rendered.get("inactiveTimeoutBeforeGC") == node.get(name)  # its spelling from 5.11 on
+        return rendered.get("inactiveTimeoutBeforeGC") == node.get(name)  # the spelling of the attribute from 5.11 on
     if node.name == "networkConnector" and name == "networkTTL" and rendered is not None:
         return bool(rendered.get("consumerTTL") and rendered.get("messageTTL"))
     if node.name == "storeUsage" and name == "limit" and rendered is not None:
@@ -136,11 +136,11 @@ def may_rendered_file_omit_attribute(
     return False
 
 
-def _normalize_dialled_uri(text: str) -> str:
-    plain = _SAME_CLIENT.sub(lambda match: "ssl://" if match[1] else "tcp://", re.sub(r"\s", "", text))
-    plain = re.sub("^(static|masterslave)://", r"\1:", plain.replace("simple:", "static:"))
-    # A part alone needs no brackets; options at its end are its own then.
-    return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", plain)
+def _normalize_remote_uri(text: str) -> str:
+    without_spaces = _NIO_SCHEME.sub(lambda match: "ssl://" if match[1] else "tcp://", re.sub(r"\s", "", text))
+    without_spaces = re.sub("^(static|masterslave)://", r"\1:", without_spaces.replace("simple:", "static:"))
+    # A single part needs no brackets. Options at its end then belong to that part.
+    return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", without_spaces)
 
 
 def _normalize_listening_uri(text: str) -> tuple[object, ...]:

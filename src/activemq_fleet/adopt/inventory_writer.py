@@ -28,12 +28,12 @@ from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
-_PLUGIN = "zz.activemq.yml"
-_IGNORED = ".gitignore"
-_SEAL = "sha256 "
+_PLUGIN_FILE = "zz.activemq.yml"
+_GITIGNORE = ".gitignore"
+_CHECKSUM_PREFIX = "sha256 "
 _WIDTH = 110
-_MOST_INLINE = 4
-_YAML = "tag:yaml.org,2002:"
+_MAXIMUM_INLINE = 4
+_YAML_TAG_PREFIX = "tag:yaml.org,2002:"
 _COMMENTS = {
     "install": "# The playbook site does not install ActiveMQ: it uses the release in the directory activemq_home.\n"
 }
@@ -63,14 +63,14 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
         files["group_vars/all.yml"] += _SECRETS
-    files[_IGNORED] = f"{MARK}: git ignores the passwords.\n.secrets/\n"
+    files[_GITIGNORE] = f"{MARK}: git ignores the passwords.\n.secrets/\n"
     contents = {path: text.encode() for path, text in files.items()}
     seal = (
         "# adopt replaces the files of this inventory only while they have this checksum:\n# "
-        f"{_SEAL}{_digest(contents)}\n"
+        f"{_CHECKSUM_PREFIX}{_files_digest(contents)}\n"
     )
     plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
-    return dict(sorted({**contents, _PLUGIN: plugin.encode()}.items()))
+    return dict(sorted({**contents, _PLUGIN_FILE: plugin.encode()}.items()))
 
 
 def _notes_comment(proposal: VariableProposal) -> str:
@@ -103,18 +103,20 @@ def _unknown_values_comment(proposal: VariableProposal) -> str:
 
 def is_inventory_unedited(files: Mapping[str, bytes]) -> bool:
     """Return whether an inventory's files are unedited since ``adopt`` wrote them."""
-    others = {path: content for path, content in files.items() if path != _PLUGIN}
-    return f"# {_SEAL}{_digest(others)}\n" in files.get(_PLUGIN, b"").decode(errors="replace")
+    checked_files = {path: content for path, content in files.items() if path != _PLUGIN_FILE}
+    return f"# {_CHECKSUM_PREFIX}{_files_digest(checked_files)}\n" in files.get(_PLUGIN_FILE, b"").decode(
+        errors="replace"
+    )
 
 
-def _digest(files: Mapping[str, bytes]) -> str:
+def _files_digest(files: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for path, content in sorted(files.items()):
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
 
-_ORDER = {name: position for position, name in enumerate(HostSettings.model_fields)}
+_VARIABLE_POSITIONS = {name: position for position, name in enumerate(HostSettings.model_fields)}
 
 
 def secret_labels_in(value: Any) -> set[str]:
@@ -141,8 +143,8 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
         values_by_host = {
             host: host_variables[name] for host, host_variables in variables.items() if name in host_variables
         }
-        for expression, of in names.items():
-            parts = {tuple(text.split(of[host])) for host, text in values_by_host.items()}
+        for expression, names_by_host in names.items():
+            parts = {tuple(text.split(names_by_host[host])) for host, text in values_by_host.items()}
             if len(parts) == 1 and len(set(values_by_host.values())) > 1:
                 template = TextWithNameAsExpression(parts.pop(), expression)
                 for host in values_by_host:
@@ -154,13 +156,13 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether the variables of a host are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
-    return len(host_variables) <= _MOST_INLINE and all(
+    return len(host_variables) <= _MAXIMUM_INLINE and all(
         isinstance(value, str | int | TextWithNameAsExpression) for value in host_variables.values()
     )
 
 
 def _variables_yaml(variables: Variables) -> str:
-    ordered = sorted(variables, key=lambda name: _ORDER.get(name, -1))
+    ordered = sorted(variables, key=lambda name: _VARIABLE_POSITIONS.get(name, -1))
     return "".join(_COMMENTS.get(name, "") + _variable_yaml(name, variables[name]) for name in ordered)
 
 
@@ -169,15 +171,15 @@ def _hosts_yaml(proposal: VariableProposal, inline: Mapping[str, Variables]) -> 
     for document in proposal.documents:
         names = ", ".join(dict.fromkeys(Path(file).name for file in document.files_read))
         files = "".join(char if char.isprintable() else "?" for char in names)
-        lines.append(f"    {_scalar(document.host)}: # {files}")
+        lines.append(f"    {_yaml_scalar(document.host)}: # {files}")
         lines += [f"      {line}" for line in split_lines(_variables_yaml(inline.get(document.host, {})))]
     if proposal.agents:
         lines += ["  children:", f"    {AGENTS}:", "      hosts:"]
-        lines += [f"        {_scalar(host)}:" for host in sorted(proposal.agents)]
+        lines += [f"        {_yaml_scalar(host)}:" for host in sorted(proposal.agents)]
     return "\n".join(lines) + "\n"
 
 
-def _scalar(text: str) -> str:
+def _yaml_scalar(text: str) -> str:
     return yaml.safe_dump(text, default_flow_style=True, width=1000).removesuffix("\n...\n").strip()
 
 
@@ -187,12 +189,12 @@ def _variables_by_level(variables: Mapping[str, Variables], fleet: Fleet) -> dic
     pairs = {
         inventory_group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs_by_name.items()
     }
-    groups, pairs = ({name: hosts for name, hosts in of.items() if len(hosts) > 1} for of in (groups, pairs))
+    groups, pairs = ({name: hosts for name, hosts in members.items() if len(hosts) > 1} for members in (groups, pairs))
     roles = {
         name: [broker.host for broker in fleet.brokers if broker.role == role]
         for name, role in ((MASTERS, "master"), (SLAVES, "slave"))
     }
-    # The inventory plugin has one master mark for all hosts, so its groups of masters and slaves fit only then.
+    # The inventory plugin has one master mark for all hosts. Its groups of masters and slaves are correct only then.
     if len(pairs) < 2 or len({host_variables.get("master_node") for host_variables in variables.values()}) > 1:
         roles = {}
     return _distribute_variables(variables, [{"all": list(variables)}, groups, roles, pairs])
@@ -237,7 +239,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _variable_yaml(name: str, value: Any) -> str:
-    node = yaml.MappingNode(_YAML + "map", [(_yaml_node(PREFIX + name), _yaml_node(value))], flow_style=False)
+    node = yaml.MappingNode(
+        _YAML_TAG_PREFIX + "map", [(_yaml_node(PREFIX + name), _yaml_node(value))], flow_style=False
+    )
     text: str = yaml.serialize(node, Dumper=_Dumper, allow_unicode=True, width=_WIDTH)
     return text
 
@@ -253,9 +257,11 @@ def _yaml_node(value: Any) -> yaml.Node:
         return yaml.ScalarNode(STRING, value.text_as_jinja_template, style="|")
     if isinstance(value, dict):
         items = [(_yaml_node(name), _yaml_node(item)) for name, item in value.items()]
-        return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))
+        return yaml.MappingNode(_YAML_TAG_PREFIX + "map", items, flow_style=_fits_on_a_line(value))
     if isinstance(value, list):
-        return yaml.SequenceNode(_YAML + "seq", [_yaml_node(item) for item in value], flow_style=_fits_on_a_line(value))
+        return yaml.SequenceNode(
+            _YAML_TAG_PREFIX + "seq", [_yaml_node(item) for item in value], flow_style=_fits_on_a_line(value)
+        )
     return scalar_to_yaml_node(value)
 
 

@@ -34,16 +34,16 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
 from activemq_fleet.schema import BEANS, CORE
 
-_OUR_REFERENCE = "${activemq."
-_OUR_OWN = ("brokerName", "id", f"{{{XSI}}}schemaLocation")
+_RENDERED_REFERENCE_PREFIX = "${activemq."
+_RENDERED_ATTRIBUTES = ("brokerName", "id", f"{{{XSI}}}schemaLocation")
 _PURGE_PERIOD = "schedulePeriodForDestinationPurge"
 _MASTER_URI = "masterConnectorURI"
 _SCHEMA_LOCATION = f"{{{XSI}}}schemaLocation"
-_SETTINGS_OF_LOCATION = frozenset({"location", "locations"})
+_LOCATION_SETTINGS = frozenset({"location", "locations"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Skip:
+class _SkippedParts:
     """The XML that needs no fragment: elements by id that a variable replaces, and values that mean the same."""
 
     elements: Collection[int]
@@ -61,24 +61,28 @@ def propose_attributes_and_fragments(
     """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
-    skip = _Skip(
+    skipped = _SkippedParts(
         proposal.replaced_elements, proposal.activemq_base_and_data_directories(document.host), document.release
     )
     fragments = []
     for child in document.broker.children:
-        same = next((other for other in broker.children if other.tag == child.tag), None)
-        missing = _remove_skipped(child, skip) if same is None else _missing_in_property(child, same, skip)
+        counterpart = next((other for other in broker.children if other.tag == child.tag), None)
+        missing = (
+            _remove_skipped(child, skipped)
+            if counterpart is None
+            else _missing_in_property(child, counterpart, skipped)
+        )
         if missing is not None and not (missing.children or missing.attributes or missing.normalized_text):
-            continue  # an empty property sets nothing
+            continue  # An empty property has no effect.
         if missing is not None:
             fragments.append(_fragment_entry(proposal, document, missing, None))
     unmatched = Counter(child.comparison_key for child in rendered.children)
     for child in document.root.children:
-        if child is document.broker or id(child) in skip.elements or is_console_import(child):
+        if child is document.broker or id(child) in skipped.elements or is_console_import(child):
             continue
         if is_placeholder_bean(child):
             _note_placeholder_settings(proposal, document, child)
-            continue  # two would each refuse what only the other resolves
+            continue  # Each of two such beans would reject the placeholders that only the other one replaces.
         if ".insight.log" in child.get("class"):
             continue  # activemq_log_query, or a class that the release does not have
         if unmatched[child.comparison_key]:
@@ -91,11 +95,11 @@ def propose_attributes_and_fragments(
 
 def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement) -> None:
     """Add a note about the settings of a bean that replaces placeholders which the rendered bean does not have."""
-    lost = sorted(placeholder_bean_properties(node).keys() - _SETTINGS_OF_LOCATION)
-    if lost:
+    omitted = sorted(placeholder_bean_properties(node).keys() - _LOCATION_SETTINGS)
+    if omitted:
         proposal.add_note(
             [document.host],
-            f"adopt left out {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}, "
+            f"adopt left out {', '.join(omitted)} of the bean {node.get('class').rpartition('.')[2] or node.name}, "
             "because a rendered activemq.xml has another bean that replaces placeholders. Check the value of each "
             "placeholder ${NAME} in activemq.xml. If the value is wrong without the omitted settings, set "
             "activemq_java_options: [-DNAME=VALUE]",
@@ -106,9 +110,9 @@ def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocu
 def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
     if _PURGE_PERIOD in rendered.attributes and _PURGE_PERIOD not in document.broker.attributes:
-        attributes[_PURGE_PERIOD] = 0  # otherwise the rendered broker would remove queues that the original keeps
+        attributes[_PURGE_PERIOD] = 0  # Without it, the rendered broker would remove queues that the original keeps.
     for name, value in document.broker.attributes.items():
-        if name in _OUR_OWN:
+        if name in _RENDERED_ATTRIBUTES:
             continue
         if name in rendered.attributes and are_attribute_values_equivalent(
             document.broker, name, value, rendered.attributes[name], {}
@@ -146,10 +150,12 @@ def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocum
 def _fragment_entry(
     proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
 ) -> dict[str, Any]:
-    safe = replace_passwords_with_labels(_with_references(node, proposal, document), proposal.secrets)
-    safe = _with_schema_locations(safe, _schema_locations(document))
+    without_passwords = replace_passwords_with_labels(
+        _with_password_references(node, proposal, document), proposal.secrets
+    )
+    without_passwords = _with_schema_locations(without_passwords, _schema_locations(document))
     entry: dict[str, Any] = {"parent": parent} if parent else {}
-    return {**entry, "xml": TextWithSecretLabels(to_xml(safe))}
+    return {**entry, "xml": TextWithSecretLabels(to_xml(without_passwords))}
 
 
 def _schema_locations(document: AdoptedDocument) -> dict[str, str]:
@@ -178,7 +184,9 @@ def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) 
     return replace(node, attributes={_SCHEMA_LOCATION: " ".join(words), **node.attributes})
 
 
-def _with_references(node: ComparedElement, proposal: VariableProposal, document: AdoptedDocument) -> ComparedElement:
+def _with_password_references(
+    node: ComparedElement, proposal: VariableProposal, document: AdoptedDocument
+) -> ComparedElement:
     """Return an XML element with ``${activemq…}`` references for passwords that the inventory holds."""
     variables = proposal[document.host]
     network_user = variables.get("network_username")
@@ -197,52 +205,56 @@ def _with_references(node: ComparedElement, proposal: VariableProposal, document
     return with_references(node)
 
 
-def _remove_skipped(node: ComparedElement, skip: _Skip) -> ComparedElement | None:
-    """Return an XML element without the children in ``skip``; None where no child is left."""
-    if not any(id(child) in skip.elements for child in node.children):
+def _remove_skipped(node: ComparedElement, skipped: _SkippedParts) -> ComparedElement | None:
+    """Return an XML element without the children in ``skipped``; None where no child is left."""
+    if not any(id(child) in skipped.elements for child in node.children):
         return node
-    children = tuple(child for child in node.children if id(child) not in skip.elements)
+    children = tuple(child for child in node.children if id(child) not in skipped.elements)
     return replace(node, children=children) if children else None
 
 
-def _missing_in_property(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> ComparedElement | None:
+def _missing_in_property(
+    original: ComparedElement, rendered: ComparedElement, skipped: _SkippedParts
+) -> ComparedElement | None:
     """Return the parts of a property element that the rendered one lacks, at any depth; None without such parts."""
     missing = []
     unmatched = Counter(child.comparison_key for child in rendered.children)
-    rights = {_rights_key(other) for other in rendered.children}
-    joined: dict[object, ComparedElement] = {}
+    rights = {_destination_key(other) for other in rendered.children}
+    rendered_by_key: dict[object, ComparedElement] = {}
     for other in rendered.children:
-        joined.setdefault(_joining_key(other, rendered), other)
+        rendered_by_key.setdefault(_merge_key(other, rendered), other)
     for child in original.children:
-        if id(child) in skip.elements:
+        if id(child) in skipped.elements:
             continue
         if unmatched[child.comparison_key]:
             unmatched[child.comparison_key] -= 1
             continue
-        if child.name == "authorizationEntry" and _rights_key(child) in rights:
-            continue  # the broker unites the entries of a destination: another would change nothing
-        key = _joining_key(child, rendered)
-        same = joined.get(key) if key is not None else None
-        missing_child = child if same is None else _missing_in_bean(child, same, skip)
+        if child.name == "authorizationEntry" and _destination_key(child) in rights:
+            continue  # The broker merges the entries of a destination, so another entry has no effect.
+        key = _merge_key(child, rendered)
+        counterpart = rendered_by_key.get(key) if key is not None else None
+        missing_child = child if counterpart is None else _missing_in_bean(child, counterpart, skipped)
         if missing_child is not None:
             missing.append(missing_child)
-    attributes = _changed_attributes(original, rendered, skip)
+    attributes = _changed_attributes(original, rendered, skipped)
     return ComparedElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
 
 
-def _rights_key(node: ComparedElement) -> tuple[str, str]:
+def _destination_key(node: ComparedElement) -> tuple[str, str]:
     return node.get("queue"), node.get("topic")
 
 
-def _missing_in_bean(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> ComparedElement | None:
+def _missing_in_bean(
+    original: ComparedElement, rendered: ComparedElement, skipped: _SkippedParts
+) -> ComparedElement | None:
     """Return the attributes and properties of a bean that the rendered bean lacks; None without such parts."""
     missing = []
     for child in original.children:
-        same = next((other for other in rendered.children if other.tag == child.tag), None)
-        missing_property = child if same is None else _missing_in_property(child, same, skip)
+        counterpart = next((other for other in rendered.children if other.tag == child.tag), None)
+        missing_property = child if counterpart is None else _missing_in_property(child, counterpart, skipped)
         if missing_property is not None:
             missing.append(missing_property)
-    attributes = _changed_attributes(original, rendered, skip)
+    attributes = _changed_attributes(original, rendered, skipped)
     if not missing and not attributes:
         return None
     key_attributes = {
@@ -251,22 +263,22 @@ def _missing_in_bean(original: ComparedElement, rendered: ComparedElement, skip:
     return ComparedElement(original.tag, {**key_attributes, **attributes}, "", tuple(missing))
 
 
-def _changed_attributes(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> dict[str, str]:
+def _changed_attributes(original: ComparedElement, rendered: ComparedElement, skipped: _SkippedParts) -> dict[str, str]:
     return {
         name: value
         for name, value in original.attributes.items()
-        if not may_rendered_file_omit_attribute(original, name, skip.release, rendered)
+        if not may_rendered_file_omit_attribute(original, name, skipped.release, rendered)
         and not (
             name in rendered.attributes
-            and are_attribute_values_equivalent(original, name, value, rendered.attributes[name], skip.directories)
+            and are_attribute_values_equivalent(original, name, value, rendered.attributes[name], skipped.directories)
         )
         and not is_clear_text_password(name, value)
-        # A password with a placeholder of credentials.properties is defined there, whatever its earlier name.
-        and not (is_password_name(name) and rendered.get(name).startswith(_OUR_REFERENCE))
+        # credentials.properties defines a password with such a placeholder, also under a different earlier name.
+        and not (is_password_name(name) and rendered.get(name).startswith(_RENDERED_REFERENCE_PREFIX))
     }
 
 
-def _joining_key(node: ComparedElement, parent: ComparedElement) -> object:
+def _merge_key(node: ComparedElement, parent: ComparedElement) -> object:
     """Return a value that is equal for two Spring beans if ``render.fragments`` would merge them.
 
     None for a bean that is never merged.
@@ -275,5 +287,5 @@ def _joining_key(node: ComparedElement, parent: ComparedElement) -> object:
         return None
     if not parent.name.endswith("s"):
         return node.tag
-    told_apart = TOLD_APART_BY.get(node.name)
-    return None if told_apart is None else (node.tag, *(node.get(name) for name in told_apart))
+    key_attributes = TOLD_APART_BY.get(node.name)
+    return None if key_attributes is None else (node.tag, *(node.get(name) for name in key_attributes))

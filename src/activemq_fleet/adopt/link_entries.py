@@ -96,35 +96,39 @@ def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tu
     Entries of groups come first.
     """
     members = _units_by_name(fleet)
-    home = {broker.link_end_name: broker for broker in fleet.brokers}
+    broker_by_unit = {broker.link_end_name: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     for link in links:
         by_settings[link.settings_key][link.source, link.target] = link
     entries: list[LinkEntry] = []
-    left: list[AdoptedLink] = []
-    done: set[AdoptedLink] = set()
+    leftover_links: list[AdoptedLink] = []
+    expressed_links: set[AdoptedLink] = set()
     for link in links:
-        if link in done:
+        if link in expressed_links:
             continue
         same_settings = by_settings[link.settings_key]
-        begins = home[link.source]
-        choices = [(begins.pair, link.target)] if link.addresses else _possible_ends(begins, home[link.target])
+        source_broker = broker_by_unit[link.source]
+        choices = (
+            [(source_broker.pair, link.target)]
+            if link.addresses
+            else _possible_ends(source_broker, broker_by_unit[link.target])
+        )
         for source, target in choices:
             targets = [target] if link.addresses else members[target]
             ends = [(a, b) for a in members[source] for b in targets if a != b]
-            several = len({b for _, b in ends}) > 1
-            free = all(pair in same_settings and same_settings[pair] not in done for pair in ends)
-            if free and not (several and link.non_default_name):
+            has_several_targets = len({b for _, b in ends}) > 1
+            is_free = all(pair in same_settings and same_settings[pair] not in expressed_links for pair in ends)
+            if is_free and not (has_several_targets and link.non_default_name):
                 entries.append(LinkEntry(source, target, tuple(same_settings[pair] for pair in ends)))
-                done.update(entries[-1].links)
+                expressed_links.update(entries[-1].links)
                 break
         else:
-            left.append(link)
-    return entries, left
+            leftover_links.append(link)
+    return entries, leftover_links
 
 
 def _possible_ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
-    """Yield what an entry may link so that it links two brokers' units, (from, to), the most general first."""
+    """Yield the ends (from, to) of each entry that would link two brokers' units, the most general first."""
     if source.group != target.group:
         yield source.group, target.group
         yield source.group, target.pair

@@ -21,24 +21,24 @@ def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
     groups: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
         groups[document.identity.group].append(document)
-    fitting = set()
+    multicast_groups = set()
     for group, documents in groups.items():
         variables_by_host = {document.host: _multicast_variables(proposal, document) for document in documents}
-        same = (
+        is_equal = (
             len({(v["multicast"], v["environment"], v["multicast_group"]) for v in variables_by_host.values() if v})
             == 1
         )
-        if None not in variables_by_host.values() and same:
-            fitting.add(group)
+        if None not in variables_by_host.values() and is_equal:
+            multicast_groups.add(group)
         for document in documents:
-            pure = proposal.proposed_ha_profile(document.host).replicates
-            if group in fitting:
+            is_pure = proposal.proposed_ha_profile(document.host).replicates
+            if group in multicast_groups:
                 for name, value in (variables_by_host[document.host] or {}).items():
-                    if value is not None and (name != "discovery" or not pure):
+                    if value is not None and (name != "discovery" or not is_pure):
                         proposal.propose_value_if_valid(document.host, name, value)
-            elif pure:
+            elif is_pure:
                 proposal[document.host]["discovery"] = "failover"
-    return fitting
+    return multicast_groups
 
 
 def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) -> dict[str, Any] | None:
@@ -57,19 +57,19 @@ def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) 
     node, (address, options) = multicast_connectors[0]
     connectors = transport_connector_elements(document)
     if connectors and not any("discoveryUri" in connector.attributes for connector in connectors):
-        return None  # the rendered broker would announce itself, and this one does not
+        return None  # The rendered broker would announce itself, but this broker does not.
     group, interface = options.pop("group"), options.pop("networkInterface", None)
     if options.pop("joinNetworkInterface", None) != interface or options:
         return None
     environment = group.removesuffix(identity.group).removesuffix("-")
-    of_its_own = group not in (identity.group, f"{environment}-{identity.group}")
+    is_custom_group = group not in (identity.group, f"{environment}-{identity.group}")
     ttl = node.get("networkTTL", "1")
     attributes = {name: parse_yaml_scalar(text) for name, text in expressible_connector_options(node)}
     variables: dict[str, Any] = {
         "discovery": "multicast",
         "multicast": address,
-        "environment": None if of_its_own else environment or None,
-        "multicast_group": group if of_its_own else None,
+        "environment": None if is_custom_group else environment or None,
+        "multicast_group": group if is_custom_group else None,
         "multicast_name": node.get("name") if node.get("name") != f"{unit_name}-{identity.group}" else None,
         "multicast_interface": interface,
         "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,

@@ -21,7 +21,7 @@ from activemq_fleet.uris import is_openwire
 
 Ttl = int | SplitTtl
 
-_ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
+_LOCAL_ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +194,24 @@ def propose_preferred_master_per_pair(proposal: VariableProposal) -> None:
     """Propose the preferred master (``activemq_master_node``) of each broker pair that shares a store.
 
     The preferred master is the node that its file marks as preferred,
-    otherwise the node that bridges of other brokers dial first.
+    otherwise the first target of most bridges of other brokers.
     """
     names = _HostNames(proposal.documents)
-    first: Counter[str] = Counter()
+    first_target_counts: Counter[str] = Counter()
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
             owners = [names.unique_host_with_name(host) or "" for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
-                first[owners[0]] += 1
+                first_target_counts[owners[0]] += 1
     for documents in proposal.existing_activemq_xml_by_pair().values():
         if not proposal.proposed_ha_profile(documents[0].host).shares_store:
             continue
-        preferred = [document for document in documents if document.preferred]
-        # The nodes of a pair are in their order: of equals the first one is taken.
-        dialled = max(documents, key=lambda d: (first[d.host], d.identity.role == "master"))
-        mark = (preferred[0] if len(preferred) == 1 else dialled).identity.node
+        marked = [document for document in documents if document.preferred]
+        # The nodes of a pair are sorted, so the first of equal nodes is chosen.
+        first_target = max(documents, key=lambda d: (first_target_counts[d.host], d.identity.role == "master"))
+        preferred_node = (marked[0] if len(marked) == 1 else first_target).identity.node
         for document in documents:
-            proposal.propose_preferred_master_unless_default(document.host, mark)
+            proposal.propose_preferred_master_unless_default(document.host, preferred_node)
 
 
 def propose_host_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
@@ -223,28 +223,28 @@ def propose_host_addresses(proposal: VariableProposal, known_addresses: Mapping[
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1
     names = _HostNames(proposal.documents)
-    unknown: list[tuple[ReplaceableBridge, AdoptedDocument]] = []
+    bridges_to_unknown_hosts: list[tuple[ReplaceableBridge, AdoptedDocument]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
             owners = [names.unique_host_with_name(host) for host, _ in bridge.addresses]
             if None in owners:
-                unknown.append((bridge, document))
+                bridges_to_unknown_hosts.append((bridge, document))
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
                 if owner:
                     addresses_by_host[owner][host] += 1
-    for owner, address in _addresses_on_one_machine(proposal, unknown):
+    for owner, address in _addresses_on_one_machine(proposal, bridges_to_unknown_hosts):
         addresses_by_host[owner][address] += 1
-    for owner, address in _addresses_dialled_by_slaves(proposal):
+    for owner, address in _master_addresses_of_slaves(proposal):
         addresses_by_host[owner][address] += 1
     for document in proposal.documents:
         bind = proposal[document.host].get("bind")
-        if bind and bind not in _ANYWHERE and document.host not in addresses_by_host:
+        if bind and bind not in _LOCAL_ADDRESSES and document.host not in addresses_by_host:
             addresses_by_host[document.host][bind] += 1
-    for bridge, _ in unknown:
+    for bridge, _ in bridges_to_unknown_hosts:
         for owner, address in _addresses_named_by_link(bridge, proposal):
             addresses_by_host[owner][address] += 1
-    for owner, counted in addresses_by_host.items():
-        address = known_addresses.get(owner) or counted.most_common(1)[0][0]
+    for owner, address_counts in addresses_by_host.items():
+        address = known_addresses.get(owner) or address_counts.most_common(1)[0][0]
         if address != owner:
             proposal.propose_value_if_valid(owner, "address", address)
 
@@ -267,20 +267,20 @@ def _addresses_on_one_machine(
     for bridge, document in unknown:
         for host, port in bridge.addresses:
             owners = [name for name, ports in listening.items() if port in ports]
-            if host.lower() in _ANYWHERE and len(owners) == 1 and owners != [document.host]:
+            if host.lower() in _LOCAL_ADDRESSES and len(owners) == 1 and owners != [document.host]:
                 address_by_host |= {owners[0]: host, document.host: host}
     ports = [port for host in address_by_host for port in listening[host]]
     if len(set(address_by_host.values())) == 1 and len(ports) == len(set(ports)):
         yield from address_by_host.items()
 
 
-def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[str, str]]:
+def _master_addresses_of_slaves(proposal: VariableProposal) -> Iterator[tuple[str, str]]:
     for documents in proposal.existing_activemq_xml_by_pair().values():
         if proposal.proposed_ha_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
-                dialled = pure_master_address(document)
-                if dialled and dialled[0] not in _ANYWHERE:
-                    yield master.host, dialled[0]
+                address = pure_master_address(document)
+                if address and address[0] not in _LOCAL_ADDRESSES:
+                    yield master.host, address[0]
 
 
 def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariableProposal) -> Iterator[tuple[str, str]]:
@@ -292,15 +292,15 @@ def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariablePropos
     pair = proposal.existing_activemq_xml_by_pair().get(target) or [
         d for d in proposal.documents if d.identity.short_host_name == target
     ]
-    marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node_mark) for d in pair}
-    ordered = sorted(pair, key=lambda d: (d.identity.node not in marks, d.identity.node))
-    ports = [_port(proposal[d.host]) for d in ordered]
+    preferred_nodes = {proposal[d.host].get("master_node", proposal.naming.preferred_node_mark) for d in pair}
+    ordered = sorted(pair, key=lambda d: (d.identity.node not in preferred_nodes, d.identity.node))
+    ports = [_openwire_port(proposal[d.host]) for d in ordered]
     if ports == [port for _, port in bridge.addresses]:
         for document, (host, _) in zip(ordered, bridge.addresses, strict=True):
             yield document.host, host
 
 
-def _port(variables: Mapping[str, object]) -> int | None:
+def _openwire_port(variables: Mapping[str, object]) -> int | None:
     connectors = variables.get("connectors")
     offset = variables.get("port_offset", 0)
     for entry in connectors if isinstance(connectors, list) else ():

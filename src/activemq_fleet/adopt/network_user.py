@@ -19,17 +19,17 @@ def propose_network_user(proposal: VariableProposal) -> bool:
 
     Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
     """
-    dialling = [
+    connecting_nodes = [
         node
         for document in proposal.documents
         for node in (*network_connector_elements(document), master_connector_element(document))
         if node
     ]
-    names = Counter(node.get("userName") for node in dialling if node.get("userName"))
+    names = Counter(node.get("userName") for node in connecting_nodes if node.get("userName"))
     users = [account for document in proposal.documents for account in authentication_user_elements(document)]
     if not names:
         names.update(account.get("username") for account in users if NETWORK_GROUP in group_names_in_attribute(account))
-    if not (names or dialling):
+    if not (names or connecting_nodes):
         return False
     name = names.most_common(1)[0][0] if names else NEW_USER
     passwords = Counter(
@@ -56,11 +56,13 @@ def withdraw_unneeded_network_users(proposal: VariableProposal) -> None:
     for document in proposal.documents:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username
-        needed = broker.networked or broker.links or broker.ha_profile.replicates
+        is_needed = broker.networked or broker.links or broker.ha_profile.replicates
         if broker.settings.authentication == "none":
-            needed = False
+            is_needed = False
         if broker.settings.authentication == "custom":
-            needed = any(node.get("userName") for node in network_connector_elements(document))
-        if not needed and name not in {account.get("username") for account in authentication_user_elements(document)}:
+            is_needed = any(node.get("userName") for node in network_connector_elements(document))
+        if not is_needed and name not in {
+            account.get("username") for account in authentication_user_elements(document)
+        }:
             proposal[document.host].pop("network_username", None)
             proposal[document.host].pop("network_password", None)

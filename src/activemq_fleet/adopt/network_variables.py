@@ -31,8 +31,8 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.field_types import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
 
-_SHAPES = ("mesh", "hub", "chain", "ring")
-_UNEQUAL = "the two nodes of the pair have different bridges with this name"
+_TOPOLOGIES = ("mesh", "hub", "chain", "ring")
+_UNEQUAL_BRIDGES = "the two nodes of the pair have different bridges with this name"
 _INEXPRESSIBLE_TTL = "neither activemq_network_ttl nor the key ttl of activemq_links can set the TTL of this bridge"
 
 
@@ -75,7 +75,7 @@ class _Network:
         self.numbers_outside: Counter[str] = Counter()
         self.links: list[AdoptedLink] = []
         self.pair_links: dict[str, ReplaceableBridge] = {}
-        self.base = self._without_links()
+        self.base = self._fleet_without_links()
         self.taken = {
             name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.link_end_name)
         }
@@ -85,21 +85,21 @@ class _Network:
 
         A note is added for each bridge that stays an XML fragment.
         """
-        unfit: dict[tuple[str, str], str] | None = None
-        while unfit is None or unfit:
-            self._sort_bridges()
+        inexpressible: dict[tuple[str, str], str] | None = None
+        while inexpressible is None or inexpressible:
+            self._assign_bridges()
             self._propose_links()
-            unfit = self._unequal_link_reasons()
-            self.reasons |= unfit
-        self._note_bridges_that_stay()
+            inexpressible = self._unequal_link_reasons()
+            self.reasons |= inexpressible
+        self._note_remaining_bridges()
 
-    def _without_links(self, topology: str = "none") -> Fleet:
+    def _fleet_without_links(self, topology: str = "none") -> Fleet:
         return self.proposal.proposed_fleet(topology=topology, links=None, pair_links=None)
 
     def _documents_without_multicast(self) -> list[AdoptedDocument]:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
 
-    def _sort_bridges(self) -> None:
+    def _assign_bridges(self) -> None:
         addresses = BrokersByAddress(self.base, self.proposal.documents)
         by_unit: dict[str, list[AdoptedDocument]] = defaultdict(list)
         for document in self.proposal.documents:
@@ -118,7 +118,7 @@ class _Network:
         for documents in self.proposal.existing_activemq_xml_by_pair().values():
             linked = [document.host for document in documents if document.host in self.pair_links]
             if len(linked) == 1:
-                self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
+                self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL_BRIDGES
 
     def _target_unit(
         self, addresses: BrokersByAddress, document: AdoptedDocument, bridge: ReplaceableBridge
@@ -132,29 +132,31 @@ class _Network:
         owners = [addresses.broker_at(*address) for address in bridge.addresses]
         brokers = [owner for owner in owners if owner]
         units = {broker.link_end_name for broker in brokers}
-        dialling_broker = self.base.broker(document.host)
+        source_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
             reason = f"the bridge logs in as {user}, but activemq_network_username sets another account for all links"
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
             address = f"{host.rpartition('@')[2]}:{port}"
-            named = f"the bridge connects to {address}, which is not an address of a broker in the given files"
-            return self._outside_target(document, bridge, named, unknown_bridge_target_hint(host))
-        elif units == {dialling_broker.link_end_name}:
-            if _is_pair_link(bridge, dialling_broker, brokers):
+            reason_with_targets = (
+                f"the bridge connects to {address}, which is not an address of a broker in the given files"
+            )
+            return self._name_outside_target(document, bridge, reason_with_targets, unknown_bridge_target_hint(host))
+        elif units == {source_broker.link_end_name}:
+            if _is_pair_link(bridge, source_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
             reason = "the bridge connects to its own pair, and is not the bridge that activemq_pair_links makes"
         elif len(units) > 1:
-            named = f"the bridge connects to several pairs or single brokers: {', '.join(sorted(units))}"
-            named += self._unknown_sharing_reason(brokers)
-            return self._outside_target(document, bridge, named)
+            reason_with_targets = f"the bridge connects to several pairs or single brokers: {', '.join(sorted(units))}"
+            reason_with_targets += self._unknown_sharing_reason(brokers)
+            return self._name_outside_target(document, bridge, reason_with_targets)
         else:
             return units.pop()
         self.reasons[document.host, bridge.name] = reason
         return None
 
-    def _outside_target(
+    def _name_outside_target(
         self, document: AdoptedDocument, bridge: ReplaceableBridge, why: str, remedy: str = "no action is necessary"
     ) -> str | None:
         """Return a name for a bridge's target outside of the inventory, and note ``why`` the target is needed.
@@ -203,8 +205,8 @@ class _Network:
         A unit is a pair or a single broker. Where the bridges of its brokers differ, the reason is added.
         """
         hosts = [document.host for document in documents]
-        pure = self.proposal.proposed_ha_profile(hosts[0]).replicates
-        slaves = {document.host for document in documents if pure and master_connector_element(document)}
+        is_pure = self.proposal.proposed_ha_profile(hosts[0]).replicates
+        slaves = {document.host for document in documents if is_pure and master_connector_element(document)}
         first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
         if first and all(
             host in by_host
@@ -213,10 +215,10 @@ class _Network:
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
-            dialled = first[0].target_addresses if first[1] in self.names_outside else ()
-            self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(dialled)))
+            addresses = first[0].target_addresses if first[1] in self.names_outside else ()
+            self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(addresses)))
         else:
-            self.reasons |= {(host, bridge.name): _UNEQUAL for host, (bridge, _) in by_host.items()}
+            self.reasons |= {(host, bridge.name): _UNEQUAL_BRIDGES for host, (bridge, _) in by_host.items()}
 
     def _propose_links(self) -> None:
         for document in self.proposal.documents:
@@ -229,9 +231,11 @@ class _Network:
                 self.proposal[document.host].pop(name, None)
         self._propose_attributes()
         self._propose_discovery()
-        shaped = set(self._propose_topology())
-        entries, left = entries_and_leftover_links([link for link in self.links if link not in shaped], self.base)
-        for link in left:
+        topology_links = set(self._propose_topology())
+        entries, leftover_links = entries_and_leftover_links(
+            [link for link in self.links if link not in topology_links], self.base
+        )
+        for link in leftover_links:
             for host in link.hosts:
                 self.reasons[host, link.bridge.name] = (
                     "activemq_links would also add this bridge to brokers whose files do not have it"
@@ -262,11 +266,11 @@ class _Network:
         ]
 
     def _propose_discovery(self) -> None:
-        listening = Counter(broker.link_end_name for broker in self.base.brokers if broker.openwire)
+        openwire_counts = Counter(broker.link_end_name for broker in self.base.brokers if broker.openwire)
         kinds: dict[str, Counter[str]] = defaultdict(Counter)
         for link in self.links:
             # A single address does not show how a pair is addressed.
-            if len(link.bridge.addresses) > 1 and (link.addresses or listening[link.target] > 1):
+            if len(link.bridge.addresses) > 1 and (link.addresses or openwire_counts[link.target] > 1):
                 kinds[self.base.broker(link.hosts[0]).group][link.bridge.kind] += 1
         for document in self._documents_without_multicast():
             group, release = document.identity.group, document.release
@@ -279,77 +283,83 @@ class _Network:
 
     def _propose_topology(self) -> list[AdoptedLink]:
         """Propose each group's ``activemq_topology``: the one that makes most of its links; return those links."""
-        plain = {
+        default_links = {
             (link.source, link.target, link.bridge.name, link.bridge.duplex): link
             for link in self.links
             if link.has_default_options
         }
-        fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
-        # A shape without links makes a network all the same, whose policies have replay.
-        apart = {document.identity.group for document in self._documents_without_multicast()} - {
+        links_by_topology: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
+        # A topology without links still makes a network, whose policies have replay.
+        groups_without_replay = {document.identity.group for document in self._documents_without_multicast()} - {
             document.identity.group for document in self.proposal.documents if allows_replay_over_bridges(document)
         }
-        several = {
+        groups_with_several_units = {
             group.name for group in self.base.groups if len({broker.link_end_name for broker in group.brokers}) > 1
         }
-        for shape in _SHAPES:
+        for topology in _TOPOLOGIES:
             expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
-            for broker in self._without_links(shape).brokers:
+            for broker in self._fleet_without_links(topology).brokers:
                 if not broker.is_replication_slave:
                     expected[broker.group] |= {
                         (broker.link_end_name, link.target, link.name, link.duplex)
                         for link in broker.links
                         if link.kind != "multicast"
                     }
-            for group, links in fitting.items():
-                if expected[group] <= plain.keys() and (expected[group] or group not in several & apart):
-                    links[shape] = [plain[key] for key in sorted(expected[group])]
+            for group, links in links_by_topology.items():
+                if expected[group] <= default_links.keys() and (
+                    expected[group] or group not in groups_with_several_units & groups_without_replay
+                ):
+                    links[topology] = [default_links[key] for key in sorted(expected[group])]
         best: dict[str, list[str]] = {}
-        for group, links in fitting.items():
+        for group, links in links_by_topology.items():
             links["none"] = []
-            most = max(map(len, links.values()))
-            best[group] = [shape for shape in links if len(links[shape]) == most]
-        # One shape for all groups, where one is the best for each.
-        common = [shape for shape in (*_SHAPES, "none") if all(shape in shapes for shapes in best.values())]
-        chosen = {group: (common or shapes)[0] for group, shapes in best.items()}
+            most_links = max(map(len, links.values()))
+            best[group] = [topology for topology in links if len(links[topology]) == most_links]
+        # All groups get one topology if it is the best one for each group.
+        common = [
+            topology
+            for topology in (*_TOPOLOGIES, "none")
+            if all(topology in topologies for topologies in best.values())
+        ]
+        chosen = {group: (common or topologies)[0] for group, topologies in best.items()}
         for document in self.proposal.documents:
             if chosen[document.identity.group] != "mesh":
                 self.proposal[document.host]["topology"] = chosen[document.identity.group]
-        return [link for group, shape in chosen.items() for link in fitting[group][shape]]
+        return [link for group, topology in chosen.items() for link in links_by_topology[group][topology]]
 
     def _propose_ttl(self, entries: Sequence[LinkEntry]) -> None:
         """Set the links, with TTLs that differ from the default.
 
         A TTL is set for the fleet, for an entry of ``activemq_links``, or for a host.
         """
-        self._set_entries(entries, ())
-        wrong = self._links_of_wrong_ttl()
-        if not wrong:
+        self._propose_link_entries(entries, ())
+        links_with_wrong_ttl = self._links_with_wrong_ttl()
+        if not links_with_wrong_ttl:
             return
-        wanted = {link.bridge.ttl for link in self.links}
-        if len(wanted) == 1:
+        expected_ttls = {link.bridge.ttl for link in self.links}
+        if len(expected_ttls) == 1:
             for document in self._documents_without_multicast():
-                self.proposal[document.host]["network_ttl"] = ttl_as_setting(next(iter(wanted)))
+                self.proposal[document.host]["network_ttl"] = ttl_as_setting(next(iter(expected_ttls)))
             return
-        self._set_entries(entries, wrong)
+        self._propose_link_entries(entries, links_with_wrong_ttl)
         by_host: dict[str, set[Ttl]] = defaultdict(set)
-        for link in self._links_of_wrong_ttl():
+        for link in self._links_with_wrong_ttl():
             for host in link.hosts:
                 by_host[host].add(link.bridge.ttl)
         for host, ttls in by_host.items():
             if len(ttls) == 1:
                 self.proposal[host]["network_ttl"] = ttl_as_setting(ttls.pop())
-        self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
+        self._propose_link_entries(entries, [*links_with_wrong_ttl, *self._links_with_wrong_ttl()])
 
-    def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
+    def _propose_link_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
         """Propose the entries of ``activemq_links``; an entry has a TTL if it makes one of the links ``with_ttl``."""
-        wanted = set(with_ttl)
+        links_with_ttl = set(with_ttl)
         if entries:
-            settings = [entry.to_links_entry(with_ttl=not wanted.isdisjoint(entry.links)) for entry in entries]
+            settings = [entry.to_links_entry(with_ttl=not links_with_ttl.isdisjoint(entry.links)) for entry in entries]
             for document in self.proposal.documents:
                 self.proposal[document.host]["links"] = settings
 
-    def _links_of_wrong_ttl(self) -> list[AdoptedLink]:
+    def _links_with_wrong_ttl(self) -> list[AdoptedLink]:
         links = self._links_by_name(self.proposal.proposed_fleet())
         return [
             adopted
@@ -372,18 +382,18 @@ class _Network:
     def _unequal_link_reasons(self) -> dict[tuple[str, str], str]:
         """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
         links = self._links_by_name(self.proposal.proposed_fleet())
-        unfit = {
-            (host, link.bridge.name): _INEXPRESSIBLE_TTL for link in self._links_of_wrong_ttl() for host in link.hosts
+        inexpressible = {
+            (host, link.bridge.name): _INEXPRESSIBLE_TTL for link in self._links_with_wrong_ttl() for host in link.hosts
         }
         for adopted in self.links:
             for host in adopted.hosts:
                 key = host, adopted.bridge.name
                 targets = [link.target for link in links[key]]
                 if targets != [adopted.target] and key not in self.reasons:
-                    unfit[key] = "a link with this name in activemq_links would connect to other brokers"
-        return unfit
+                    inexpressible[key] = "a link with this name in activemq_links would connect to other brokers"
+        return inexpressible
 
-    def _note_bridges_that_stay(self) -> None:
+    def _note_remaining_bridges(self) -> None:
         replaced = {(host, link.bridge.name) for link in self.links for host in link.hosts}
         replaced |= {(host, bridge.name) for host, bridge in self.pair_links.items()}
         hosts_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -403,9 +413,9 @@ class _Network:
             )
 
 
-def _is_pair_link(bridge: ReplaceableBridge, dialling_broker: Broker, dialled: Sequence[Broker]) -> bool:
+def _is_pair_link(bridge: ReplaceableBridge, source_broker: Broker, target_brokers: Sequence[Broker]) -> bool:
     """Return whether a bridge is the one that ``activemq_pair_links`` makes from a broker to its peer."""
-    peer = dialling_broker.peer
+    peer = source_broker.peer
     label = peer.partition(".")[0] if peer else ""
-    has_default_name = bridge.name == f"{dialling_broker.identity.short_host_name}-to-{label}"
-    return has_default_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {peer}
+    has_default_name = bridge.name == f"{source_broker.identity.short_host_name}-to-{label}"
+    return has_default_name and bridge.ttl == 1 and {broker.host for broker in target_brokers} == {peer}

@@ -18,13 +18,13 @@ from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 from activemq_fleet.render.broker_paths import STORE_MARKER
 
-# Where people mount what two machines share.
+# Paths at which operators usually mount shared storage.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
 REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
 """The end of a KahaDB directory that is the link of a guard (``render.broker_paths.kahadb_directory_in_xml``)."""
 _KAHADB = ("kahaDB", "mKahaDB")
-_LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
+_LOCK_ATTRIBUTES = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
 def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
@@ -34,7 +34,7 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
     shows to be shared. Raises InputError for one that is no pair with two such stores.
     """
     stores = {
-        pair: [_store(document) for document in documents]
+        pair: [_store_element(document) for document in documents]
         for pair, documents in proposal.existing_activemq_xml_by_pair().items()
     }
     for pair in shared:
@@ -44,11 +44,11 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
                 "Correct the name of the pair, and adopt the files of both its nodes together"
             )
     for pair, documents in proposal.existing_activemq_xml_by_pair().items():
-        if len(documents) == 2 and _is_pure(documents):
+        if len(documents) == 2 and _is_pure_pair(documents):
             _propose_pure(proposal, documents)
-        elif len(documents) == 2 and _same_database(documents):
+        elif len(documents) == 2 and _share_database(documents):
             _propose_jdbc(proposal, documents)
-        elif len(documents) == 2 and (pair in shared or _same_directory(documents)):
+        elif len(documents) == 2 and (pair in shared or _share_directory(documents)):
             for document in documents:
                 proposal[document.host]["ha"] = SHARED_FILE.name
                 _propose_lock(proposal, document, "shared-file-locker", 1000, 2000)
@@ -71,7 +71,7 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
                 )
         for document in documents:
             _propose_store(proposal, document)
-            _propose_name(proposal, document)
+            _propose_broker_name(proposal, document)
 
 
 def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
@@ -99,11 +99,13 @@ def master_connector_element(document: AdoptedDocument) -> ComparedElement | Non
 def pure_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
     """Return the address (host, port) of the master to which a pure slave connects, or None."""
     connector = master_connector_element(document)
-    dialled = Uri.parse(connector.get("remoteURI")).transport_uris if connector else ()
-    return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
+    transport_uris = Uri.parse(connector.get("remoteURI")).transport_uris if connector else ()
+    return next(
+        ((transport.host, transport.port) for transport in transport_uris if transport.host and transport.port), None
+    )
 
 
-def _is_pure(documents: Sequence[AdoptedDocument]) -> bool:
+def _is_pure_pair(documents: Sequence[AdoptedDocument]) -> bool:
     slaves = [document for document in documents if master_connector_element(document)]
     return len(slaves) == 1 and all(document.release.has_pure_master_slave for document in documents)
 
@@ -113,19 +115,19 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
         proposal.propose_preferred_master_unless_default(document.host, master.identity.node)
-    dialled = pure_master_address(slave)
-    if dialled is None:
+    master_address = pure_master_address(slave)
+    if master_address is None:
         return
     for connector in master.broker.find_all("transportConnectors/transportConnector"):
         is_replication_connector = connector.get("name") == REPLICATION
-        if not connector.get("uri").partition("?")[0].endswith(f":{dialled[1]}"):
+        if not connector.get("uri").partition("?")[0].endswith(f":{master_address[1]}"):
             continue
         if not is_replication_connector and not _only_for_slaves(connector):
             continue
-        if not is_replication_connector:  # what is called as ours is can be changed by a fragment
+        if not is_replication_connector:  # A fragment can change a connector that has the name of the rendered one.
             proposal.exclude_elements_from_fragments(connector)
         for document in documents:
-            proposal.propose_value_if_valid(document.host, "replication_port", dialled[1])
+            proposal.propose_value_if_valid(document.host, "replication_port", master_address[1])
 
 
 def _only_for_slaves(connector: ComparedElement) -> bool:
@@ -133,7 +135,7 @@ def _only_for_slaves(connector: ComparedElement) -> bool:
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
 
-def _store(document: AdoptedDocument) -> ComparedElement | None:
+def _store_element(document: AdoptedDocument) -> ComparedElement | None:
     adapter = document.broker.find("persistenceAdapter")
     return adapter.children[0] if adapter and adapter.children else None
 
@@ -143,30 +145,30 @@ def kahadb_directory(document: AdoptedDocument) -> str:
 
     Placeholders in the directory stay.
     """
-    store = _store(document)
+    store = _store_element(document)
     return store.get("directory") if store is not None and store.name in _KAHADB else ""
 
 
-def _same_directory(documents: Sequence[AdoptedDocument]) -> bool:
+def _share_directory(documents: Sequence[AdoptedDocument]) -> bool:
     """Return whether both nodes of a pair use one absolute KahaDB directory that is evidently shared.
 
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
     mounted. With guards each node has a separate path.
     """
-    stores = [store for document in documents if (store := _store(document)) and store.name in _KAHADB]
+    stores = [store for document in documents if (store := _store_element(document)) and store.name in _KAHADB]
     directories = {store.get("directory") for store in stores}
     if len(stores) == 2 and all(directory.endswith(_FENCED_PATH) for directory in directories):
         return True
     if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
         return False
     names = {document.broker.get("brokerName") for document in documents}
-    locked = all(store.find("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
+    locked = all(store.find("locker") or any(name in store.attributes for name in _LOCK_ATTRIBUTES) for store in stores)
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
 def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -> tuple[str, str] | None:
     """Return the store that the nodes of a pair may share, and what to do then; None if they surely share none."""
-    stores = [store for document in documents if (store := _store(document))]
+    stores = [store for document in documents if (store := _store_element(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
         return "a database", f"set activemq_ha: {SHARED_JDBC.name}, and activemq_jdbc"
     paths = {kahadb_directory(document) for document in documents}
@@ -184,7 +186,7 @@ def _propose_lock(
 
     ``locker`` is the name of the element that configures the lock.
     """
-    store = _store(document)
+    store = _store_element(document)
     if store is None:
         return
     locker_element = store.find(f"locker/{locker}")
@@ -201,7 +203,7 @@ def _propose_interval(
 
 
 def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    store = _store(document)
+    store = _store_element(document)
     if store is None or store.name not in _KAHADB:
         return
     if store.get("directory").endswith(_FENCED_PATH):
@@ -272,10 +274,10 @@ def _has_default_store(document: AdoptedDocument) -> bool:
     return not configures_store and document.broker.get("persistent") != "false"
 
 
-def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    shared = proposal.proposed_ha_profile(document.host).shares_store
+def _propose_broker_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
+    is_shared = proposal.proposed_ha_profile(document.host).shares_store
     name = document.broker.get("brokerName")
-    if name != (document.identity.pair if shared else document.identity.short_host_name):
+    if name != (document.identity.pair if is_shared else document.identity.short_host_name):
         proposal.propose_value_if_valid(document.host, "broker_name", name)
 
 
@@ -284,13 +286,13 @@ def _jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
 
     None is returned if ``activemq_jdbc`` cannot express it.
     """
-    store = _store(document)
+    store = _store_element(document)
     if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
         return None
-    wanted = store.get("dataSource").removeprefix("#")
-    beans = [node for node in document.root.children if node.name == "bean" and node.get("id") == wanted != ""]
-    needed = {"driverClassName", "url", "username"}
-    return beans[0] if beans and needed <= _bean_properties(beans[0]).keys() else None
+    bean_id = store.get("dataSource").removeprefix("#")
+    beans = [node for node in document.root.children if node.name == "bean" and node.get("id") == bean_id != ""]
+    required_properties = {"driverClassName", "url", "username"}
+    return beans[0] if beans and required_properties <= _bean_properties(beans[0]).keys() else None
 
 
 def _bean_properties(bean: ComparedElement) -> dict[str, str]:
@@ -302,7 +304,7 @@ def _bean_properties(bean: ComparedElement) -> dict[str, str]:
     }
 
 
-def _same_database(documents: Sequence[AdoptedDocument]) -> bool:
+def _share_database(documents: Sequence[AdoptedDocument]) -> bool:
     beans = [_jdbc_data_source_bean(document) for document in documents]
     return None not in beans and len({_bean_properties(bean)["url"] for bean in beans if bean}) == 1
 

@@ -20,9 +20,9 @@ PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
 """A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
 UNKNOWN_HOST = ".invalid"
 """The domain of host names that represent unknown hosts; it never resolves (RFC 2606)."""
-_DEFAULT = re.compile(r"\$\{[A-Za-z0-9][A-Za-z0-9._-]*:([^${}]*)\}")
+_PLACEHOLDER_WITH_DEFAULT = re.compile(r"\$\{[A-Za-z0-9][A-Za-z0-9._-]*:([^${}]*)\}")
 _WITH_OR_WITHOUT_DEFAULT = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)(?::[^${}]*)?\}")
-_STANDS_FOR = tuple(
+_REFERENCE_FORMS = tuple(
     (re.compile(before + PLACEHOLDER.pattern + after), form)
     for before, after, form in (
         (r"^\s*", r"\s*$", f"static:(tcp://{{}}{UNKNOWN_HOST}:61616)"),
@@ -32,8 +32,8 @@ _STANDS_FOR = tuple(
     )
 )
 """A pattern for a placeholder at each position of a bridge's URI, with its replacement."""
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
-_LARGEST = 1 << 20  # bytes
+_PROPERTY_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
+_MAXIMUM_FILE_BYTES = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def read_credentials_properties(document: Path, companions: CompanionFiles) -> d
     content = companions.read_text(document.parent / "credentials.properties") or ""
     if "Made by activemq.fleet" in content:
         return {}
-    matches = (_LINE.fullmatch(line.strip()) for line in split_lines(content))
+    matches = (_PROPERTY_LINE.fullmatch(line.strip()) for line in split_lines(content))
     return {match[1]: match[2] for match in matches if match and not match[2].startswith("ENC(")}
 
 
@@ -139,10 +139,10 @@ def replace_placeholders_with_defaults(element: ComparedElement) -> ComparedElem
     """
     attributes = element.attributes
     if element.name in ("networkConnector", "transportConnector"):
-        attributes = {name: _DEFAULT.sub(r"\1", value) for name, value in attributes.items()}
+        attributes = {name: _PLACEHOLDER_WITH_DEFAULT.sub(r"\1", value) for name, value in attributes.items()}
     if element.name == "networkConnector" and "${" in element.get("uri"):
         uri = attributes["uri"]
-        for pattern, form in _STANDS_FOR:
+        for pattern, form in _REFERENCE_FORMS:
             uri = pattern.sub(lambda match, form=form: form.format(_placeholder_host(match[1])), uri)  # type: ignore[misc]
         attributes = {**attributes, "uri": uri}
     return replace(
@@ -169,23 +169,23 @@ def _placeholder_host(name: str) -> str:
 
 def _read_file(path: Path) -> dict[str, str]:
     try:
-        content = read_beginning_of_file_or_pipe(path, _LARGEST + 1)
+        content = read_beginning_of_file_or_pipe(path, _MAXIMUM_FILE_BYTES + 1)
     except OSError as error:
         raise InputError(
             f"--properties {path}: the file cannot be read ({error.strerror or error}): name a regular file "
             "that this account can read"
         ) from None
-    if len(content) > _LARGEST:
+    if len(content) > _MAXIMUM_FILE_BYTES:
         raise InputError(
-            f"{path}: the file has more than {_LARGEST >> 20} MiB, which is too large for a properties file: correct "
-            "the path after --properties"
+            f"{path}: the file has more than {_MAXIMUM_FILE_BYTES >> 20} MiB, which is too large for a properties "
+            "file: correct the path after --properties"
         )
     lines = split_lines(content.decode(errors="replace"))
     properties = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line[0] in "#!":
             continue
-        match = _LINE.fullmatch(line)
+        match = _PROPERTY_LINE.fullmatch(line)
         if match is None:
             raise InputError(
                 f"{path}:{number}: the line is not of the form NAME=VALUE: correct it, or begin it with # if it is a "

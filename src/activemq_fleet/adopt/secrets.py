@@ -21,25 +21,25 @@ from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.site_refusals import placeholder_of_missing_password
 
 MASK = "***"
-_NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
+_PASSWORD_NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
 # A password inside a text: ``?password=x``, ``//user:x@host``, Oracle's ``:user/x@host``. A reference to a secret is no
 # user's password. Each alternative begins with fixed characters, so that a search takes linear time.
-_IN_URI = re.compile(
+_PASSWORD_IN_TEXT = re.compile(
     r"(?i)((?:password|passwd|passphrase|pwd|secret|(?:secret|access|api)[._-]?key|(?:auth|access)[._-]?token)"
     r"(?:\s*=\s*|:\s+)(?:RAW\(|[\"'])?)([^&;)\s\"',]+)"
     r"|(//[^/\s:@(]+:)([^@/\s]+)(?=@)(?!(?<==)@\.secrets/)"
     r"|(jdbc:oracle:\w+:[^/\s:@]+/)([^@/\s]+)(?=@)"
 )
 # A placeholder with a default, ``${name:default}``, contains a password in clear text.
-_NOT_CLEAR = re.compile(r"\$\{[^}:]*:?\}|ENC\(.*\)|#[^{].*|\*\*\*|true|false|@\.secrets/[^@]*@|")
-# Of networkConnector: a separator in the client ids of bridges.
+_NOT_CLEAR_TEXT = re.compile(r"\$\{[^}:]*:?\}|ENC\(.*\)|#[^{].*|\*\*\*|true|false|@\.secrets/[^@]*@|")
+# An attribute of networkConnector: a separator in the client ids of bridges.
 _HARMLESS_TOKENS = frozenset({"clientIdToken"})
 _EXPRESSION = re.compile(r"#\{([^{}]*)\}")
 _KEYS_IN_EXPRESSION = re.compile(r"\[[^\[\]]*\]")
-_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
-# Around the name of a secret inside a text; no XML holds them otherwise: ``sources`` refuses them.
+_NOT_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+# These characters enclose the label of a secret in a text. ``sources`` rejects XML that contains them.
 _OPEN, _CLOSE = "\ue000", "\ue001"
-_MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_MARKED_LABEL = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TextWithSecretLabels:
     @property
     def labels_of_secrets_in_text(self) -> set[str]:
         """The set of the labels of the secrets that a text contains; a label names the file of a secret."""
-        return set(_MARKED.findall(self.marked))
+        return set(_MARKED_LABEL.findall(self.marked))
 
     @property
     def text_with_secret_markers(self) -> str:
@@ -79,7 +79,7 @@ class TextWithSecretLabels:
 
         It is for rendering and comparing.
         """
-        return _MARKED.sub(r"@.secrets/\1@", self.marked)
+        return _MARKED_LABEL.sub(r"@.secrets/\1@", self.marked)
 
     @property
     def text_as_jinja_template(self) -> str:
@@ -87,7 +87,7 @@ class TextWithSecretLabels:
 
         Other Jinja markup is quoted.
         """
-        pieces = _MARKED.split(self.marked)
+        pieces = _MARKED_LABEL.split(self.marked)
         pieces[::2] = map(escape_jinja_delimiters, pieces[::2])
         pieces[1::2] = (f"{{{{ {SecretReference(label).lookup_expression} }}}}" for label in pieces[1::2])
         return "".join(pieces)
@@ -116,7 +116,7 @@ class LabeledPasswords:
         key = name, "" if _is_reference(value) else value
         label = self._labels.get(key)
         if label is None:
-            slug = _SLUG.sub("-", name).strip("-.") or "secret"
+            slug = _NOT_SLUG.sub("-", name).strip("-.") or "secret"
             label = slug
             while label in self._taken:
                 number = self._next_number[slug] = self._next_number.get(slug, 1) + 1
@@ -143,16 +143,16 @@ def is_password_name(name: str) -> bool:
 
     Keys and tokens count as passwords.
     """
-    return _NAME.search(name) is not None or (name not in _HARMLESS_TOKENS and is_secret_name(name))
+    return _PASSWORD_NAME.search(name) is not None or (name not in _HARMLESS_TOKENS and is_secret_name(name))
 
 
 def _is_reference(value: str) -> bool:
     """Return whether a password attribute refers to a placeholder, bean or encrypted value in place of a password."""
     expression = _EXPRESSION.fullmatch(value.strip())
     if expression:
-        # A literal inside of brackets is the name of a property.
+        # A literal inside brackets is the name of a property.
         return not {"'", '"'} & set(_KEYS_IN_EXPRESSION.sub("", expression[1]))
-    return _NOT_CLEAR.fullmatch(value) is not None
+    return _NOT_CLEAR_TEXT.fullmatch(value) is not None
 
 
 def contains_clear_text_password(name: str, value: str) -> bool:
@@ -186,8 +186,8 @@ def replace_passwords_with_labels(element: ComparedElement, secrets: LabeledPass
 
     def label(node: ComparedElement, name: str, value: str) -> str:
         owner = node.get("username") or node.get("userName") or node.get("id")
-        called = node.get("name") or node.get("key")
-        of = f'<{node.name} name="{called}">' if called and called != name else f"<{node.name}>"
+        element_name = node.get("name") or node.get("key")
+        of = f'<{node.name} name="{element_name}">' if element_name and element_name != name else f"<{node.name}>"
         secret = secrets.secret_reference_for(owner or f"{node.name}-{name}", value, f"{name} of {of}")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
@@ -198,23 +198,22 @@ def _replace_passwords(
     node: ComparedElement, by: Callable[[ComparedElement, str, str], str], *, below_secret: bool = False
 ) -> ComparedElement:
     """Return an XML element with each clear-text password replaced by ``by(element, name, value)``."""
-    secret_here = below_secret or any(is_password_name(node.get(name)) for name in ("name", "key"))
+    is_secret = below_secret or any(is_password_name(node.get(name)) for name in ("name", "key"))
 
     def attribute(name: str, value: str) -> str:
         local = name.rpartition("}")[2]
-        if is_clear_text_password(local, value) or (secret_here and local == "value" and not _is_reference(value)):
+        if is_clear_text_password(local, value) or (is_secret and local == "value" and not _is_reference(value)):
             return by(node, local if local != "value" else node.get("name") or "value", value)
         return _replace_in_text(value, node, by)
 
     def plain(text: str) -> str:
-        if secret_here and not _is_reference(text.strip()):
+        if is_secret and not _is_reference(text.strip()):
             return by(node, node.get("key") or "text", text.strip())
         return _replace_in_text(text, node, by)
 
     secret_children = {id(child) for child in _secret_arguments(node)}
     children = [
-        _replace_passwords(child, by, below_secret=secret_here or id(child) in secret_children)
-        for child in node.children
+        _replace_passwords(child, by, below_secret=is_secret or id(child) in secret_children) for child in node.children
     ]
     return replace(
         node,
@@ -240,14 +239,14 @@ def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
 
 def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedElement, str, str], str]) -> str:
     """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
-    if not any(mark in text for mark in ("=", "@", ": ")):
+    if not any(separator in text for separator in ("=", "@", ": ")):
         return text
 
-    def hide(match: re.Match[str]) -> str:
-        before, value = next(pair for pair in zip(match.groups()[::2], match.groups()[1::2], strict=True) if pair[0])
-        return match[0] if _is_reference(value) else before + by(node, "uri-password", value)
+    def replace_password(match: re.Match[str]) -> str:
+        prefix, value = next(pair for pair in zip(match.groups()[::2], match.groups()[1::2], strict=True) if pair[0])
+        return match[0] if _is_reference(value) else prefix + by(node, "uri-password", value)
 
-    return _IN_URI.sub(hide, text)
+    return _PASSWORD_IN_TEXT.sub(replace_password, text)
 
 
 def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> Any:

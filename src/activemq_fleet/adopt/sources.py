@@ -40,18 +40,18 @@ from activemq_fleet.schema import (
 )
 
 ACTIVEMQ_XML = "activemq.xml"
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
-_LARGEST = 16 << 20  # bytes
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_MAXIMUM_FILE_BYTES = 16 << 20  # bytes
 _NEXT_TO_DOCUMENT = ("jetty-spring.properties", "jetty.xml")
 _IN_TREE = ("bin/env", "bin/setenv")
 _DIRECTORIES_IN_TREE = (("etc/default", ""), ("systemd", ".service"))
-# Names of files and directories that are those of no host.
+# Names of files and directories that are not host names.
 _USUAL_NAME = re.compile(
     r"(?i)(apache-)?activemq([-.\d]*)|broker|conf|config|etc|hosts?|opt|home|srv|tmp|data|xml|.*config"
 )
 _CONF_REFERENCE = re.compile(r"\./|file:\$\{activemq\.(?:conf|base\}/conf)\}?/")
-_NAME_IT = "name the activemq.xml that the broker reads"
-_PRIVATE = re.compile("[\ue000\ue001]")
+_SPECIFY_FILE_HINT = "name the activemq.xml that the broker reads"
+_SECRET_MARKS = re.compile("[\ue000\ue001]")
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ def read_adopted_documents(
                 f"{path}: the file {paths[host]} was also given for host {host}. Name only one of the two files"
             )
         paths[host], roots[host] = path, root
-    _refuse_unread_names(files, naming)
+    _check_host_names(files, naming)
     chosen = _release_by_host(releases, paths)
     values = read_properties_by_host(properties, paths)
     documents = [
-        _document(host, path, roots[host], chosen.get(host), naming, values[host])
+        _adopted_document(host, path, roots[host], chosen.get(host), naming, values[host])
         for host, path in sorted(paths.items())
     ]
-    _refuse_doubles(documents)
+    _check_nodes_unique(documents)
     inventory_groups_of_brokers(document.identity for document in documents)
     return documents
 
@@ -123,7 +123,7 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
         host, file = "", argument
         if "=" in argument and not Path(argument).exists():
             host, _, file = argument.partition("=")
-            if not _HOST.fullmatch(host):
+            if not _HOST_NAME.fullmatch(host):
                 raise InputError(
                     f"{argument}: {host!r} is not a host name: write HOST=FILE with the name of the broker's host"
                 )
@@ -168,11 +168,11 @@ def _host_of(path: Path, naming: Naming) -> str:
         unusual = (name for name in names if not _USUAL_NAME.fullmatch(name))
         if names:
             return next(unusual, names[0])
-    stem = _stem_of(path)
+    stem = _file_stem(path)
     return stem if naming.matches_pattern(stem) else ""
 
 
-def _stem_of(path: Path) -> str:
+def _file_stem(path: Path) -> str:
     return path.name.removesuffix(".xml").removesuffix(".activemq")
 
 
@@ -202,59 +202,60 @@ class UnparsedHostNamesError(InputError):
         }
 
 
-def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
+def _check_host_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
     """Raise UnparsedHostNamesError for files without a host name that the naming convention can parse."""
-    unread = [(host, path) for host, path, _ in files if not naming.matches_pattern(host)]
-    if not unread:
+    unparsed = [(host, path) for host, path, _ in files if not naming.matches_pattern(host)]
+    if not unparsed:
         return
     wrong_host = next(
-        (f"{path}: {host!r} is not a host name" for host, path in unread if host and not _HOST.fullmatch(host)), ""
+        (f"{path}: {host!r} is not a host name" for host, path in unparsed if host and not _HOST_NAME.fullmatch(host)),
+        "",
     )
     if wrong_host:
         raise InputError(f"{wrong_host}: write the argument HOST=FILE with the name of its host")
-    host, path = unread[0]
+    host, path = unparsed[0]
     guesses = {path: host or _probable_host(path) for host, path, _ in files}
     if len(set(guesses.values())) < len(guesses):
         guesses = {path: f"HOST{number}" for number, path in enumerate(guesses, 1)}
     names = list(guesses.values())
-    pairs = propose_naming(names)
-    if pairs and len(pairs.identities) < len(names):
-        pairs = None
-    alone = propose_single_broker_naming(names, pairs, are_brokers=True)
+    pair_naming = propose_naming(names)
+    if pair_naming and len(pair_naming.identities) < len(names):
+        pair_naming = None
+    single_broker_naming = propose_single_broker_naming(names, pair_naming, are_brokers=True)
     by_host = {guess: str(path) for path, guess in guesses.items()}
     reason = f"the host name {host} does not match the naming pattern {naming.pattern}"
     if not host:
         reason = (
             f"the host of this file is unknown, because no part of its path matches the naming pattern {naming.pattern}"
         )
-        if pairs or alone:
+        if pair_naming or single_broker_naming:
             reason += f". The commands below use the assumed host name {guesses[path]}"
-    proposals = {"If the brokers are pairs": pairs, "If the brokers are not pairs": alone}
+    proposals = {"If the brokers are pairs": pair_naming, "If the brokers are not pairs": single_broker_naming}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
     raise UnparsedHostNamesError(f"{path}: {reason}", by_host, conventions)
 
 
 def _probable_host(path: Path) -> str:
     """Return the probable name of a file's host: the name of the file, or of the nearest directory above it."""
-    parts = (_stem_of(path), *reversed(path.resolve().parts[1:-1]))
-    return next((part for part in parts if _HOST.fullmatch(part) and not _USUAL_NAME.fullmatch(part)), "HOST")
+    parts = (_file_stem(path), *reversed(path.resolve().parts[1:-1]))
+    return next((part for part in parts if _HOST_NAME.fullmatch(part) and not _USUAL_NAME.fullmatch(part)), "HOST")
 
 
 def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
-    chosen: dict[str, str] = {}
+    releases: dict[str, str] = {}
     for text in arguments:
         name, separator, release = text.rpartition("=")
         if not separator:
-            chosen = dict.fromkeys(hosts, release) | chosen
+            releases = dict.fromkeys(hosts, release) | releases
             continue
-        named = [host for host in hosts if name in (host, host.partition(".")[0])]
-        if not named:
+        named_hosts = [host for host in hosts if name in (host, host.partition(".")[0])]
+        if not named_hosts:
             raise InputError(
                 f"--release {text} names the host {name}, but no file of this host was given: write --release RELEASE "
                 "for all hosts, or --release HOST=RELEASE for a host whose file is given"
             )
-        chosen |= dict.fromkeys(named, release)
-    return chosen
+        releases |= dict.fromkeys(named_hosts, release)
+    return releases
 
 
 def parse_addresses_by_host(arguments: Sequence[str], documents: Sequence[AdoptedDocument]) -> dict[str, str]:
@@ -284,17 +285,17 @@ def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     return f"none of the given activemq.xml files belongs to the host {name!r}: use one of the hosts {', '.join(hosts)}"
 
 
-def _document(
+def _adopted_document(
     host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: HostProperties
 ) -> AdoptedDocument:
     identity = naming.identify_broker(host)
-    if identity is None or not _HOST.fullmatch(host):
+    if identity is None or not _HOST_NAME.fullmatch(host):
         raise InputError(
             f"{path}: the host name {host!r} does not match the naming pattern {naming.pattern}: "
             f"write HOST={path} with the name of the host, or set --naming-pattern"
         )
-    companions = CompanionFiles(root or _tree_of(path))
-    content, root_element, remarks = _read(
+    companions = CompanionFiles(root or _installation_directory(path))
+    content, root_element, remarks = _read_document(
         path, root, {**read_credentials_properties(path, companions), **properties.values}
     )
     original = compared_element_from_lxml(root_element)
@@ -322,19 +323,19 @@ def _document(
     )
 
 
-def _tree_of(path: Path) -> Path:
+def _installation_directory(path: Path) -> Path:
     """Return the directory that contains an activemq.xml and the files that belong to it."""
     return path.parents[1] if path.parent.name == "conf" else path.parent
 
 
-def _read(
+def _read_document(
     path: Path, root: Path | None, properties: Mapping[str, str]
 ) -> tuple[bytes, etree._Element, tuple[str, ...]]:
     """Return the content of an activemq.xml, its <beans> with the values of known placeholders, and remarks about it.
 
     Raises InputError for a file that is none, or that has not exactly one broker.
     """
-    content = read_bytes_within_size_limit(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
+    content = read_bytes_within_size_limit(path, root, _MAXIMUM_FILE_BYTES, "Or name the file itself as HOST=FILE")
     kind = foreign_file_kind(content, str(path))
     mark = None if kind and b"\0" in content else first_template_mark(decode_xml_document(content, None))
     remarks = []
@@ -366,7 +367,7 @@ def _read(
     if len(brokers) != 1:
         raise InputError(f"{path}: {_no_broker_message(element, len(brokers))}")
     replace_known_placeholders(element, properties, str(path))
-    if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
+    if _SECRET_MARKS.search(etree.tostring(element, encoding="unicode")):
         raise InputError(
             f"{path}: the file has the private character U+E000 or U+E001, which adopt does not accept: remove the "
             "character"
@@ -432,16 +433,16 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
             return f"the root element <beans> has {wrong}: set its attribute xmlns to {BEANS}"
         return (
             f"the root element is <{local_name(str(root.tag))}>, but adopt reads files with the root <beans> of the "
-            f"namespace {BEANS}: {_NAME_IT}"
+            f"namespace {BEANS}: {_SPECIFY_FILE_HINT}"
         )
-    inside = next(root.iter(f"{{{CORE}}}broker"), None)
-    if inside is not None:
-        around = inside.getparent()
-        profile = around.get("profile") if around is not None else None
-        of = f' with the profile "{profile}"' if profile else ""
+    nested_broker = next(root.iter(f"{{{CORE}}}broker"), None)
+    if nested_broker is not None:
+        nested_beans = nested_broker.getparent()
+        profile = nested_beans.get("profile") if nested_beans is not None else None
+        profile_suffix = f' with the profile "{profile}"' if profile else ""
         return (
-            f"<broker> is in a nested <beans>{of}, which adopt does not read: move <broker> directly into the root "
-            "element. If the file has several Spring profiles, move the <broker> of the active profile"
+            f"<broker> is in a nested <beans>{profile_suffix}, which adopt does not read: move <broker> directly into "
+            "the root element. If the file has several Spring profiles, move the <broker> of the active profile"
         )
     other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
     if other is not None:
@@ -458,13 +459,16 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
     imports = [str(node.get("resource")) for node in root.findall(f"{{{BEANS}}}import")]
     if imports:
         return f"the file has no <broker>, but imports {', '.join(imports)}: name the imported file that has <broker>"
-    return f"the file has no <broker>, so it is a Spring context without a broker, such as that of a client: {_NAME_IT}"
+    return (
+        "the file has no <broker>, so it is a Spring context without a broker, such as that of a client: "
+        f"{_SPECIFY_FILE_HINT}"
+    )
 
 
-def _refuse_doubles(documents: Iterable[AdoptedDocument]) -> None:
-    seen: dict[tuple[str, str], AdoptedDocument] = {}
+def _check_nodes_unique(documents: Iterable[AdoptedDocument]) -> None:
+    documents_by_node: dict[tuple[str, str], AdoptedDocument] = {}
     for document in documents:
-        other = seen.setdefault((document.identity.pair, document.identity.node), document)
+        other = documents_by_node.setdefault((document.identity.pair, document.identity.node), document)
         if other is not document:
             raise InputError(
                 f"{document.host} and {other.host} are both node {document.identity.node} of pair "

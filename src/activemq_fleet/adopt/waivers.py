@@ -22,7 +22,7 @@ from activemq_fleet.topology import Fleet
 
 FindingsOf = Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 """A function that returns the findings of a fleet with the given activemq.xml by host."""
-_MOST_TRIED = 50
+_MAXIMUM_ATTEMPTS = 50
 _SCHEMA_RULE = "V002"
 _PORT_RULE = "V057"
 
@@ -39,14 +39,14 @@ def propose_waivers_for_original_files(proposal: VariableProposal, findings_of: 
         return
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
-    in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
+    in_force = {_finding_key(finding) for finding in findings_of(fleet, originals)}
     for finding in errors:
-        if _key_of(finding) not in in_force:
-            _leave_out_cause(proposal, finding, findings_of)
+        if _finding_key(finding) not in in_force:
+            _remove_cause(proposal, finding, findings_of)
     remaining = _blocking_findings(proposal, findings_of)
     impossible = [finding for finding in remaining if rule_prevents_broker_start(finding.rule)]
     _note_impossible_files(proposal, impossible)
-    _waive(proposal, _errors_to_waive(fleet, remaining, impossible))
+    _add_waivers(proposal, _errors_to_waive(fleet, remaining, impossible))
 
 
 def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
@@ -56,11 +56,11 @@ def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: Find
     """
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
-    in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
+    in_force = {_finding_key(finding) for finding in findings_of(fleet, originals)}
     rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
     hosts: dict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings_of(fleet, rendered):
-        if finding.severity == "warning" and finding.waived is None and _key_of(finding) in in_force:
+        if finding.severity == "warning" and finding.waived is None and _finding_key(finding) in in_force:
             hosts[finding.rule][finding.host] = None
     rules: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for rule, named in sorted(hosts.items()):
@@ -80,32 +80,32 @@ def _blocking_findings(proposal: VariableProposal, findings_of: FindingsOf) -> l
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
 
 
-def _key_of(finding: Finding) -> tuple[str, str, str]:
+def _finding_key(finding: Finding) -> tuple[str, str, str]:
     """Return the key of a finding, which is equal for the same error in an original and a rendered file."""
     return finding.rule, finding.host, finding.message if finding.rule == _SCHEMA_RULE else ""
 
 
-def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: FindingsOf) -> None:
-    """Leave the fragment or broker attribute that causes an error out of a host's proposal, else raise InputError."""
-    key = _key_of(finding)
+def _remove_cause(proposal: VariableProposal, finding: Finding, findings_of: FindingsOf) -> None:
+    """Remove the fragment or broker attribute that causes an error from a host's proposal, or raise InputError."""
+    key = _finding_key(finding)
     variables = proposal.variables.get(finding.host, {})
-    if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
-        return  # what caused an earlier error caused this one too
-    for tried, (what, changed) in enumerate(_variants_without_one_variable(variables)):
-        if tried >= _MOST_TRIED:
+    if key not in map(_finding_key, _blocking_findings(proposal, findings_of)):
+        return  # The cause of an earlier error also caused this error.
+    for attempt, (part, changed) in enumerate(_variants_without_one_variable(variables)):
+        if attempt >= _MAXIMUM_ATTEMPTS:
             break
         variable = f"activemq_{next(iter(changed))}"
-        before = dict(variables)
+        original_variables = dict(variables)
         variables.update(changed)
-        if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
+        if key not in map(_finding_key, _blocking_findings(proposal, findings_of)):
             proposal.add_note(
                 [finding.host],
-                f"adopt left out {what}, because it would cause the error {finding.rule} in the rendered activemq.xml "
+                f"adopt left out {part}, because it would cause the error {finding.rule} in the rendered activemq.xml "
                 f"({finding.message}). If the broker needs this configuration, correct it, and add it to {variable}",
                 is_urgent=True,
             )
             return
-        variables.update(before)
+        variables.update(original_variables)
     raise InputError(
         f"{finding.host}: adopt wrote nothing, because the activemq.xml that it would render has the error "
         f"{finding.rule}: {finding.message}. The original file does not have this error, and adopt cannot tell which "
@@ -172,22 +172,22 @@ def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]
         )
 
 
-def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
+def _add_waivers(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
     hosts: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in errors:
         hosts[finding.rule].setdefault(finding.host, finding.message)
     if not hosts:
         return
     waivers: list[dict[str, Any]] = []
-    for rule, where in sorted(hosts.items()):
+    for rule, hosts_of_rule in sorted(hosts.items()):
         waiver = {
             "rule": rule,
             "reason": "the original file has this error: correct it, and remove this waiver",
-            "hosts": sorted(where),
+            "hosts": sorted(hosts_of_rule),
         }
         waivers.append(waiver)
-        for message in dict.fromkeys(where.values()):
-            named = [host for host, reported in where.items() if reported == message]
+        for message in dict.fromkeys(hosts_of_rule.values()):
+            named = [host for host, reported in hosts_of_rule.items() if reported == message]
             text = (
                 f"the original file has the finding {rule} ({message}). `activemq-fleet render` rejects an inventory "
                 "with this finding, so adopt added an entry to activemq_waivers. After the adoption, read "

@@ -18,14 +18,14 @@ from lxml import etree
 from activemq_fleet.render.engine import escape_xml_attribute
 from activemq_fleet.schema import BEANS, CORE
 
-_WIDTH = 105
+_LINE_WIDTH = 105
 UNNAMED_BRIDGE = "NC"
 """What a broker calls a networkConnector without a name (NetworkBridgeConfiguration of the release tags)."""
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
-_CHAINS = frozenset({"plugins", "destinationInterceptors"})
-_WITH_PREFIX = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
+_ORDERED_ELEMENTS = frozenset({"plugins", "destinationInterceptors"})
+_PREFIXES = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
 # Attributes that distinguish elements of one name. Paths contain the first one that an element has.
-_TOLD_APART_BY = {
+_KEY_ATTRIBUTES = {
     "authenticationUser": ("username",),
     "authorizationEntry": ("queue", "topic"),
     "bean": ("id", "class"),
@@ -39,7 +39,7 @@ _TOLD_APART_BY = {
 }
 PLACEHOLDERS = "PlaceholderConfigurer"
 """The end of the class names of Spring's beans that replace ``${name}``."""
-_CONTEXT = "http://www.springframework.org/schema/context"
+_CONTEXT_NAMESPACE = "http://www.springframework.org/schema/context"
 _DEFAULT_PREFIX = "${"
 
 Direction = Literal["rendered adds", "rendered lacks", "differs"]
@@ -83,7 +83,7 @@ class ComparedElement:
     @property
     def is_order_of_children_significant(self) -> bool:
         """Whether the order of the XML element's children is significant."""
-        return self.name in _CHAINS if self.is_in_activemq_namespace else self.tag != f"{{{BEANS}}}beans"
+        return self.name in _ORDERED_ELEMENTS if self.is_in_activemq_namespace else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
     def normalized_text(self) -> str:
@@ -169,8 +169,8 @@ def compared_element_from_lxml(element: etree._Element) -> ComparedElement:
             texts.append(child.tail or "")
         else:
             texts[-1] += child.tail or ""  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
-    behind = tuple(replace(child, tail=tail) for child, tail in zip(children, texts[1:], strict=True))
-    return ComparedElement(str(element.tag), attributes, texts[0], behind)
+    children_with_tails = tuple(replace(child, tail=tail) for child, tail in zip(children, texts[1:], strict=True))
+    return ComparedElement(str(element.tag), attributes, texts[0], children_with_tails)
 
 
 def document_differences(
@@ -183,15 +183,15 @@ def document_differences(
 
     ``mask_secrets`` returns a document with its secrets masked: secrets are compared and never shown.
     """
-    shown: dict[int, ComparedElement] = {}
+    masked_by_id: dict[int, ComparedElement] = {}
     for tree in (original, rendered):
-        shown |= {
-            id(node): same
-            for node, same in zip(
+        masked_by_id |= {
+            id(node): masked
+            for node, masked in zip(
                 element_and_descendants(tree), element_and_descendants(mask_secrets(tree)), strict=True
             )
         }
-    return list(_Comparison(host, shown).of(original.name, original, rendered))
+    return list(_Comparison(host, masked_by_id).of(original.name, original, rendered))
 
 
 def element_and_descendants(node: ComparedElement) -> Iterator[ComparedElement]:
@@ -205,17 +205,17 @@ def element_and_descendants(node: ComparedElement) -> Iterator[ComparedElement]:
 class _Comparison:
     host: str
     shown: Mapping[int, ComparedElement]
-    """Each element, by ``id``, as it may be shown."""
+    """Each element, by ``id``, with its secrets masked."""
 
     def of(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[XmlDifference]:
         if original.comparison_key == rendered.comparison_key:
             return
         yield from self._attribute_differences(path, original, rendered)
-        pairs, lacking, added = _pair_children(original.children, rendered.children)
+        pairs, removed, added = _pair_children(original.children, rendered.children)
         steps = {**_path_steps(original.children), **_path_steps(rendered.children)}
         for before, after in pairs:
             yield from self.of(f"{path}/{steps[id(before)]}", before, after)
-        for child in lacking:
+        for child in removed:
             yield self._difference(f"{path}/{steps[id(child)]}", to_xml(self.shown[id(child)], indent=None), None)
         for child in added:
             yield self._difference(f"{path}/{steps[id(child)]}", None, to_xml(self.shown[id(child)], indent=None))
@@ -228,7 +228,7 @@ class _Comparison:
         before, after = self.shown[id(original)], self.shown[id(rendered)]
         for name in sorted({**original.attributes, **rendered.attributes}):
             if original.attributes.get(name) != rendered.attributes.get(name):
-                place = f"{path}/@{_prefixed(name)}"
+                place = f"{path}/@{_prefixed_name(name)}"
                 yield self._difference(place, before.attributes.get(name), after.attributes.get(name))
         if original.normalized_text != rendered.normalized_text:
             yield self._difference(f"{path}/text()", before.normalized_text or None, after.normalized_text or None)
@@ -241,11 +241,11 @@ class _Comparison:
         rendered: ComparedElement,
     ) -> Iterator[XmlDifference]:
         places = {id(after): position for position, (_, after) in enumerate(pairs)}
-        followed = [places[id(child)] for child in rendered.children if id(child) in places]
-        if followed != sorted(followed):
-            first = ", ".join(steps[id(before)] for before, _ in pairs)
-            then = ", ".join(steps[id(pairs[place][0])] for place in followed)
-            yield self._difference(path, f"in this order: {first}", f"in this order: {then}")
+        rendered_order = [places[id(child)] for child in rendered.children if id(child) in places]
+        if rendered_order != sorted(rendered_order):
+            original_steps = ", ".join(steps[id(before)] for before, _ in pairs)
+            rendered_steps = ", ".join(steps[id(pairs[place][0])] for place in rendered_order)
+            yield self._difference(path, f"in this order: {original_steps}", f"in this order: {rendered_steps}")
 
     def _difference(self, path: str, before: str | None, after: str | None) -> XmlDifference:
         direction: Direction = "rendered adds" if before is None else "rendered lacks" if after is None else "differs"
@@ -259,29 +259,29 @@ def _pair_children(
 
     The pairs (original, rendered) are in the order of the original.
     """
-    answers: dict[int, ComparedElement] = {}
-    left = list(rendered)
-    for same in (lambda node: node.comparison_key, _identity, _listening_address):
-        waiting: dict[Any, deque[ComparedElement]] = defaultdict(deque)
-        for node in left:
-            waiting[same(node)].append(node)
+    counterparts: dict[int, ComparedElement] = {}
+    unmatched = list(rendered)
+    for key_of in (lambda node: node.comparison_key, _identity_key, _listening_address):
+        unmatched_by_key: dict[Any, deque[ComparedElement]] = defaultdict(deque)
+        for node in unmatched:
+            unmatched_by_key[key_of(node)].append(node)
         for node in originals:
-            if id(node) not in answers and waiting[same(node)]:
-                answers[id(node)] = waiting[same(node)].popleft()
-        used = {id(node) for node in answers.values()}
-        left = [node for node in left if id(node) not in used]
-    pairs = [(node, answers[id(node)]) for node in originals if id(node) in answers]
-    return pairs, [node for node in originals if id(node) not in answers], left
+            if id(node) not in counterparts and unmatched_by_key[key_of(node)]:
+                counterparts[id(node)] = unmatched_by_key[key_of(node)].popleft()
+        used = {id(node) for node in counterparts.values()}
+        unmatched = [node for node in unmatched if id(node) not in used]
+    pairs = [(node, counterparts[id(node)]) for node in originals if id(node) in counterparts]
+    return pairs, [node for node in originals if id(node) not in counterparts], unmatched
 
 
-def _identity(node: ComparedElement) -> tuple[str, ...]:
+def _identity_key(node: ComparedElement) -> tuple[str, ...]:
     if is_placeholder_bean(node):
         return BEANS, PLACEHOLDERS
     if is_console_import(node):
         return node.tag, "console"
     if node.name == "networkConnector":
         return node.tag, node.get("name", UNNAMED_BRIDGE)
-    return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
+    return node.tag, *(node.get(name) for name in _KEY_ATTRIBUTES.get(node.name, ()))
 
 
 def _listening_address(node: ComparedElement) -> object:
@@ -294,7 +294,7 @@ def is_placeholder_bean(node: ComparedElement) -> bool:
 
     Rendered files have one. A bean for placeholders with another prefix, such as ``@{name}``, does not.
     """
-    if node.tag == f"{{{_CONTEXT}}}property-placeholder":
+    if node.tag == f"{{{_CONTEXT_NAMESPACE}}}property-placeholder":
         return True
     if node.tag != f"{{{BEANS}}}bean" or not node.get("class").endswith(PLACEHOLDERS):
         return False
@@ -330,16 +330,16 @@ def _path_steps(siblings: Iterable[ComparedElement]) -> dict[int, str]:
     for node in siblings:
         places[node.tag] += 1
         steps[id(node)] = f"{node.name}[{places[node.tag]}]" if total[node.tag] > 1 else node.name
-        for name in _TOLD_APART_BY.get(node.name, ()):
+        for name in _KEY_ATTRIBUTES.get(node.name, ()):
             if node.get(name):
                 steps[id(node)] = f"{node.name}[@{name}='{node.get(name)}']"
                 break
     return steps
 
 
-def _prefixed(name: str) -> str:
+def _prefixed_name(name: str) -> str:
     namespace, _, local = name.removeprefix("{").rpartition("}")
-    return f"{_WITH_PREFIX.get(namespace, 'ns')}:{local}" if namespace else local
+    return f"{_PREFIXES.get(namespace, 'ns')}:{local}" if namespace else local
 
 
 def to_xml(node: ComparedElement, *, indent: int | None = 0) -> str:
@@ -351,36 +351,36 @@ def to_xml(node: ComparedElement, *, indent: int | None = 0) -> str:
     return ("" if indent is None else "\n").join(_xml_lines(node, CORE, indent))
 
 
-def _xml_lines(node: ComparedElement, around: str, indent: int | None) -> Iterator[str]:
+def _xml_lines(node: ComparedElement, outer_namespace: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
-    start = f"<{node.name}" + (f' xmlns="{escape_xml_attribute(namespace)}"' if namespace != around else "")
-    attributes = [_attribute(name, value) for name, value in node.attributes.items()]
-    whole = len(space) + len(start) + sum(map(len, attributes))
-    below = "\n" + " " * (len(space) + len(node.name) + 1) if indent is not None and whole > _WIDTH else ""
-    start += below.join(attributes)
+    start = f"<{node.name}" + (f' xmlns="{escape_xml_attribute(namespace)}"' if namespace != outer_namespace else "")
+    attributes = [_attribute_text(name, value) for name, value in node.attributes.items()]
+    length = len(space) + len(start) + sum(map(len, attributes))
+    separator = "\n" + " " * (len(space) + len(node.name) + 1) if indent is not None and length > _LINE_WIDTH else ""
+    start += separator.join(attributes)
     if not node.children:
-        text = escape(_tidy(node.text, indent))
+        text = escape(_normalized_spaces(node.text, indent))
         yield f"{space}{start}>{text}</{node.name}>" if text else f"{space}{start}/>"
         return
-    yield f"{space}{start}>{escape(_tidy(node.text, indent))}"
+    yield f"{space}{start}>{escape(_normalized_spaces(node.text, indent))}"
     for child in node.children:
         yield from _xml_lines(child, namespace, None if indent is None else indent + 1)
-        if behind := _tidy(child.tail, indent):
-            yield escape(behind)
+        if tail := _normalized_spaces(child.tail, indent):
+            yield escape(tail)
     yield f"{space}</{node.name}>"
 
 
-def _tidy(text: str, indent: int | None) -> str:
+def _normalized_spaces(text: str, indent: int | None) -> str:
     """Return an XML text without surrounding white space; lines of a text of several lines keep their indentation."""
-    plain = text.strip()
-    one_line = " ".join(plain.split())
-    return text if indent is not None and plain != one_line else one_line
+    stripped = text.strip()
+    one_line = " ".join(stripped.split())
+    return text if indent is not None and stripped != one_line else one_line
 
 
-def _attribute(name: str, value: str) -> str:
+def _attribute_text(name: str, value: str) -> str:
     namespace = name.removeprefix("{").rpartition("}")[0] if name.startswith("{") else ""
-    prefixed = _prefixed(name)
+    prefixed = _prefixed_name(name)
     prefix = prefixed.partition(":")[0]
     declared = f' xmlns:{prefix}="{escape_xml_attribute(namespace)}"' if namespace and prefix != "xml" else ""
     return f'{declared} {prefixed}="{escape_xml_attribute(value)}"'
