@@ -40,7 +40,7 @@ self.missing += 0
 
 a barrier of any prefix counts
 reached_ranges.py
-return _PREFIX.sub("", topic)
+return _EVENT_SUFFIX.sub("", topic)
 return "orders"
 
 an earlier barrier counts
@@ -90,7 +90,7 @@ if False:
 
 gaps of subscribers after a receipt are ignored
 deliveries.py
-elif self._missing.get(receipt.subscriber, 0) > receipt.open_hole:
+elif self._missing_counts.get(receipt.subscriber, 0) > receipt.open_hole:
 elif False:
 """
 

@@ -80,7 +80,7 @@ def test_classifier_is_not_quadratic_in_length_of_message() -> None:
     classifier = LogMessageClassifier()
 
     def find(text: str) -> object:
-        classifier._remembered.clear()
+        classifier._cache.clear()
         return classifier.kind_index_and_values(text)
 
     def texts(length: int) -> Iterable[str]:
@@ -106,10 +106,10 @@ def test_phase_reader_is_not_quadratic_in_length_of_message() -> None:
 EVIDENCE_SEARCHES = [
     ("_CREDENTIALS", "User name ["),
     ("_RIGHTS", "User "),
-    ("_TWICE", "Client: "),
+    ("_DUPLICATE_BRIDGE", "Client: "),
     ("_CLIENT", "clientId=a"),
-    ("_IN_USE", "Client: "),
-    ("_MISSING", "missing"),
+    ("_DUPLICATE_CLIENT", "Client: "),
+    ("_MISSING_FILES", "missing"),
     ("_VARIABLE", "ID:a"),
 ]
 

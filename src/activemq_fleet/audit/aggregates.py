@@ -11,9 +11,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST = 500
+_SAMPLE_SIZE = 500
 """Numbers that a sample keeps: then a quantile is exact to a fifth of a percent of what each task has seen."""
-_PARTS = 8  # of a power of two of milliseconds, by which durations are counted
+_BUCKETS_PER_POWER = 8  # number of ranges per power of two of milliseconds, in which durations are counted
 
 _T = TypeVar("_T")
 
@@ -34,7 +34,7 @@ def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
     The sample contains the smallest and the largest number.
     """
     ordered = np.sort(numbers)
-    places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.int64)
+    places = np.linspace(0, len(ordered) - 1, min(len(ordered), _SAMPLE_SIZE)).round().astype(np.int64)
     return SortedSample(len(ordered), tuple(ordered[places].tolist()))
 
 
@@ -46,12 +46,12 @@ def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[
     """
     weighted = sorted((value, sample.seen / len(sample.values)) for sample in samples for value in sample.values)
     total = round(sum(weight for _, weight in weighted))
-    quantile_values, seen, at = [], 0.0, -1
+    quantile_values, cumulative_weight, index = [], 0.0, -1
     for share in sorted(shares) if weighted else ():
-        while seen + 1e-6 < max(1, math.ceil(share * total)) and at + 1 < len(weighted):
-            at += 1
-            seen += weighted[at][1]
-        quantile_values.append(weighted[at][0])
+        while cumulative_weight + 1e-6 < max(1, math.ceil(share * total)) and index + 1 < len(weighted):
+            index += 1
+            cumulative_weight += weighted[index][1]
+        quantile_values.append(weighted[index][0])
     return quantile_values
 
 
@@ -63,18 +63,18 @@ class FirstItemsBySortKey(Generic[_T]):
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
         self._most, self._key = most, key
-        self._kept: list[_T] = []
-        self._all = 0
+        self._smallest_items: list[_T] = []
+        self._item_count = 0
 
     def add_items_keeping_smallest_keys(self, *items: _T) -> None:
         """Add items to the collector, which keeps those with the smallest sort keys up to its limit, and counts all.
 
         A later item can displace an earlier one.
         """
-        self._all += len(items)
-        self._kept += items
-        if len(self._kept) > 2 * self._most:
-            self._kept = self.items_with_smallest_keys()
+        self._item_count += len(items)
+        self._smallest_items += items
+        if len(self._smallest_items) > 2 * self._most:
+            self._smallest_items = self.items_with_smallest_keys()
 
     def merge_items_with_smallest_keys(self, other: FirstItemsBySortKey[_T]) -> None:
         """Merge the items of another collector into this one, which keeps those with the smallest sort keys.
@@ -82,19 +82,19 @@ class FirstItemsBySortKey(Generic[_T]):
         The counts of all items are added.
         """
         self.add_items_keeping_smallest_keys(*other.items_with_smallest_keys())
-        self._all += other.number_left_out
+        self._item_count += other.number_left_out
 
     def items_with_smallest_keys(self) -> list[_T]:
         """Return a list of the items with the smallest sort keys of all items added to the collector, in sort order.
 
         It has at most ``most`` items.
         """
-        return nsmallest(self._most, self._kept, key=self._key)
+        return nsmallest(self._most, self._smallest_items, key=self._key)
 
     @property
     def number_left_out(self) -> int:
         """The number of items that a collector of first items has left out, because they are beyond its limit."""
-        return max(0, self._all - self._most)
+        return max(0, self._item_count - self._most)
 
 
 class DurationHistogram:
@@ -106,24 +106,24 @@ class DurationHistogram:
 
     def __init__(self) -> None:
         self.backwards = 0
-        self._parts: dict[int, tuple[int, float]] = {}
+        self._buckets: dict[int, tuple[int, float]] = {}
 
     def count_duration(self, seconds: float) -> None:
         """Count a duration, in seconds, in the histogram."""
         if seconds < 0:
             self.backwards += 1
         else:
-            self._count(math.floor(_PARTS * math.log2(max(seconds * 1000, 0.5))), 1, seconds)
+            self._count(math.floor(_BUCKETS_PER_POWER * math.log2(max(seconds * 1000, 0.5))), 1, seconds)
 
     def add_counts_of_histogram(self, other: DurationHistogram) -> None:
         """Add the counts of another duration histogram to this one."""
         self.backwards += other.backwards
-        for part, (count, longest) in other._parts.items():
+        for part, (count, longest) in other._buckets.items():
             self._count(part, count, longest)
 
     def _count(self, part: int, count: int, longest: float) -> None:
-        known, known_longest = self._parts.get(part, (0, longest))
-        self._parts[part] = known + count, max(longest, known_longest)
+        known, known_longest = self._buckets.get(part, (0, longest))
+        self._buckets[part] = known + count, max(longest, known_longest)
 
     @property
     def counts_by_power_of_two(self) -> Counter[int]:
@@ -132,8 +132,8 @@ class DurationHistogram:
         At key 10 it is the number of durations from 1,024 to 2,048 ms.
         """
         counts: Counter[int] = Counter()
-        for part, (count, _) in self._parts.items():
-            counts[part // _PARTS] += count
+        for part, (count, _) in self._buckets.items():
+            counts[part // _BUCKETS_PER_POWER] += count
         return counts
 
     def quantile_seconds(self, share: float) -> float | None:
@@ -141,9 +141,9 @@ class DurationHistogram:
 
         ``share`` (0 to 1) of all durations do not exceed it. Returns None without durations.
         """
-        wanted, seen = share * sum(count for count, _ in self._parts.values()), 0
-        for _, (count, longest) in sorted(self._parts.items()):
-            seen += count
-            if seen >= wanted:
+        required_count, cumulative_count = share * sum(count for count, _ in self._buckets.values()), 0
+        for _, (count, longest) in sorted(self._buckets.items()):
+            cumulative_count += count
+            if cumulative_count >= required_count:
                 return longest
         return None

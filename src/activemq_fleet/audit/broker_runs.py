@@ -15,23 +15,25 @@ from activemq_fleet.node.log.log_records import Record
 End = Literal["open", "silent", "stopped", "lost_lock", "store", "failed"]
 """``open``: the log ends with the run. ``silent``: another run begins, and no record shows how this one ended."""
 
-# The first lines after a node got its lock. No release has a line for a file lock itself.
-_LOCKED = frozenset({"LOCK-DB-GOT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSION", "LIFE-PA-STARTED", "LIFE-STARTING"})
+# The first records after a node acquired its lock. No release logs a record for the file lock itself.
+_LOCK_ACQUIRED = frozenset(
+    {"LOCK-DB-GOT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSION", "LIFE-PA-STARTED", "LIFE-STARTING"}
+)
 _UNCLEAN = frozenset({"KDB-PAGEFILE-UNCLEAN", "KDB-RECOVERING"})
-_OWN = frozenset(
+_ENDS_WITHOUT_CRASH = frozenset(
     {"LOCK-LOST", "IO-STOP-BROKER", "PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP", "PMS-MASTER-SAW-SLAVE"}
     | {"KDB-STOPPED", "RLD-DEMOTED", "LOCK-LEASE-RELEASED", "LIFE-REFRESH", "LIFE-LISTEN"}
-    | _LOCKED
+    | _LOCK_ACQUIRED
     | _UNCLEAN
 )
-KINDS = frozenset(REACTIONS) | _OWN
+KINDS = frozenset(REACTIONS) | _ENDS_WITHOUT_CRASH
 """The kinds of records that ``observed_broker_runs`` reads."""
-# What only a process that starts writes.
-_OF_STARTS = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
-_STARTS = timedelta(minutes=3)
+# Records that only a starting process writes.
+_START_FAILURES = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
+_START_DURATION = timedelta(minutes=3)
 """The longest time until a new process logs its store; its earlier records do not belong to the previous run."""
-# A node gets a free lease at once; from 5.14 on, only the delay shows that it waited.
-_AT_ONCE = 0.9
+# A node acquires a free lease immediately. From 5.14 on, only the delay shows that the node waited.
+_IMMEDIATE_SECONDS = 0.9
 
 
 HANG_ROUNDING = timedelta(seconds=0.5)
@@ -138,103 +140,115 @@ class _RunReader:
     """A reader of a host's log evidence that collects the runs of the host's broker."""
 
     def __init__(self) -> None:
-        self._story = BrokerRun()
-        self._terms: list[ObservedBrokerRun] = []
-        self._term: ObservedBrokerRun | None = None
-        self._tried: datetime | None = None
+        self._broker_run = BrokerRun()
+        self._finished_runs: list[ObservedBrokerRun] = []
+        self._current_run: ObservedBrokerRun | None = None
+        self._first_lock_attempt: datetime | None = None
 
-    def take(self, seen: LogRecordEvidence) -> None:
-        if seen.kind == "LIFE-STORE-CHOSEN" or self._is_another_start(seen):
-            self._begin(seen)
-        term = self._term or self._begin_unseen(seen)
-        before = self._story.phase
-        self._story.apply_event(log_event_from_evidence(seen))
-        if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
-            term.name = seen.fields.get("broker", term.name)
-        if term.end == "open":
-            self._apply_record(term, seen, before)
-        if seen.kind in ("KDB-STOPPED", "LOCK-LEASE-RELEASED", "LIFE-STOPPED", "LIFE-STOPPED-OLD"):
-            term.released = term.released or seen.at
+    def take(self, record: LogRecordEvidence) -> None:
+        if record.kind == "LIFE-STORE-CHOSEN" or self._is_another_start(record):
+            self._begin_run(record)
+        run = self._current_run or self._begin_run_without_start(record)
+        previous_phase = self._broker_run.phase
+        self._broker_run.apply_event(log_event_from_evidence(record))
+        if record.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
+            run.name = record.fields.get("broker", run.name)
+        if run.end == "open":
+            self._apply_record(run, record, previous_phase)
+        if record.kind in ("KDB-STOPPED", "LOCK-LEASE-RELEASED", "LIFE-STOPPED", "LIFE-STOPPED-OLD"):
+            run.released = run.released or record.at
 
     def close(self) -> list[ObservedBrokerRun]:
-        if self._term is not None:
-            self._terms.append(self._term)
-        return self._terms
+        if self._current_run is not None:
+            self._finished_runs.append(self._current_run)
+        return self._finished_runs
 
-    def _is_another_start(self, seen: LogRecordEvidence) -> bool:
+    def _is_another_start(self, record: LogRecordEvidence) -> bool:
         """Return whether a log record is of a new broker process, so that the previous run ended without a record."""
-        if seen.kind == "LIFE-REFRESH":
+        if record.kind == "LIFE-REFRESH":
             return True
-        return seen.kind in _OF_STARTS and self._term is not None and self._term.was_active and self._term.end == "open"
-
-    def _begin(self, seen: LogRecordEvidence) -> None:
-        """Begin a run of a broker, or continue a run that has only begun to read its files."""
-        chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
-        if self._term is not None and self._term.is_new:
-            self._term.chosen, self._term.store = chosen, seen.fields.get("adapter")
-            self._term.is_new = chosen is None
-            return
-        if self._term is not None:
-            if self._term.end == "open":
-                self._term.end = "silent"
-            self._terms.append(self._term)
-        self._story = BrokerRun()
-        self._term = ObservedBrokerRun(
-            seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at
+        return (
+            record.kind in _START_FAILURES
+            and self._current_run is not None
+            and self._current_run.was_active
+            and self._current_run.end == "open"
         )
-        self._term.is_new, self._term.first = chosen is None, seen.at
-        self._tried = None
 
-    def _begin_unseen(self, seen: LogRecordEvidence) -> ObservedBrokerRun:
+    def _begin_run(self, record: LogRecordEvidence) -> None:
+        """Begin a run of a broker, or continue a run that has only begun to read its files."""
+        chosen = record.at if record.kind == "LIFE-STORE-CHOSEN" else None
+        if self._current_run is not None and self._current_run.is_new:
+            self._current_run.chosen, self._current_run.store = chosen, record.fields.get("adapter")
+            self._current_run.is_new = chosen is None
+            return
+        if self._current_run is not None:
+            if self._current_run.end == "open":
+                self._current_run.end = "silent"
+            self._finished_runs.append(self._current_run)
+        self._broker_run = BrokerRun()
+        self._current_run = ObservedBrokerRun(
+            record.host, record.sequence, chosen=chosen, store=record.fields.get("adapter"), last=record.at
+        )
+        self._current_run.is_new, self._current_run.first = chosen is None, record.at
+        self._first_lock_attempt = None
+
+    def _begin_run_without_start(self, record: LogRecordEvidence) -> ObservedBrokerRun:
         """Begin a run of a broker whose beginning its log does not show."""
-        self._term = ObservedBrokerRun(seen.host, seen.sequence, last=seen.at)
-        return self._term
+        self._current_run = ObservedBrokerRun(record.host, record.sequence, last=record.at)
+        return self._current_run
 
-    def _apply_record(self, term: ObservedBrokerRun, seen: LogRecordEvidence, before: str) -> None:
-        story = self._story
-        term.pure |= story.phase == "attached" or seen.kind.startswith("PMS-") or story.promoted
-        term.unclean |= seen.kind in _UNCLEAN
-        if seen.kind in ("PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP") and term.started is None:
-            term.saw_loss = term.saw_loss or seen.at
-        term.retired |= seen.kind == "LIFE-MASTERFAIL-STOP"
-        self._note_wait(term, seen)
-        if term.pure and not story.promoted:
-            term.locked = None  # a pure slave opens its own store, which shows no lock
-        if _ends_run(seen, story.phase, before, term):
-            term.ended, term.end = seen.at, _end_of(seen, story.phase)
-            term.was_active_before |= _was_active(term, seen)
+    def _apply_record(self, run: ObservedBrokerRun, record: LogRecordEvidence, previous_phase: str) -> None:
+        broker_run = self._broker_run
+        run.pure |= broker_run.phase == "attached" or record.kind.startswith("PMS-") or broker_run.promoted
+        run.unclean |= record.kind in _UNCLEAN
+        if record.kind in ("PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP") and run.started is None:
+            run.saw_loss = run.saw_loss or record.at
+        run.retired |= record.kind == "LIFE-MASTERFAIL-STOP"
+        self._record_wait(run, record)
+        if run.pure and not broker_run.promoted:
+            run.locked = None  # a pure slave opens its own store, which shows no lock
+        if _ends_run(record, broker_run.phase, previous_phase, run):
+            run.ended, run.end = record.at, _kind_of_end(record, broker_run.phase)
+            run.was_active_before |= _was_active(run, record)
             return
-        term.last = max(term.last or seen.last_record_time, seen.last_record_time)
-        self._note_activity(term, seen)
+        run.last = max(run.last or record.last_record_time, record.last_record_time)
+        self._record_activity(run, record)
 
-    def _note_wait(self, term: ObservedBrokerRun, seen: LogRecordEvidence) -> None:
-        """Note when the run began to wait for its lock, and when it got the lock."""
-        if term.started is not None or term.was_active_before:
+    def _record_wait(self, run: ObservedBrokerRun, record: LogRecordEvidence) -> None:
+        """Record when the run began to wait for its lock, and when it acquired the lock."""
+        if run.started is not None or run.was_active_before:
             return
-        if seen.kind in ("LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT", "LOCK-LEASE-WAIT"):
-            term.waited, term.certainly_waited = term.waited or self._tried or seen.at, True
-            term.locked = None
-        elif seen.kind in ("LOCK-DB-TRY", "LOCK-LEASE-TRY"):
-            term.tried = self._tried = self._tried or seen.at
-        elif seen.kind in ("LOCK-DB-GOT", "LOCK-LEASE-GOT") and term.waited is None and self._has_tried_long(seen.at):
-            term.waited = self._tried
-        if self._story.phase == "attached":
-            term.waited, term.certainly_waited = term.waited or seen.at, True
-        if seen.kind in _LOCKED and term.locked is None and not term.pure:
-            term.locked = seen.at
+        if record.kind in ("LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT", "LOCK-LEASE-WAIT"):
+            run.waited, run.certainly_waited = run.waited or self._first_lock_attempt or record.at, True
+            run.locked = None
+        elif record.kind in ("LOCK-DB-TRY", "LOCK-LEASE-TRY"):
+            run.tried = self._first_lock_attempt = self._first_lock_attempt or record.at
+        elif (
+            record.kind in ("LOCK-DB-GOT", "LOCK-LEASE-GOT")
+            and run.waited is None
+            and self._has_waited_for_lock(record.at)
+        ):
+            run.waited = self._first_lock_attempt
+        if self._broker_run.phase == "attached":
+            run.waited, run.certainly_waited = run.waited or record.at, True
+        if record.kind in _LOCK_ACQUIRED and run.locked is None and not run.pure:
+            run.locked = record.at
 
-    def _has_tried_long(self, now: datetime) -> bool:
-        return self._tried is not None and (now - self._tried).total_seconds() >= _AT_ONCE
+    def _has_waited_for_lock(self, now: datetime) -> bool:
+        return (
+            self._first_lock_attempt is not None
+            and (now - self._first_lock_attempt).total_seconds() >= _IMMEDIATE_SECONDS
+        )
 
-    def _note_activity(self, term: ObservedBrokerRun, seen: LogRecordEvidence) -> None:
-        """Note when the broker of the run became active."""
-        if self._story.phase == "started" and term.started is None:
-            term.started = seen.at
-            term.promoted = self._story.promoted
-            if term.promoted:
-                term.locked = seen.at
-        elif term.chosen is None and term.started is None and seen.kind.startswith("NET-") and not term.waited:
-            term.was_active_before = True
+    def _record_activity(self, run: ObservedBrokerRun, record: LogRecordEvidence) -> None:
+        """Record when the broker of the run became active."""
+        if self._broker_run.phase == "started" and run.started is None:
+            run.started = record.at
+            run.promoted = self._broker_run.promoted
+            if run.promoted:
+                run.locked = record.at
+        elif run.chosen is None and run.started is None and record.kind.startswith("NET-") and not run.waited:
+            run.was_active_before = True
 
 
 def log_event_from_evidence(evidence: LogRecordEvidence) -> LogEvent:
@@ -246,27 +260,27 @@ def log_event_from_evidence(evidence: LogRecordEvidence) -> LogEvent:
     return LogEvent(evidence.kind, record, evidence.fields)
 
 
-def _ends_run(seen: LogRecordEvidence, phase: str, before: str, term: ObservedBrokerRun) -> bool:
-    if seen.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
+def _ends_run(record: LogRecordEvidence, phase: str, previous_phase: str, run: ObservedBrokerRun) -> bool:
+    if record.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
         return True
-    if seen.kind == "IO-STOP-BROKER":
-        return term.was_active
-    return phase in ("stopping", "stopped", "failed") and phase != before
+    if record.kind == "IO-STOP-BROKER":
+        return run.was_active
+    return phase in ("stopping", "stopped", "failed") and phase != previous_phase
 
 
-def _was_active(term: ObservedBrokerRun, seen: LogRecordEvidence) -> bool:
+def _was_active(run: ObservedBrokerRun, record: LogRecordEvidence) -> bool:
     """Return whether the last record of a broker run shows that the broker was active before its log began."""
-    if term.chosen is not None or term.started is not None or term.waited is not None:
+    if run.chosen is not None or run.started is not None or run.waited is not None:
         return False
-    return seen.kind in ("LOCK-LOST", "RLD-DEMOTED") or (
-        seen.kind == "LIFE-STOPPING" and seen.fields.get("brokerId") != "null"
+    return record.kind in ("LOCK-LOST", "RLD-DEMOTED") or (
+        record.kind == "LIFE-STOPPING" and record.fields.get("brokerId") != "null"
     )
 
 
-def _end_of(seen: LogRecordEvidence, phase: str) -> End:
-    if seen.kind in ("LOCK-LOST", "RLD-DEMOTED"):
+def _kind_of_end(record: LogRecordEvidence, phase: str) -> End:
+    if record.kind in ("LOCK-LOST", "RLD-DEMOTED"):
         return "lost_lock"
-    if seen.kind == "IO-STOP-BROKER":
+    if record.kind == "IO-STOP-BROKER":
         return "store"
     return "failed" if phase == "failed" else "stopped"
 
@@ -276,16 +290,16 @@ def _extend_runs(runs: Sequence[ObservedBrokerRun], logged_minutes: Sequence[Log
 
     That record need not show a state.
     """
-    for index, term in enumerate(runs):
-        begin = term.chosen or term.first
+    for index, run in enumerate(runs):
+        begin = run.chosen or run.first
         following = runs[index + 1].first if index + 1 < len(runs) else None
-        until = term.ended or (following - _STARTS if following else None)
-        inside = [
+        until = run.ended or (following - _START_DURATION if following else None)
+        record_times = [
             minute.last
             for minute in logged_minutes
-            if minute.host == term.host
+            if minute.host == run.host
             and (begin is None or minute.first >= begin)
             and (until is None or minute.last < until)
         ]
-        if inside:
-            term.last = max(term.last or max(inside), *inside)
+        if record_times:
+            run.last = max(run.last or max(record_times), *record_times)

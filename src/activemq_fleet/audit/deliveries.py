@@ -100,7 +100,7 @@ class DeliveryJudge:
         ``subscribed_before_events``: the subscribers that are known to have subscribed to all events before the first.
         """
         self._subscribed_before_events = frozenset(subscribed_before_events)
-        self._missing = missing
+        self._missing_counts = missing
         self._streams: dict[tuple[str, str], dict[str, _Stream]] = {}
         for key, extremes in reach.items():
             name, agent, epoch = key.stream
@@ -110,7 +110,7 @@ class DeliveryJudge:
             else:
                 by_hole = stream.topics if key.kind == "topic" else stream.barriers
                 by_hole.setdefault(key.name, {})[key.number] = extremes
-        self._lasting = {
+        self._confirmed_subscriptions = {
             (publisher, name): [
                 (
                     subscription.filter,
@@ -141,7 +141,7 @@ class DeliveryJudge:
                 yield None, deliveries
                 continue
             deliveries += self._missed_deliveries(event)
-            worst = min(deliveries, key=_gravity, default=None)
+            worst = min(deliveries, key=_severity_key, default=None)
             yield (
                 EventOutcome(
                     event.event_id,
@@ -167,7 +167,7 @@ class DeliveryJudge:
             verdict, reason = "delivered", words.HANDLED
         elif receipt.quarantined:
             verdict, reason = "delivered", words.QUARANTINED
-        elif self._missing.get(receipt.subscriber, 0) > receipt.open_hole:
+        elif self._missing_counts.get(receipt.subscriber, 0) > receipt.open_hole:
             verdict, reason = "indeterminate", words.SUBSCRIBER_GAP
         else:
             verdict, reason = "stuck", words.NOT_HANDLED
@@ -178,16 +178,18 @@ class DeliveryJudge:
 
         Where several agents published the event, only the worst delivery to each subscriber is yielded.
         """
-        has_it = {receipt.subscriber for receipt in event.receipts if receipt.came}
+        receivers = {receipt.subscriber for receipt in event.receipts if receipt.came}
         worst_by_subscriber: dict[str, Delivery] = {}
         for copy in event.copies:
             streams = self._streams.get((copy.agent, copy.epoch), {})
             for name in streams.keys() | self._subscribed_before_events:
                 stream = streams.get(name, _Stream())
-                if copy.topic is not None and name not in has_it and self._is_expected(copy, name):
+                if copy.topic is not None and name not in receivers and self._is_expected(copy, name):
                     reason = self._reason_of_absence(copy, copy.topic, name, stream)
                     delivery = Delivery(event.event_id, name, _verdict_of(reason), reason, 0)
-                    worst_by_subscriber[name] = min(worst_by_subscriber.get(name, delivery), delivery, key=_gravity)
+                    worst_by_subscriber[name] = min(
+                        worst_by_subscriber.get(name, delivery), delivery, key=_severity_key
+                    )
         yield from worst_by_subscriber.values()
 
     def _is_expected(self, copy: PublishedEvent, name: str) -> bool:
@@ -195,11 +197,11 @@ class DeliveryJudge:
         assert copy.topic is not None  # noqa: S101 -- for the type alone
         if name in self._subscribed_before_events:
             return True
-        for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
+        for topic_filter, is_open, received in self._confirmed_subscriptions.get(((copy.agent, copy.epoch), name), ()):
             if (
-                came.has_earlier_event(copy)
-                and (is_open or came.ends_at_or_after_event(copy))
-                and topic_filter_matches(wanted, copy.topic)
+                received.has_earlier_event(copy)
+                and (is_open or received.ends_at_or_after_event(copy))
+                and topic_filter_matches(topic_filter, copy.topic)
             ):
                 return True
         return False
@@ -213,14 +215,14 @@ class DeliveryJudge:
             return words.NO_ACCEPTANCE
         is_acked = copy.state in ("acknowledged", "unconfirmed")
         is_hidden = copy.state not in ("acknowledged", "dropped") and (
-            self._missing.get(copy.agent, 0) > copy.state_hole
+            self._missing_counts.get(copy.agent, 0) > copy.state_hole
         )
         if is_hidden or (is_acked and copy.state_hole > copy.last_hole):
             return words.PUBLISHER_GAP
         by_seq = copy.seq is not None and copy.first == copy.last
         barriers = stream.barriers.get(event_or_barrier_topic_prefix(topic), {})
         barrier_hole = _hole_before_later_barrier(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
-        missing = self._missing.get(name, 0)
+        missing = self._missing_counts.get(name, 0)
         low, high = _holes_around(stream.topics.get(topic, {}), copy, missing)
         if min(high, missing if barrier_hole is None else barrier_hole) > low:
             return words.SUBSCRIBER_GAP
@@ -232,7 +234,7 @@ class DeliveryJudge:
             ]
         if barrier_hole is not None:
             return words.BARRIER_CAME
-        # A barrier arrived whose acceptance no journal records: it may be earlier or later than the event.
+        # No journal records the acceptance of an arrived barrier, so it may be earlier or later than the event.
         is_odd = not by_seq and any(extremes.is_odd for extremes in barriers.values())
         return words.PUBLISHER_GAP if is_odd else words.NO_BARRIER
 
@@ -263,7 +265,7 @@ def _verdict_of(reason: str) -> Verdict:
     return "stuck" if reason in (words.NEVER_ACKNOWLEDGED, words.EXPIRED, words.NO_BARRIER) else "indeterminate"
 
 
-def _gravity(delivery: Delivery) -> tuple[int, str]:
+def _severity_key(delivery: Delivery) -> tuple[int, str]:
     return words.WORST.index(delivery.verdict), delivery.reason
 
 

@@ -36,34 +36,34 @@ def down_link_incidents(
 
 def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident:
     attempts = f" {count_with_noun(bridge.flaps, 'time')}" if bridge.flaps else ""
-    why = ""
+    reason = ""
     if bridge.broken_handshake:
-        why = " The last attempt failed during the handshake. The log has no later attempt."
+        reason = " The last attempt failed during the handshake. The log has no later attempt."
     return new_incident(
         "link_down",
         node,
         advice.LINK_HANDSHAKE if bridge.broken_handshake else advice.LINK_NEVER_UP,
         began=bridge.dialled,
         began_from="log",
-        cause=f"The link {_name(bridge)} of {short_name(node.host)} never came up. The broker tried{attempts} to "
-        f"connect to {bridge.cause}.{why}",
+        cause=f"The link {_link_name(bridge)} of {short_name(node.host)} never came up. The broker tried{attempts} to "
+        f"connect to {bridge.cause}.{reason}",
         recorded=bridge.dialled,
         mark=bridge.link or (bridge.cause or "")[:80],
     )
 
 
 def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
-    what = (
-        f"The link {_name(bridge)} of {short_name(node.host)} to {(bridge.peer or 'the other broker')[:80]} has been "
-        "down"
+    loss_text = (
+        f"The link {_link_name(bridge)} of {short_name(node.host)} to {(bridge.peer or 'the other broker')[:80]} "
+        "has been down"
     )
     if bridge.broken_handshake:
         cause = (
-            f"{what} since its connection ended ({bridge.cause}). The next attempt to connect failed during the "
+            f"{loss_text} since its connection ended ({bridge.cause}). The next attempt to connect failed during the "
             f"handshake at {bridge.broken_handshake:%H:%M:%S} UTC. The log has no later attempt."
         )
     else:
-        cause = f"{what} since it broke ({bridge.cause}). It did not come up again before the end of the log."
+        cause = f"{loss_text} since it broke ({bridge.cause}). It did not come up again before the end of the log."
     return new_incident(
         "link_down",
         node,
@@ -76,5 +76,5 @@ def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
     )
 
 
-def _name(bridge: LoggedBridge) -> str:
+def _link_name(bridge: LoggedBridge) -> str:
     return (bridge.link or "without a name")[:80]

@@ -103,7 +103,7 @@ def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> Event
             received.setdefault(record.agent, []).append(record)
     copies = [_build_copy(agent, agent_records, parts_of_id) for agent, agent_records in published.items()]
     receipts = [_build_receipt(agent, agent_records) for agent, agent_records in received.items()]
-    topic = _least_topic(copy.topic for copy in copies) or _least_topic(receipt.topic for receipt in receipts)
+    topic = _first_topic(copy.topic for copy in copies) or _first_topic(receipt.topic for receipt in receipts)
     if parts_of_id and parts_of_id[0] not in published:
         copies.append(PublishedEvent(*parts_of_id, topic=topic))
     for copy in copies:
@@ -131,7 +131,7 @@ def _build_copy(
 ) -> PublishedEvent:
     accepted = [record for record in records if record.kind == "accepted"]
     # Publishers without an outbox record only that they sent a barrier, not that they accepted it.
-    taken = accepted or [record for record in records if record.is_sent]
+    acceptance_records = accepted or [record for record in records if record.is_sent]
     states = [record for record in records if record.kind in _STATES]
     is_named_by_id = parts_of_id is not None and parts_of_id[0] == agent
     copy = PublishedEvent(
@@ -142,8 +142,8 @@ def _build_copy(
         if accepted
         else min(record.epoch for record in records),
         parts_of_id[2] if parts_of_id and is_named_by_id else None,
-        _least_topic(record.topic for record in accepted) or _least_topic(record.topic for record in records),
-        first=taken[0].place if taken else None,
+        _first_topic(record.topic for record in accepted) or _first_topic(record.topic for record in records),
+        first=acceptance_records[0].place if acceptance_records else None,
     )
     if accepted:
         copy.last, copy.last_hole = accepted[-1].place, accepted[-1].hole
@@ -155,7 +155,7 @@ def _build_copy(
 
 
 def _build_receipt(subscriber: str, records: Sequence[EventRecordWithPosition]) -> EventReceipt:
-    receipt = EventReceipt(subscriber, records[0].place, _least_topic(record.topic for record in records))
+    receipt = EventReceipt(subscriber, records[0].place, _first_topic(record.topic for record in records))
     for record in records:
         kind = record.kind
         receipt.came += kind != "barrier"
@@ -177,6 +177,6 @@ def _is_barrier(topic: str | None) -> bool:
     return topic is not None and _BARRIER.search(topic) is not None
 
 
-def _least_topic(topics: Iterable[str | None]) -> str | None:
+def _first_topic(topics: Iterable[str | None]) -> str | None:
     """Return the least topic of the records about an event, so that their order does not matter."""
     return min((topic for topic in topics if topic is not None), default=None)

@@ -14,7 +14,7 @@ from activemq_fleet.logs.rolled_files import missing_rolled_file_messages
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.printable import count_with_noun
 
-_CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
+_INCOMPLETE = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
 MOST_GAPS = 500
 
@@ -29,7 +29,7 @@ def gaps_from_incomplete_log_files(
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
-        InputGap(host, problem.replace("N ", "some "), file, weighs=_CUT.search(problem) is not None)
+        InputGap(host, problem.replace("N ", "some "), file, weighs=_INCOMPLETE.search(problem) is not None)
         for host, file, problem in problems
     ]
     gaps += [

@@ -45,30 +45,30 @@ STARTS_WITHIN = timedelta(minutes=10)
 SOON = timedelta(seconds=30)
 """Time after readiness within which the end of a broker is a failed start; a bean after <broker> fails in 2 to 4 s."""
 _STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
-_SILENT = "X-SILENT-END"
-_PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
+_SILENT_END = "X-SILENT-END"
+_PEER_RECORDS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
 """Records of a bridge that name the broker at its other end."""
-_NAMELESS = "Unknown"
+_UNKNOWN_BROKER = "Unknown"
 """The name that a bridge logs for a broker whose name it has not received yet."""
-_ENDS_WITHIN = timedelta(seconds=10)
+_END_AFTER_REFUSAL = timedelta(seconds=10)
 """The longest time between the refusal of a bridge and its end."""
 BREAKS = 5
 """Number of consecutive breaks of a bridge, each soon after it connected, from which they are an incident."""
-_BREAKS_WITHIN = timedelta(seconds=10)
+_BREAK_AFTER_START = timedelta(seconds=10)
 """A break that is no later than this after the bridge came up is soon."""
-_BREAKS_APART = timedelta(minutes=5)
+_MAXIMUM_TIME_BETWEEN_BREAKS = timedelta(minutes=5)
 """Breaks that are further apart than this are not in a row."""
 REFUSALS = ("SecurityException", "already connected")
 """Errors of a bridge that are reported as separate incidents."""
-_BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
-_OPEN = datetime.max.replace(tzinfo=UTC)
+_BREAK_RECORDS = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
+_STILL_UP = datetime.max.replace(tzinfo=UTC)
 """The end of a bridge that is still up."""
-_REFUSED = {
+_REFUSAL_PHRASES = {
     "client": "the broker refused a client with {account} {times}",
     "bridge": "the broker refused a bridge with {account} {times}",
     "rights": "a bridge with {account} was authenticated but lacked rights {times}",
 }
-_BEFORE = timedelta(minutes=2)
+_REASON_BEFORE_LOSS = timedelta(minutes=2)
 """The longest time between the record of the reason and the lost lock."""
 
 
@@ -93,8 +93,8 @@ def host_incidents(
         *_refusals(
             node,
             [record for record in ordered if record.kind == REFUSED],
-            [record for record in ordered if record.kind in _PEERS],
-            tuple(sorted({term.name for term in runs if term.name})),
+            [record for record in ordered if record.kind in _PEER_RECORDS],
+            tuple(sorted({run.name for run in runs if run.name})),
         ),
         *_duplicate_bridges(node, ordered),
         *_breaking_bridges(node, ordered),
@@ -106,35 +106,43 @@ def _demotions(
     node: PairNode, evidence: Sequence[LogRecordEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
     """Yield an incident for each lock that a broker lost, until its node is a standby or active again."""
-    for index, term in enumerate(runs):
-        if term.end != "lost_lock" or not term.was_active or term.ended is None:
+    for index, run in enumerate(runs):
+        if run.end != "lost_lock" or not run.was_active or run.ended is None:
             continue
-        sign = _lost_lock_reason(evidence, term.ended)
-        what, advised = advice.LOST_LOCKS[sign.kind if sign else ""]
-        began = min(sign.at, term.ended) if sign and sign.kind != "RLD-DEMOTED" else term.ended
-        after = runs[index + 1] if index + 1 < len(runs) else None
-        back = (after.waited or after.started) if after else None
-        rules = advised.rules if back else tuple(dict.fromkeys((*advised.rules, "L021")))
-        came = "became standby again" if back and after and after.waited else "became active again" if back else ""
+        record = _lost_lock_reason(evidence, run.ended)
+        reason, advised = advice.LOST_LOCKS[record.kind if record else ""]
+        began = min(record.at, run.ended) if record and record.kind != "RLD-DEMOTED" else run.ended
+        next_run = runs[index + 1] if index + 1 < len(runs) else None
+        recovered = (next_run.waited or next_run.started) if next_run else None
+        rules = advised.rules if recovered else tuple(dict.fromkeys((*advised.rules, "L021")))
+        recovery = (
+            "became standby again"
+            if recovered and next_run and next_run.waited
+            else "became active again"
+            if recovered
+            else ""
+        )
         yield new_incident(
             "demotion",
             node,
             advised,
             began=began,
-            ended=back or term.released or term.ended,
-            seconds=seconds_between(began, back) if back else None,
+            ended=recovered or run.released or run.ended,
+            seconds=seconds_between(began, recovered) if recovered else None,
             began_from="log",
-            cause=f"{short_name(node.host)} was active and stopped serving, because {what}."
-            + (f" It {came}." if came else " It did not recover automatically."),
+            cause=f"{short_name(node.host)} was active and stopped serving, because {reason}."
+            + (f" It {recovery}." if recovery else " It did not recover automatically."),
             rules=rules,
-            recorded=term.ended,
+            recorded=run.ended,
         )
 
 
 def _lost_lock_reason(evidence: Sequence[LogRecordEvidence], lost: datetime) -> LogRecordEvidence | None:
     """Return the last log record before a lost lock that gives a reason; None without one."""
     reasons = [
-        record for record in evidence if record.kind in advice.LOST_LOCKS and lost - _BEFORE <= record.at <= lost
+        record
+        for record in evidence
+        if record.kind in advice.LOST_LOCKS and lost - _REASON_BEFORE_LOSS <= record.at <= lost
     ]
     strong = [record for record in reasons if record.kind != "LOCK-KEEPALIVE-ERR"]
     return strong[-1] if strong else reasons[-1] if reasons else None
@@ -149,7 +157,7 @@ def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogRecordEvidenc
         begins = following.first or following.chosen
         if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
             text = "the broker process ended soon after it had started, and logged no reason"
-            yield LogRecordEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
+            yield LogRecordEvidence(run.host, run.place, run.last or run.started, _SILENT_END, {}, text)
 
 
 def _failing_starts(
@@ -167,7 +175,7 @@ def _failing_starts(
     for record in evidence:
         if record.kind in _STARTED:
             ready = ready or record.at
-        elif (record.kind in STARTS_FAILED and "aborted" not in record.fields) or record.kind == _SILENT:
+        elif (record.kind in STARTS_FAILED and "aborted" not in record.fields) or record.kind == _SILENT_END:
             stayed = ready is not None and record.at - ready > SOON
             if failed and (stayed or record.at - failed[-1].at > STARTS_WITHIN):
                 yield from _incident_of_failed_starts(node, failed, explained)
@@ -180,10 +188,10 @@ def _failing_starts(
 def _incident_of_failed_starts(
     node: PairNode, failed: Sequence[LogRecordEvidence], explained: Sequence[datetime]
 ) -> Iterator[Incident]:
-    # One start can log a record of each kind.
+    # One start can log one record of each kind.
     counts = Counter(record.kind for record in failed)
     starts = max(counts.values(), default=0)
-    if not starts or (starts < CRASHES and counts.keys() == {_SILENT}):
+    if not starts or (starts < CRASHES and counts.keys() == {_SILENT_END}):
         return
     if starts < CRASHES and any(failed[0].at - SOON <= at <= failed[-1].at + SOON for at in explained):
         return
@@ -200,8 +208,10 @@ def _crashes(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Inci
     for run, following in pairwise(runs):
         ended = run.last or run.started
         begins = following.first or following.chosen
-        is_late = run.started is None or begins is None or begins - run.started > SOON  # else its start failed
-        # A node that waits afterwards lost its lock to its peer: the takeover reports it.
+        is_late = (
+            run.started is None or begins is None or begins - run.started > SOON
+        )  # Without these, its start failed.
+        # A node that waits after its end lost its lock to its peer, and the takeover reports this.
         is_crash = run.end == "silent" and run.was_active and is_late and following.waited is None
         if series and (not is_crash or (ended is not None and ended - series[-1] > CRASHES_WITHIN)):
             yield from _incident_of_crashes(node, series, clauses)
@@ -238,7 +248,7 @@ def _incident_of_crashes(node: PairNode, series: Sequence[datetime], clauses: Se
 
 def _slow_starts(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Incident]:
     for run in runs:
-        # Before 5.17.3 the first record after the lock comes when the index is loaded.
+        # Before 5.17.3, the first record after the lock is written when the index is loaded.
         began = run.locked if run.waited else run.chosen or run.locked
         seconds = seconds_between(began, run.started)
         if seconds is not None and seconds >= SLOW_START and not run.pure:
@@ -262,9 +272,13 @@ def _lock_errors(
 ) -> Iterator[Incident]:
     """Yield incidents of store locks that could not be renewed, although the broker kept its lock."""
     lost = [run.ended for run in runs if run.end == "lost_lock" and run.ended is not None]
-    kept = [record for record in evidence if not any(at - _BEFORE <= record.at <= at + _BEFORE for at in lost)]
+    other_records = [
+        record
+        for record in evidence
+        if not any(at - _REASON_BEFORE_LOSS <= record.at <= at + _REASON_BEFORE_LOSS for at in lost)
+    ]
     sentence, advised = advice.LOCK_ERROR
-    for series in split_evidence_at_time_gaps(kept):
+    for series in split_evidence_at_time_gaps(other_records):
         signs = [replace(record, fields={"what": "lock", "who": ""}) for record in series]
         cause = f"On {short_name(node.host)} {sentence} {len(series)} times."
         yield incident_of_series(node, signs, "store_error", cause, advised)
@@ -274,10 +288,10 @@ def _store_error_incidents(node: PairNode, evidence: Sequence[LogRecordEvidence]
     """Yield an incident for each series of store errors, with the most specific error as its cause."""
     for series in split_evidence_at_time_gaps(evidence):
         error_kinds = {record.fields["what"] for record in series}
-        # The most specific: a full disk also causes failed writes, a missing file also corrupt references.
-        what = next(kind for kind in ("full", "database", "missing", "corrupt", "write") if kind in error_kinds)
-        sentence, advised = advice.STORE_ERRORS[what]
-        first = next(record for record in series if record.fields["what"] == what)
+        # The most specific kind: a full disk also causes failed writes, and a missing file also corrupt references.
+        main_kind = next(kind for kind in ("full", "database", "missing", "corrupt", "write") if kind in error_kinds)
+        sentence, advised = advice.STORE_ERRORS[main_kind]
+        first = next(record for record in series if record.fields["what"] == main_kind)
         yield incident_of_series(
             node,
             series,
@@ -312,10 +326,10 @@ def _describe_refusals(series: Sequence[LogRecordEvidence]) -> Iterator[str]:
     times: Counter[tuple[str, str]] = Counter()
     for record in series:
         times[record.fields["what"], record.fields["who"]] += record.count
-    for (what, name), count in sorted(times.items())[:SHOWN_NAMES]:
+    for (client_kind, name), count in sorted(times.items())[:SHOWN_NAMES]:
         account = f"the account {name}" if name and name != "null" else "no account"
         often = "once" if count == 1 else f"{count} times"
-        yield _REFUSED[what].format(account=account, times=often)
+        yield _REFUSAL_PHRASES[client_kind].format(account=account, times=often)
     if len(times) > SHOWN_NAMES:
         yield f"{len(times) - SHOWN_NAMES} more accounts are not listed here"
 
@@ -333,14 +347,14 @@ def _refusing_peer(series: Sequence[LogRecordEvidence], bridges: Sequence[LogRec
         record for record in bridges if record.kind != "NET-DOWN" and record.fields.get("local") in locals_
     ]
     bridge_records += [record for record in (_bridge_end_after(refusal, bridges) for refusal in series) if record]
-    peers = {record.fields.get("peer", "") for record in bridge_records} - {_NAMELESS}
+    peers = {record.fields.get("peer", "") for record in bridge_records} - {_UNKNOWN_BROKER}
     return peers.pop() if len(peers) == 1 else ""
 
 
 def _bridge_end_after(refusal: LogRecordEvidence, bridges: Sequence[LogRecordEvidence]) -> LogRecordEvidence | None:
     """Return the first log record of a bridge's end soon after its refusal; None without one."""
     ends = (record for record in bridges if record.kind == "NET-DOWN" and record.sequence > refusal.sequence)
-    return next((record for record in ends if record.at - refusal.at <= _ENDS_WITHIN), None)
+    return next((record for record in ends if record.at - refusal.at <= _END_AFTER_REFUSAL), None)
 
 
 def _duplicate_bridges(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
@@ -380,7 +394,7 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogRecordEvidence]) ->
 
 
 @dataclass(slots=True)
-class _Breaks:
+class _BridgeBreaks:
     """Successive breaks of the network bridges to one broker, each soon after the bridge came up."""
 
     peer: str
@@ -400,20 +414,20 @@ def _breaking_bridges(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> 
     A bridge that breaks because its login or its client id is refused has an incident of that kind.
     """
     up: dict[str, LogRecordEvidence] = {}
-    series: dict[str, _Breaks] = {}
+    series: dict[str, _BridgeBreaks] = {}
     for record in evidence:
         if record.kind == "NET-UP":
             up[record.fields["local"]] = record
         elif record.kind == FORWARDED:
             for breaks in series.values():
                 breaks.destinations[record.fields["destination"]] += 1
-        elif record.kind in _BROKEN and (began := _remove_broken_bridge(record, up)):
+        elif record.kind in _BREAK_RECORDS and (began := _remove_broken_bridge(record, up)):
             peer = began.fields.get("peer", "")
-            breaks = series.setdefault(peer, _Breaks(peer))
-            if breaks.breaks and record.at - breaks.breaks[-1].at > _BREAKS_APART:
+            breaks = series.setdefault(peer, _BridgeBreaks(peer))
+            if breaks.breaks and record.at - breaks.breaks[-1].at > _MAXIMUM_TIME_BETWEEN_BREAKS:
                 yield from _incident_of_breaks(node, breaks)
-                breaks = series[peer] = _Breaks(peer)
-            if record.at - began.at > _BREAKS_WITHIN:
+                breaks = series[peer] = _BridgeBreaks(peer)
+            if record.at - began.at > _BREAK_AFTER_START:
                 yield from _incident_of_breaks(node, series.pop(peer))
             elif not any(text in record.fields.get("e", "") for text in REFUSALS):
                 breaks.breaks.append(record)
@@ -433,7 +447,7 @@ def _remove_broken_bridge(ended: LogRecordEvidence, up: dict[str, LogRecordEvide
     return up.pop(local, None)
 
 
-def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
+def _incident_of_breaks(node: PairNode, breaks: _BridgeBreaks) -> Iterator[Incident]:
     count = len(breaks.breaks)
     if count < BREAKS:
         return
@@ -458,7 +472,7 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
         seconds=seconds_between(began, ended),
         began_from="log",
         cause=f"The bridge from {short_name(node.host)} to {breaks.peer[:80]} broke {count} times "
-        f"({count / minutes:.0f} times per minute), each time within {_BREAKS_WITHIN.seconds} s after it came up: "
+        f"({count / minutes:.0f} times per minute), each time within {_BREAK_AFTER_START.seconds} s after it came up: "
         f"{error}.{destination}",
         recorded=began,
         mark=breaks.peer,
@@ -490,8 +504,8 @@ def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> 
     links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
     for bridge in bridges:
         if bridge.link and bridge.peer and bridge.began:
-            # The time for which a bridge was up that ended with a killed process is not known.
-            ended = bridge.ended or (_OPEN if bridge.state == "up" else bridge.began)
+            # The end of a bridge whose process was killed is unknown.
+            ended = bridge.ended or (_STILL_UP if bridge.state == "up" else bridge.began)
             links.setdefault((bridge.link, bridge.peer), []).append((bridge.began, ended, bridge.direction))
     for (link, peer), periods in sorted(links.items()):
         overlaps = list(_overlaps(sorted(periods)))
@@ -503,8 +517,8 @@ def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> 
             node,
             advice.DUPLICATE_BRIDGE,
             began=began,
-            ended=None if last == _OPEN else last,
-            seconds=None if last == _OPEN else seconds_between(began, last),
+            ended=None if last == _STILL_UP else last,
+            seconds=None if last == _STILL_UP else seconds_between(began, last),
             began_from="log",
             cause=f"Between {short_name(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at "
             "the same time, one from each broker: messages may be delivered twice.",

@@ -24,12 +24,14 @@ from activemq_fleet.logs.decompression import inflated_pieces_with_problems
 
 LARGEST_JOURNAL_FILE = 1 << 30
 """Largest number of bytes of a journal file, which is a single value in Spark; agents begin a new file at 16 MiB."""
-_AT_ONCE = 4 << 20  # bytes that are decoded at once
-_GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever the file is called
-_LARGEST = 1 << 43  # records of an epoch that places have room for: at 10,000 a second, 27 years
-# As an agent writes a record's beginning: of a torn line it is what can still be read.
-_HEAD = re.compile(r'\{"v":[0-9]+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":([0-9]{1,13}),')
-_GLUED = '}{"v":'  # no string of JSON can hold this: its quotes would be escaped
+_CHUNK_BYTES = 4 << 20  # bytes that are decoded at once
+_GZIP_MAGIC = (
+    b"\x1f\x8b"  # First bytes of a gzip file. No journal line begins with them, so the file name does not matter.
+)
+_JSEQ_LIMIT = 1 << 43  # limit of a record's number in an epoch: at 10,000 records per second, 27 years
+# The beginning of a record as an agent writes it, which is still readable in a cut-off line.
+_RECORD_BEGINNING = re.compile(r'\{"v":[0-9]+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":([0-9]{1,13}),')
+_JOINED_RECORDS = '}{"v":'  # no JSON string contains this text, because its quotes would be escaped
 _DECODER = json.JSONDecoder()
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _KINDS = frozenset(words.KINDS)
@@ -75,9 +77,9 @@ def lines_with_number_and_problem(content: memoryview) -> Iterator[tuple[int, st
     number, rest = 0, b""
     problem: str | None = None
     for piece, problem in _unpacked_pieces(content.cast("B")):  # noqa: B007 -- the last problem is yielded after all lines
-        # Only LF ends a line; any other byte may precede it.
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
+        # Only LF ends a line. Any other byte can precede it.
+        *complete_lines, rest = (rest + piece).split(b"\n")
+        for line in complete_lines:
             number += 1
             yield number, line.decode(errors="backslashreplace"), None
     if rest:
@@ -92,12 +94,12 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
     The last piece of a gzip file has a problem if the file is cut off.
     """
-    if content[:2] == _GZIP:
+    if content[:2] == _GZIP_MAGIC:
         yield from (
             (piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces_with_problems(content)
         )
     else:
-        yield from ((bytes(content[at : at + _AT_ONCE]), None) for at in range(0, len(content), _AT_ONCE))
+        yield from ((bytes(content[at : at + _CHUNK_BYTES]), None) for at in range(0, len(content), _CHUNK_BYTES))
 
 
 def parse_event_journal_lines(content: memoryview) -> Iterator[ParsedEventJournalLine]:
@@ -115,7 +117,7 @@ def parse_event_journal_line(number: int, text: str) -> ParsedEventJournalLine:
     try:
         document, _ = _DECODER.raw_decode(text.lstrip(" "))
         is_json = True
-        if text.rstrip().endswith("}") and _GLUED not in text and isinstance(document, dict):
+        if text.rstrip().endswith("}") and _JOINED_RECORDS not in text and isinstance(document, dict):
             line = _journal_line_of(document)
     except (ValueError, RecursionError):
         document, is_json = None, False
@@ -123,13 +125,13 @@ def parse_event_journal_line(number: int, text: str) -> ParsedEventJournalLine:
         if document.get("v") in (1, None):
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
             conn = document.get("conn")
-            is_number = type(conn) is int and 0 <= conn < _LARGEST
+            is_number = type(conn) is int and 0 <= conn < _JSEQ_LIMIT
             return ParsedEventJournalLine(
                 number, line, problem, _utf8_text(document.get("broker")), conn if is_number else None
             )
         return ParsedEventJournalLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
-    if begins_like_one or "\0" in text or _GLUED in text:
+    if begins_like_one or "\0" in text or _JOINED_RECORDS in text:
         return ParsedEventJournalLine(number, _torn_record(text), words.TORN)
     return ParsedEventJournalLine(number, None, words.FOREIGN)
 
@@ -138,7 +140,7 @@ def _journal_line_of(fields: Mapping[str, Any]) -> EventJournalLine | None:
     """Return the journal line of a JSON object; None if its agent, epoch, number or kind is missing."""
     agent, epoch, kind = (_utf8_text(fields.get(name)) for name in ("agent", "epoch", "kind"))
     jseq, filters = fields.get("jseq"), fields.get("filters")
-    if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _LARGEST):
+    if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _JSEQ_LIMIT):
         return None
     return EventJournalLine(
         agent=intern(agent),
@@ -156,7 +158,7 @@ def _journal_line_of(fields: Mapping[str, Any]) -> EventJournalLine | None:
 
 
 def _torn_record(text: str) -> EventJournalLine | None:
-    head = _HEAD.match(text)
+    head = _RECORD_BEGINNING.match(text)
     if head is None:
         return None
     return EventJournalLine(
@@ -214,15 +216,15 @@ class EventJournalFileSummary:
         is_whole = record.kind is not None
         self.parts[key] = part._replace(
             known=max(part.known or 0, record.jseq),
-            began=_earlier(part.began, record.ts),
+            began=_earliest(part.began, record.ts),
             line=number if is_whole else part.line,
         )
-        self.first = _earlier(self.first, record.ts)
-        self.last = max((at for at in (self.last, record.ts) if at is not None), default=None)
+        self.first = _earliest(self.first, record.ts)
+        self.last = max((time for time in (self.last, record.ts) if time is not None), default=None)
         if is_whole and (parts := parse_event_id(record.event_id or "")):
             is_own = parts[:2] == key and (record.kind == "accepted" or is_barrier_sent_by_agent(record))
-            came = parts[2] if record.kind in _RECEIVED and not is_own else 0
-            self.received[parts[:2]] = max(self.received.get(parts[:2], 0), came)
+            received_seq = parts[2] if record.kind in _RECEIVED and not is_own else 0
+            self.received[parts[:2]] = max(self.received.get(parts[:2], 0), received_seq)
 
 
 def summary_of_too_large_file(host: str, file: str) -> EventJournalFileSummary:
@@ -248,8 +250,8 @@ def summarize_event_journal_file(
         record = line.record
         if record is not None and record.kind in ("connected", "connection_lost"):
             is_up = record.kind == "connected"
-            at = record.agent, record.epoch, record.jseq, record.ts
-            connections.append(AgentConnectionRecord(host, *at, is_up, line.broker, record.reason))
+            sort_key = record.agent, record.epoch, record.jseq, record.ts
+            connections.append(AgentConnectionRecord(host, *sort_key, is_up, line.broker, record.reason))
     return summary, connections
 
 
@@ -308,5 +310,5 @@ def is_agent_journal_on_host(agent: str | None, host: str, host_by_agent: Mappin
     return agent is None or host_by_agent is None or host_by_agent.get(agent, host) == host
 
 
-def _earlier(known: datetime | None, recorded: datetime | None) -> datetime | None:
+def _earliest(known: datetime | None, recorded: datetime | None) -> datetime | None:
     return min((at for at in (known, recorded) if at is not None), default=None)

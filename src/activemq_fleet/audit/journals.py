@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from activemq_fleet.audit.verdict_words import MISSING, NO_JOURNAL, OPEN_END
 
-_ID = re.compile(r"(.+):([^:]+):([1-9][0-9]{0,17})", re.DOTALL)
+_EVENT_ID = re.compile(r"(.+):([^:]+):([1-9][0-9]{0,17})", re.DOTALL)
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _JSEQ_BITS = 44
-_LARGEST = 1 << _JSEQ_BITS
+_JSEQ_LIMIT = 1 << _JSEQ_BITS
 
 EpochKey = tuple[str, str]
 """An agent's name, and the epoch of its store."""
@@ -142,7 +142,7 @@ def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
 
     Returns None for an id that the publisher chose.
     """
-    id_match = _ID.fullmatch(event_id)
+    id_match = _EVENT_ID.fullmatch(event_id)
     return (id_match[1], id_match[2], int(id_match[3])) if id_match else None
 
 
@@ -154,36 +154,36 @@ def merge_epoch_parts(
     ``received``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
     parts = list(parts)
-    known, torn = dict[EpochKey, int](), dict[EpochKey, int]()
+    newest_jseq, cut_after = dict[EpochKey, int](), dict[EpochKey, int]()
     began: dict[EpochKey, datetime | None] = {}
-    for key, part, torn_after in _torn_ends(parts):
-        known[key] = max(known.get(key, 0), part.known or 0)
-        torn[key] = max(torn.get(key, -1), torn_after)
+    for key, part, part_cut_after in _parts_with_cut_position(parts):
+        newest_jseq[key] = max(newest_jseq.get(key, 0), part.known or 0)
+        cut_after[key] = max(cut_after.get(key, -1), part_cut_after)
         began[key] = min((at for at in (began.get(key), part.began) if at is not None), default=None)
-    by_time = sorted(known, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
+    by_time = sorted(newest_jseq, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
     return {
-        key: JournalEpoch(rank, known[key], torn[key] >= known[key], received.get(key, 0))
+        key: JournalEpoch(rank, newest_jseq[key], cut_after[key] >= newest_jseq[key], received.get(key, 0))
         for _, keys in groupby(by_time, key=lambda key: key[0])
         for rank, key in enumerate(keys, 1)
     }
 
 
-def _torn_ends(parts: Iterable[JournalEpochPart]) -> Iterator[tuple[EpochKey, JournalEpochPart, int]]:
+def _parts_with_cut_position(parts: Iterable[JournalEpochPart]) -> Iterator[tuple[EpochKey, JournalEpochPart, int]]:
     """Yield each part of a journal epoch with the jseq after which unreadable lines follow; -1 for none."""
-    torn_at = dict[tuple[str, str], int]()
+    unreadable_ends = dict[tuple[str, str], int]()
     readable = set[tuple[str, str]]()
     for part in parts:
         file = part.host, part.file
         if part.torn is not None:
-            torn_at[file] = max(torn_at.get(file, 0), part.torn)
+            unreadable_ends[file] = max(unreadable_ends.get(file, 0), part.torn)
         if part.line is not None:
             readable.add(file)
-    # A file without a readable line may belong to any journal of its host.
-    doubtful = {host for host, file in torn_at if (host, file) not in readable}
+    # A file without a readable line can belong to any journal of its host.
+    hosts_with_unreadable_files = {host for host, file in unreadable_ends if (host, file) not in readable}
     for part in parts:
         if part.agent is not None and part.epoch is not None:
-            is_torn = part.line is not None and torn_at.get((part.host, part.file), 0) > part.line
-            after = _LARGEST if part.host in doubtful else (part.known or 0) if is_torn else -1
+            is_torn = part.line is not None and unreadable_ends.get((part.host, part.file), 0) > part.line
+            after = _JSEQ_LIMIT if part.host in hosts_with_unreadable_files else (part.known or 0) if is_torn else -1
             yield (part.agent, part.epoch), part, after
 
 
@@ -236,24 +236,24 @@ class _EpochReader:
     epoch: str
     about: JournalEpoch
     missing: int
-    _before: int = field(init=False)
+    _gap_start: int = field(init=False)
     _previous: int = 0
-    _read: int = 0
+    _newest_read: int = 0
     _newest_own: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        self._before = self.missing
+        self._gap_start = self.missing
 
     def read(self, line: EventJournalLine) -> Iterator[JournalFinding]:
         is_copy = line.jseq == self._previous
         is_whole = line.kind is not None and not is_copy
-        # The number of a line that cannot be read is itself missing.
+        # The record of an unreadable line is itself missing.
         self.missing += line.jseq - self._previous - (1 if is_whole else 0)
         self._previous = line.jseq
         if not is_whole:
             return
         yield from self._gap_before(line.jseq)
-        self._read = line.jseq
+        self._newest_read = line.jseq
         yield from self._records_in_line(line, record_position(self.about, line.jseq))
 
     def _records_in_line(self, line: EventJournalLine, place: int) -> Iterator[JournalFinding]:
@@ -276,12 +276,14 @@ class _EpochReader:
         yield from self._gap_before(self.about.known + 1)
         # A subscriber received a later event than the journal's newest, and no record after the newest is missing.
         newest_seq, hole = self._newest_own or (0, 0)
-        is_short = self.missing == (hole if self._newest_own else self._before) and self.about.received > newest_seq
+        is_short = self.missing == (hole if self._newest_own else self._gap_start) and self.about.received > newest_seq
         if self.about.is_torn or is_short:
             self.missing += 1
             yield AgentJournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
 
-    def _gap_before(self, upto: int) -> Iterator[JournalFinding]:
+    def _gap_before(self, next_number: int) -> Iterator[JournalFinding]:
         """Yield a journal gap if records before the one with the number ``upto`` are missing."""
-        if upto > self._read + 1:
-            yield AgentJournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)
+        if next_number > self._newest_read + 1:
+            yield AgentJournalGap(
+                self.agent, self.epoch, self._newest_read + 1, next_number - self._newest_read - 1, MISSING
+            )

@@ -29,11 +29,11 @@ FORWARDED = "X-NET-REGISTER"
 """A record that names the destination of a message which a bridge was about to forward."""
 TEMP_DELETED = "X-TEMP-DELETED"
 """A record of a start that deletes the temporary store."""
-_OTHERS = frozenset({FORWARDED, TEMP_DELETED})
-KINDS = OF_RUNS | OF_LINKS | LOCKS | STARTS_FAILED | READ | _OTHERS | frozenset(advice.REPORTED)
+_UNCOUNTED_KINDS = frozenset({FORWARDED, TEMP_DELETED})
+KINDS = OF_RUNS | OF_LINKS | LOCKS | STARTS_FAILED | READ | _UNCOUNTED_KINDS | frozenset(advice.REPORTED)
 """The kinds of the dataset ``events`` that are evidence at any level. Warnings and errors of other kinds are, too."""
 
-_ABORTED = re.compile(r"attempt to obtain lock aborted|asked to shut down|[Ii]nterrupted attempt")
+_ABORTED_START = re.compile(r"attempt to obtain lock aborted|asked to shut down|[Ii]nterrupted attempt")
 """A standby was stopped while it waited for its lock."""
 
 
@@ -45,15 +45,15 @@ def evidence_in_log(records: Iterable[LogRecordEvidence]) -> Iterator[LogRecordE
     """
     minutes: dict[tuple[str, str, str, str, str, datetime], LogRecordEvidence] = {}
     for record in records:
-        if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in LOCKS or record.kind in _OTHERS:
+        if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in LOCKS or record.kind in _UNCOUNTED_KINDS:
             yield _failed_start(record) if record.kind in STARTS_FAILED else replace(record, text="")
         sign = incident_evidence_in_log_record(record)
         if sign is None:
             continue
         minute = record.at.replace(second=0, microsecond=0)
         key = (record.host, sign.kind, sign.fields["what"], sign.fields["who"], sign.fields["of"], minute)
-        known = minutes.get(key)
-        minutes[key] = sign if known is None else _merge_evidence(known, sign)
+        merged = minutes.get(key)
+        minutes[key] = sign if merged is None else _merge_evidence(merged, sign)
     yield from minutes.values()
 
 
@@ -62,15 +62,15 @@ def _failed_start(record: LogRecordEvidence) -> LogRecordEvidence:
 
     Field ``aborted`` is set where a standby was stopped while it waited.
     """
-    fields = {**record.fields, "aborted": "yes"} if _ABORTED.search(record.text) else record.fields
+    fields = {**record.fields, "aborted": "yes"} if _ABORTED_START.search(record.text) else record.fields
     return replace(record, fields=fields, text=start_error_text(record.text))
 
 
-def _merge_evidence(known: LogRecordEvidence, sign: LogRecordEvidence) -> LogRecordEvidence:
-    first = known if known.sequence <= sign.sequence else sign
+def _merge_evidence(earlier: LogRecordEvidence, later: LogRecordEvidence) -> LogRecordEvidence:
+    first = earlier if earlier.sequence <= later.sequence else later
     return replace(
         first,
-        at=min(known.at, sign.at),
-        last=max(known.last_record_time, sign.last_record_time),
-        count=known.count + sign.count,
+        at=min(earlier.at, later.at),
+        last=max(earlier.last_record_time, later.last_record_time),
+        count=earlier.count + later.count,
     )

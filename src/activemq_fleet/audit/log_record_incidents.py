@@ -37,21 +37,21 @@ MESSAGES = 3
 """Number of refused messages in a series from which they are an incident."""
 SHOWN_NAMES = 6
 """The largest number of accounts, destinations or clients that an incident names."""
-_CLIENTS = 3
+_MINIMUM_DUPLICATE_CLIENTS = 3
 """The number of refusals of one client id that make an incident: a client that connects again succeeds in the end."""
-_STOLEN = 10
+_MINIMUM_STOLEN_CLIENTS = 10
 """The number of times that a client id changes its connection: a client that connects again takes its own."""
-_TLS_FAILURES = 5
+_MINIMUM_TLS_FAILURES = 5
 """The number of TLS connections that fail in a series that make an incident."""
-_RECONNECTIONS = 5
+_MINIMUM_RECONNECTIONS = 5
 """The number of reconnections in a series that make an incident."""
-_BETWEEN_RECONNECTIONS = timedelta(minutes=1)
+_MAXIMUM_RECONNECTION_INTERVAL = timedelta(minutes=1)
 """The longest time between two of them, on average."""
 FRAME_ERRORS = ("MaxFrameSizeExceeded", "larger than max allowed")
 """Texts in the error of a bridge whose message exceeds a limit of frames."""
-_ACCESSES = 3
+_MINIMUM_SLOW_ACCESSES = 3
 """The number of slow accesses to the store in a series that make an incident."""
-_BLOCKED = timedelta(minutes=1)
+_MINIMUM_BLOCKED_TIME = timedelta(minutes=1)
 """The shortest time for which producers wait for memory that makes an incident: flow control works by waiting."""
 
 
@@ -72,7 +72,7 @@ def repeated_record_incidents(node: PairNode, evidence: Sequence[LogRecordEviden
     yield from _lost_spool(node, by_kind.get(SPOOL, []))
     yield from _reconnections(node, by_kind.get(RECONNECTED, []))
     yield from _slow_stores(node, by_kind.get(SLOW, []))
-    yield from _reported_errors(node, by_kind.get(REPORTED, []))
+    yield from _logged_error_incidents(node, by_kind.get(REPORTED, []))
 
 
 def split_evidence_at_time_gaps(evidence: Iterable[LogRecordEvidence]) -> Iterator[list[LogRecordEvidence]]:
@@ -139,7 +139,7 @@ def _exhausted_resources(node: PairNode, evidence: Sequence[LogRecordEvidence]) 
         for series in split_evidence_at_time_gaps(record for record in evidence if record.fields["what"] == what):
             which = f" ({series[0].fields['who']})" if series[0].fields["who"] else ""
             record = shorten_text(series[0].text)
-            text = f"{short_name(node.host)} {cause} {_times(_event_count(series))}{which}: “{record}”."
+            text = f"{short_name(node.host)} {cause} {_times_text(_event_count(series))}{which}: “{record}”."
             yield replace(incident_of_series(node, series, kind, text, advised), mark="")  # type: ignore[arg-type]
 
 
@@ -148,18 +148,18 @@ def _refused_messages(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> 
     for series in split_evidence_at_time_gaps(evidence):
         count = _event_count(series)
         if count >= MESSAGES:
-            most = max(series, key=lambda record: record.count)
-            cause = f"{short_name(node.host)} refused messages {count} times: “{shorten_text(most.text)}”"
+            largest = max(series, key=lambda record: record.count)
+            cause = f"{short_name(node.host)} refused messages {count} times: “{shorten_text(largest.text)}”"
             yield incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
 def _missing_rights(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     for series in split_evidence_at_time_gaps(evidence):
         phrases = []
-        for who, records in _most_frequent(series):
-            user, _, right = who.partition(" ")
+        for user_or_client, records in _most_frequent(series):
+            user, _, right = user_or_client.partition(" ")
             action, _, destination = right.rpartition(" ")
-            attempts = _times(records)
+            attempts = _times_text(records)
             phrases.append(
                 f"a client with the account {user} tried to {action} {destination} {attempts} without the right"
             )
@@ -176,13 +176,13 @@ def _duplicate_clients(
     The second client is refused, or takes over the connection of the first.
     """
     for evidence, least, what in (
-        (refused, _CLIENTS, "refused clients, because another connection had the same client id"),
-        (stolen, _STOLEN, "closed connections, because another client took over their client id"),
+        (refused, _MINIMUM_DUPLICATE_CLIENTS, "refused clients, because another connection had the same client id"),
+        (stolen, _MINIMUM_STOLEN_CLIENTS, "closed connections, because another client took over their client id"),
     ):
         for series in split_evidence_at_time_gaps(evidence):
             frequent = [(client, count) for client, count in _most_frequent(series) if count >= least]
             if frequent:
-                clients = "; ".join(f"{client[:80]} {_times(count)}" for client, count in frequent)
+                clients = "; ".join(f"{client[:80]} {_times_text(count)}" for client, count in frequent)
                 cause = f"{short_name(node.host)} {what}: {clients}."
                 yield incident_of_series(node, series, "duplicate_client", cause, advice.DUPLICATE_CLIENT)
 
@@ -198,28 +198,28 @@ def _blocked_producers(
     ):
         for series in split_evidence_at_time_gaps(record for record in evidence if record.fields["what"] == what):
             began, ended = series[0].at, max(record.last_record_time for record in series)
-            if what == "memory" and ended - began < _BLOCKED:
+            if what == "memory" and ended - began < _MINIMUM_BLOCKED_TIME:
                 continue
             destinations = ", ".join(name or "a destination" for name, _ in _most_frequent(series))
             lowered = next((record for record in reversed(limited) if record.at <= ended), None)
-            why = (
+            reason = (
                 f" The broker had lowered its limit at {lowered.at:%Y-%m-%d %H:%M:%S} UTC: “{lowered.text}”."
                 if (lowered and what == "store")
                 else ""
             )
-            cause = f"{short_name(node.host)} blocked producers of {destinations}, because {resource}.{why}"
+            cause = f"{short_name(node.host)} blocked producers of {destinations}, because {resource}.{reason}"
             yield replace(incident_of_series(node, series, "blocked_producers", cause, advised), mark=what)
 
 
 def _refused_connections(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     for what, least, why, advised in (
         ("limit", 1, "a connector has reached maximumConnections", advice.REFUSED_CONNECTIONS),
-        ("tls", _TLS_FAILURES, "their TLS handshake failed", advice.REFUSED_TLS),
+        ("tls", _MINIMUM_TLS_FAILURES, "their TLS handshake failed", advice.REFUSED_TLS),
     ):
         for series in split_evidence_at_time_gaps(record for record in evidence if record.fields["what"] == what):
             count = _event_count(series)
             if count >= least:
-                cause = f"{short_name(node.host)} refused connections {_times(count)}, because {why}"
+                cause = f"{short_name(node.host)} refused connections {_times_text(count)}, because {why}"
                 cause += f": “{shorten_text(series[0].text)}”."
                 yield incident_of_series(node, series, "refused_connections", cause, advised)
 
@@ -229,7 +229,7 @@ def _lost_spool(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterat
         full = any(record.fields["what"] == "full" for record in series)
         reason = "its disk was full" if full else "its files were missing or damaged"
         cause = (
-            f"{short_name(node.host)} could not use its temporary store {_times(_event_count(series))}, because "
+            f"{short_name(node.host)} could not use its temporary store {_times_text(_event_count(series))}, because "
             f"{reason}: “{shorten_text(series[0].text)}”."
         )
         yield incident_of_series(node, series, "lost_spool", cause, advice.LOST_SPOOL)
@@ -244,14 +244,14 @@ def _reconnections(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Ite
         for series in split_evidence_at_time_gaps(records):
             count = sum(record.count for record in series)
             lasted = max(record.last_record_time for record in series) - series[0].at
-            if count < _RECONNECTIONS or lasted > count * _BETWEEN_RECONNECTIONS:
+            if count < _MINIMUM_RECONNECTIONS or lasted > count * _MAXIMUM_RECONNECTION_INTERVAL:
                 continue
-            most = max(series, key=lambda record: record.count)
-            is_frame = any(text in most.text for text in FRAME_ERRORS)
+            largest = max(series, key=lambda record: record.count)
+            is_frame = any(text in largest.text for text in FRAME_ERRORS)
             cause = (
                 f"A bridge of {short_name(node.host)} to {uri or 'another broker'} lost its connection "
-                f"{_times(count)} in a row. Each time, the failover: transport of the bridge reconnected: "
-                f"“{shorten_text(most.text)}”."
+                f"{_times_text(count)} in a row. Each time, the failover: transport of the bridge reconnected: "
+                f"“{shorten_text(largest.text)}”."
             )
             advised = advice.FRAMES if is_frame else advice.BREAKING_BRIDGE
             yield incident_of_series(node, series, "breaking_bridge", cause, advised)
@@ -260,12 +260,13 @@ def _reconnections(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Ite
 def _slow_stores(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     for series in split_evidence_at_time_gaps(evidence):
         count = sum(record.count for record in series)
-        if count >= _ACCESSES or any(record.fields["what"] == "replay" for record in series):
-            cause = f"The store of {short_name(node.host)} was slow {_times(count)}: “{shorten_text(series[-1].text)}”."
+        if count >= _MINIMUM_SLOW_ACCESSES or any(record.fields["what"] == "replay" for record in series):
+            record_text = shorten_text(series[-1].text)
+            cause = f"The store of {short_name(node.host)} was slow {_times_text(count)}: “{record_text}”."
             yield incident_of_series(node, series, "slow_store", cause, advice.SLOW_STORE)
 
 
-def _reported_errors(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
+def _logged_error_incidents(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield one incident for each kind of error that a broker's log names."""
     by_kind: dict[str, list[LogRecordEvidence]] = {}
     for record in evidence:
@@ -273,7 +274,7 @@ def _reported_errors(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> I
     for kind, series in sorted(by_kind.items()):
         sentence, advised = advice.REPORTED[kind]
         count = sum(record.count for record in series)
-        cause = f"On {short_name(node.host)} {sentence} ({_times(count)}): “{shorten_text(series[0].text)}”."
+        cause = f"On {short_name(node.host)} {sentence} ({_times_text(count)}): “{shorten_text(series[0].text)}”."
         yield incident_of_series(node, series, "reported_error", cause, advised)
 
 
@@ -286,5 +287,5 @@ def _most_frequent(series: Iterable[LogRecordEvidence]) -> list[tuple[str, int]]
     return counts.most_common(SHOWN_NAMES)
 
 
-def _times(count: int) -> str:
+def _times_text(count: int) -> str:
     return "once" if count == 1 else f"{count} times"

@@ -13,22 +13,22 @@ from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun, Established
 
 BROKE = "error at"
 """The beginning of the cause of a bridge that broke."""
-_ALIVE = timedelta(seconds=1)
-_STOPS = frozenset({"LIFE-STOPPING", "LIFE-STOPPED", "LIFE-STOPPED-OLD"})
+_FLAP_DURATION = timedelta(seconds=1)
+_STOP_RECORDS = frozenset({"LIFE-STOPPING", "LIFE-STOPPED", "LIFE-STOPPED-OLD"})
 LASTS = timedelta(minutes=2)
 """Time after which a bridge that ended and was not rebuilt counts as lost; a failover takes less time."""
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
 _THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
-_LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
+_LOSS_RECORDS = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
 _FAILED_ATTEMPTS = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR"})
 _FAILED = frozenset({*_FAILED_ATTEMPTS, "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
-_CONNECTED = re.compile(r"//(?P<host>[^/:@\s]*)(?:/[^/:\s]+)?:(?P<port>\d+)")
+_CONNECTED_ADDRESS = re.compile(r"//(?P<host>[^/:@\s]*)(?:/[^/:\s]+)?:(?P<port>\d+)")
 """A connected socket as a bridge logs it."""
-_ATTEMPTS = 3
+_MINIMUM_ATTEMPTS = 3
 """The failed attempts after which a link that is not up at the end of the log has failed."""
-_ATTEMPTS_OF_RUN = 10
+_MINIMUM_ATTEMPTS_OF_RUN = 10
 """The same for an earlier run of the broker, during which its peer can have been down for a while."""
-_LONG = timedelta(minutes=5)
+_LONG_TIME = timedelta(minutes=5)
 """The time after its first attempt from which a link has failed, however many attempts it made."""
 
 
@@ -75,7 +75,7 @@ class LoggedBridge:
 
 
 @dataclass(slots=True)
-class _DialledLink:
+class _OutgoingLink:
     """An address that a broker's network connector connects to: its attempts in one run of the broker."""
 
     first: datetime
@@ -100,11 +100,11 @@ class _DialledLink:
             return False
         if not self.is_dialled and (self.failed is None or (log_end or newest_record) - self.failed > LASTS):
             return False
-        return self.failures >= enough_attempts or newest_record - self.first >= _LONG
+        return self.failures >= enough_attempts or newest_record - self.first >= _LONG_TIME
 
 
 @dataclass(slots=True)
-class _Links:
+class _OutgoingLinks:
     """The network links in a broker's log by address.
 
     The log names a network connector only after it connected to its addresses.
@@ -114,29 +114,29 @@ class _Links:
     pending: list[tuple[str, str]] = field(default_factory=list)
     dialled: set[tuple[str, int]] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
-    attempts: dict[str, _DialledLink] = field(default_factory=dict)
+    attempts: dict[str, _OutgoingLink] = field(default_factory=dict)
 
-    def dial(self, seen: LogRecordEvidence) -> None:
-        uri = seen.fields.get("remote", "")
+    def record_attempt(self, record: LogRecordEvidence) -> None:
+        uri = record.fields.get("remote", "")
         link = self.attempts.get(uri)
         if link is None:
-            link = self.attempts[uri] = _DialledLink(seen.at, frozenset(_addresses_in(uri)))
+            link = self.attempts[uri] = _OutgoingLink(record.at, frozenset(_addresses_in(uri)))
             self.dialled |= link.addresses
         link.is_dialled = True
         link.handshake = None
-        connector_match = _THREAD.search(seen.thread)  # multicast: its listener opens the connection
+        connector_match = _THREAD.search(record.thread)  # With multicast, the listener thread opens the connection.
         if connector_match:
             self.by_uri[uri] = connector_match[1]
         elif uri not in self.by_uri:
-            self.pending.append((seen.thread, uri))
+            self.pending.append((record.thread, uri))
 
-    def connector(self, seen: LogRecordEvidence) -> None:
-        name = link_name_of_connector(seen.fields.get("connector", ""))
+    def record_connector(self, record: LogRecordEvidence) -> None:
+        name = link_name_of_connector(record.fields.get("connector", ""))
         self.names.add(name)
         for thread, uri in self.pending:
-            if thread == seen.thread:
+            if thread == record.thread:
                 self.by_uri[uri] = name
-        self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
+        self.pending = [(thread, uri) for thread, uri in self.pending if thread != record.thread]
 
     def count_failed_attempt(self, evidence: LogRecordEvidence) -> None:
         """Add a failed connection attempt in a broker's log to the failures of its network link.
@@ -145,7 +145,7 @@ class _Links:
         """
         remote = evidence.fields.get("remote", "")
         if evidence.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
-            self.attempts[remote] = _DialledLink(evidence.at, frozenset(_addresses_in(remote)), is_dialled=False)
+            self.attempts[remote] = _OutgoingLink(evidence.at, frozenset(_addresses_in(remote)), is_dialled=False)
         for uri, link in self.attempts.items():
             if evidence.fields.get("remote") == uri or len(self.attempts) == 1:
                 link.failures += 1
@@ -169,7 +169,7 @@ class _Links:
 
         The connection ended before the other broker sent its name.
         """
-        match = _CONNECTED.search(evidence.fields.get("t", ""))
+        match = _CONNECTED_ADDRESS.search(evidence.fields.get("t", ""))
         for link in self.attempts.values():
             if match and (match["host"], int(match["port"])) in link.addresses:
                 link.handshake = evidence.at
@@ -194,7 +194,7 @@ class _Links:
         for link in exact or of_port:
             link.is_up, link.handshake = True, None
 
-    def of(self, bridge: EstablishedBridge) -> str | None:
+    def link_name(self, bridge: EstablishedBridge) -> str | None:
         exact = {
             name for uri, name in self.by_uri.items() if (bridge.remote_host, bridge.remote_port) in _addresses_in(uri)
         }
@@ -239,109 +239,115 @@ class _BridgeReader:
 
     def __init__(self, last: datetime | None) -> None:
         self.bridges: list[LoggedBridge] = []
-        self._end = last
-        self._story = BrokerRun()
-        self._links = _Links()
-        self._up: dict[str, LoggedBridge] = {}
-        self._last: dict[tuple[str | None, ...], LoggedBridge] = {}
-        self._passive: list[str] = []
-        self._newest: datetime | None = None
+        self._log_end = last
+        self._broker_run = BrokerRun()
+        self._links = _OutgoingLinks()
+        self._bridges_up: dict[str, LoggedBridge] = {}
+        self._last_ended: dict[tuple[str | None, ...], LoggedBridge] = {}
+        self._accepted_links: list[str] = []
+        self._newest_record: datetime | None = None
         self._host: str | None = None
 
-    def take(self, seen: LogRecordEvidence) -> None:
-        before = {bridge.local: bridge for bridge in self._story.established_bridges}
-        if seen.kind == "LIFE-STORE-CHOSEN":
-            self._close_all_bridges(seen, "the broker process ended without a log record")
-            self._add_failed_links(seen.host, _ATTEMPTS_OF_RUN)
-            self._links = _Links()
-        self._newest, self._host = seen.at, seen.host
-        if seen.kind in REACTIONS:
-            self._story.apply_event(log_event_from_evidence(seen))
-        now = {bridge.local: bridge for bridge in self._story.established_bridges}
-        self._read_other(seen, had=before)
-        for local, bridge in now.items():
-            if before.get(local) != bridge:
-                self._open_bridge(local, bridge, seen)
-        for local in before.keys() - now.keys():
-            self._close_bridge(local, seen)
+    def take(self, record: LogRecordEvidence) -> None:
+        previous_bridges = {bridge.local: bridge for bridge in self._broker_run.established_bridges}
+        if record.kind == "LIFE-STORE-CHOSEN":
+            self._close_all_bridges(record, "the broker process ended without a log record")
+            self._add_failed_links(record.host, _MINIMUM_ATTEMPTS_OF_RUN)
+            self._links = _OutgoingLinks()
+        self._newest_record, self._host = record.at, record.host
+        if record.kind in REACTIONS:
+            self._broker_run.apply_event(log_event_from_evidence(record))
+        current_bridges = {bridge.local: bridge for bridge in self._broker_run.established_bridges}
+        self._apply_link_record(record, previous_bridges)
+        for local, bridge in current_bridges.items():
+            if previous_bridges.get(local) != bridge:
+                self._open_bridge(local, bridge, record)
+        for local in previous_bridges.keys() - current_bridges.keys():
+            self._close_bridge(local, record)
 
-    def _read_other(self, seen: LogRecordEvidence, had: dict[str, EstablishedBridge]) -> None:
-        if seen.kind == "NET-DIAL":
-            self._links.dial(seen)
-        elif seen.kind == "NET-CONNECTOR-UP":
-            self._links.connector(seen)
-        elif seen.kind == "NET-DUPLEX-UP":
-            self._passive.append(seen.fields.get("duplexId", "").partition("@")[0])
-        elif seen.kind in _STOPS:
-            for bridge in self._last.values():
-                bridge.ended_late = bridge.ended is not None and seen.at - bridge.ended <= LASTS
-            self._links.clear_broken_handshakes_since(seen.at - LASTS)
-        elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
-            self._links.record_broken_handshake(seen)
-        elif seen.kind == "FO-STILL-TRYING":
-            self._links.count_failover_attempts(seen)
-        elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
-            self._links.count_failed_attempt(seen)
-            self._count_failed_attempt(seen)
+    def _apply_link_record(self, record: LogRecordEvidence, previous_bridges: dict[str, EstablishedBridge]) -> None:
+        if record.kind == "NET-DIAL":
+            self._links.record_attempt(record)
+        elif record.kind == "NET-CONNECTOR-UP":
+            self._links.record_connector(record)
+        elif record.kind == "NET-DUPLEX-UP":
+            self._accepted_links.append(record.fields.get("duplexId", "").partition("@")[0])
+        elif record.kind in _STOP_RECORDS:
+            for bridge in self._last_ended.values():
+                bridge.ended_late = bridge.ended is not None and record.at - bridge.ended <= LASTS
+            self._links.clear_broken_handshakes_since(record.at - LASTS)
+        elif record.kind == "NET-PENDING-INFO" and record.fields.get("side") == "remote":
+            self._links.record_broken_handshake(record)
+        elif record.kind == "FO-STILL-TRYING":
+            self._links.count_failover_attempts(record)
+        elif record.kind in _FAILED and record.fields.get("local", "") not in previous_bridges:
+            self._links.count_failed_attempt(record)
+            self._count_failed_attempt(record)
 
-    def _open_bridge(self, local: str, up: EstablishedBridge, seen: LogRecordEvidence) -> None:
-        if local in self._up:
-            self._record_end(self._up.pop(local), seen.at, "a new bridge replaced it")
-        # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
-        passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
-        link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
-        if not passive:
-            self._links.mark_link_up(up)
-        bridge = LoggedBridge(seen.host, link, up.peer, direction, seen.at)
-        self._up[local] = bridge
+    def _open_bridge(self, local: str, established: EstablishedBridge, record: LogRecordEvidence) -> None:
+        if local in self._bridges_up:
+            self._record_end(self._bridges_up.pop(local), record.at, "a new bridge replaced it")
+        # The log shows outgoing and incoming connections in the same form, so the known targets decide the direction.
+        is_incoming = (
+            established.responder and (established.remote_host, established.remote_port) not in self._links.dialled
+        )
+        link, direction = (
+            (self._next_accepted_link(), "in") if is_incoming else (self._links.link_name(established), "out")
+        )
+        if not is_incoming:
+            self._links.mark_link_up(established)
+        bridge = LoggedBridge(record.host, link, established.peer, direction, record.at)
+        self._bridges_up[local] = bridge
         self.bridges.append(bridge)
 
     def _next_accepted_link(self) -> str | None:
-        return self._passive.pop(0) if self._passive else None
+        return self._accepted_links.pop(0) if self._accepted_links else None
 
-    def _close_bridge(self, local: str, seen: LogRecordEvidence) -> None:
-        bridge = self._up.pop(local, None)
+    def _close_bridge(self, local: str, record: LogRecordEvidence) -> None:
+        bridge = self._bridges_up.pop(local, None)
         if bridge is None:
             return
-        bridge.seen_loss = seen.kind in _LOST
-        self._record_end(bridge, seen.at, _cause_of_end(seen))
+        bridge.seen_loss = record.kind in _LOSS_RECORDS
+        self._record_end(bridge, record.at, _cause_of_end(record))
 
-    def _close_all_bridges(self, seen: LogRecordEvidence, cause: str) -> None:
-        for bridge in self._up.values():
-            # The log does not record the end: the bridge ended before the next run began.
-            self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
+    def _close_all_bridges(self, record: LogRecordEvidence, cause: str) -> None:
+        for bridge in self._bridges_up.values():
+            # The log does not record the end. The bridge ended before the next run began.
+            self._mark_predecessor_rebuilt(bridge, self._last_ended.get(_bridge_key(bridge)))
             bridge.state, bridge.cause, bridge.rebuilt = "down", cause, False
-            self._last[_bridge_key(bridge)] = bridge
-        self._up.clear()
+            self._last_ended[_bridge_key(bridge)] = bridge
+        self._bridges_up.clear()
 
     def _record_end(self, bridge: LoggedBridge, at: datetime, cause: str) -> None:
         """Set the end of a bridge; count a bridge that was up only for a moment as a flap of its link."""
         key = _bridge_key(bridge)
-        known = self._last.get(key)
-        if bridge.began is not None and at - bridge.began <= _ALIVE:
+        predecessor = self._last_ended.get(key)
+        if bridge.began is not None and at - bridge.began <= _FLAP_DURATION:
             self.bridges.remove(bridge)
-            if known is None:
-                known = self._last[key] = LoggedBridge(bridge.host, bridge.link, bridge.peer, bridge.direction, None)
-                known.state, known.rebuilt = "failed", False
-                self.bridges.append(known)
-            known.flaps += 1
-            known.cause = known.cause or cause
-            if known.state == "failed":
-                known.cause = cause
+            if predecessor is None:
+                predecessor = self._last_ended[key] = LoggedBridge(
+                    bridge.host, bridge.link, bridge.peer, bridge.direction, None
+                )
+                predecessor.state, predecessor.rebuilt = "failed", False
+                self.bridges.append(predecessor)
+            predecessor.flaps += 1
+            predecessor.cause = predecessor.cause or cause
+            if predecessor.state == "failed":
+                predecessor.cause = cause
             return
-        self._mark_predecessor_rebuilt(bridge, known)
+        self._mark_predecessor_rebuilt(bridge, predecessor)
         bridge.ended, bridge.state, bridge.cause, bridge.rebuilt = at, "down", cause, False
-        self._last[key] = bridge
+        self._last_ended[key] = bridge
 
-    def _mark_predecessor_rebuilt(self, bridge: LoggedBridge, known: LoggedBridge | None) -> None:
-        if known is not None and not known.rebuilt:
-            known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
+    def _mark_predecessor_rebuilt(self, bridge: LoggedBridge, predecessor: LoggedBridge | None) -> None:
+        if predecessor is not None and not predecessor.rebuilt:
+            predecessor.rebuilt, predecessor.back, predecessor.back_peer = True, bridge.began, bridge.peer
 
-    def _count_failed_attempt(self, seen: LogRecordEvidence) -> None:
+    def _count_failed_attempt(self, record: LogRecordEvidence) -> None:
         """Count a failed connection attempt for the outgoing link that was lost, where one is known."""
-        for known in self._last.values():
-            if known.direction == "out" and not known.rebuilt:
-                known.flaps += 1
+        for bridge in self._last_ended.values():
+            if bridge.direction == "out" and not bridge.rebuilt:
+                bridge.flaps += 1
                 return
 
     def mark_rebuilt_and_add_failed_links(self) -> None:
@@ -350,9 +356,9 @@ class _BridgeReader:
         A bridge that ended counts as rebuilt if a later bridge of its link is up at that time. An outgoing bridge that
         is not rebuilt gets the time of the last broken handshake of its link.
         """
-        for bridge in self._up.values():
-            self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
-        for bridge in self._last.values():
+        for bridge in self._bridges_up.values():
+            self._mark_predecessor_rebuilt(bridge, self._last_ended.get(_bridge_key(bridge)))
+        for bridge in self._last_ended.values():
             if bridge.direction == "out" and not bridge.rebuilt:
                 handshakes = [
                     link.handshake
@@ -361,15 +367,15 @@ class _BridgeReader:
                 ]
                 bridge.broken_handshake = max(handshakes, default=None)
         if self._host is not None:
-            self._add_failed_links(self._host, _ATTEMPTS)
+            self._add_failed_links(self._host, _MINIMUM_ATTEMPTS)
 
-    def _add_failed_links(self, host: str, least: int) -> None:
+    def _add_failed_links(self, host: str, enough_attempts: int) -> None:
         """Add the network links of a broker run that never came up.
 
         A link is added after the given number of attempts, or after a long time.
         """
         for uri, link in self._links.attempts.items():
-            if not link.has_never_come_up(self._newest, self._end, least):
+            if not link.has_never_come_up(self._newest_record, self._log_end, enough_attempts):
                 continue
             names = self._links.names
             name = self._links.by_uri.get(uri) or (next(iter(names)) if len(names) == 1 else None)
@@ -386,15 +392,15 @@ def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 
 
-def _cause_of_end(seen: LogRecordEvidence) -> str:
-    if seen.kind == "NET-REMOTE-ERR":
-        return f"{BROKE} the other broker: {_error_text(seen)}"
-    if seen.kind == "NET-LOCAL-ERR":
-        return f"{BROKE} this broker: {_error_text(seen)}"
-    if seen.kind == "NET-DOWN":
+def _cause_of_end(record: LogRecordEvidence) -> str:
+    if record.kind == "NET-REMOTE-ERR":
+        return f"{BROKE} the other broker: {_error_text(record)}"
+    if record.kind == "NET-LOCAL-ERR":
+        return f"{BROKE} this broker: {_error_text(record)}"
+    if record.kind == "NET-DOWN":
         return "it was stopped"
-    return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker stopped serving"
+    return "the broker stopped" if record.kind.startswith("LIFE-") else "the broker stopped serving"
 
 
-def _error_text(seen: LogRecordEvidence) -> str:
-    return seen.fields.get("e", "").split("\n", 1)[0][:200] or "unknown"
+def _error_text(record: LogRecordEvidence) -> str:
+    return record.fields.get("e", "").split("\n", 1)[0][:200] or "unknown"

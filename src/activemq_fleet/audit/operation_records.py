@@ -12,10 +12,10 @@ from activemq_fleet.node.printable import escape_unprintable
 
 OPERATIONS_FILE = "operations.jsonl"
 UNENDED = timedelta(minutes=15)
-_KEPT = 2000
+_MAXIMUM_RECORDS = 2000
 """Operations of a host that count, the newest: more than a year of weekly work."""
-_LONGEST = 200  # characters of a name
-_LAST_YEAR = 9000
+_MAXIMUM_NAME_LENGTH = 200  # characters of a name
+_MAXIMUM_YEAR = 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOp
     """
     lines = [line for line in content.split(b"\n") if line.strip()]
     records = [record for record in map(_parse_record, lines) if record is not None]
-    wrong = len(lines) - len(records)
+    malformed_count = len(lines) - len(records)
     problems = (
         (
-            f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE}, because their format is unknown. "
-            "Therefore, the audit may report planned takeovers as unplanned. If a newer version of activemq-fleet "
-            "wrote the file, run the audit with that version",
+            f"the audit ignores {malformed_count} of {len(lines)} lines of {OPERATIONS_FILE}, because their format is "
+            "unknown. Therefore, the audit may report planned takeovers as unplanned. If a newer version of "
+            "activemq-fleet wrote the file, run the audit with that version",
         )
-        if wrong
+        if malformed_count
         else ()
     )
-    return tuple(_pair_records(host, records))[-_KEPT:], problems
+    return tuple(_pair_records(host, records))[-_MAXIMUM_RECORDS:], problems
 
 
 def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[PlannedOperation]:
@@ -69,12 +69,12 @@ def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[Planne
     A begin without an end is planned until the next run begins, and for ``UNENDED`` at most.
     """
     ends: dict[int, _OperationRecord] = {}
-    begun: dict[str, list[int]] = {}
+    begin_times: dict[str, list[int]] = {}
     for number, record in enumerate(records):
         if record.kind == "begin":
-            begun.setdefault(record.run, []).append(number)
-        elif begun.get(record.run) and records[begun[record.run][-1]].at <= record.at:
-            ends[begun[record.run].pop()] = record
+            begin_times.setdefault(record.run, []).append(number)
+        elif begin_times.get(record.run) and records[begin_times[record.run][-1]].at <= record.at:
+            ends[begin_times[record.run].pop()] = record
     for number, record in enumerate(records):
         if record.kind == "begin":
             following = records[number + 1 : number + 2]
@@ -90,8 +90,12 @@ def _parse_record(line: bytes) -> _OperationRecord | None:
         at = datetime.fromisoformat(fields["ts"])
         kind, run, operation, by = (str(fields[name]) for name in ("kind", "run", "operation", "by"))
         record = _OperationRecord(
-            kind, run, escape_unprintable(operation)[:_LONGEST], escape_unprintable(by)[:_LONGEST], at.astimezone(UTC)
+            kind,
+            run,
+            escape_unprintable(operation)[:_MAXIMUM_NAME_LENGTH],
+            escape_unprintable(by)[:_MAXIMUM_NAME_LENGTH],
+            at.astimezone(UTC),
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    return record if at.tzinfo and at.year < _LAST_YEAR and record.kind in ("begin", "end") else None
+    return record if at.tzinfo and at.year < _MAXIMUM_YEAR and record.kind in ("begin", "end") else None

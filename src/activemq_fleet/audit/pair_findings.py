@@ -36,11 +36,11 @@ from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
 from activemq_fleet.logs.host_log_batches import LINES
 
-_NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
+_RECORDS_WITH_BROKER_NAME = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _STOPPED = "stopped"
 """The reason that an agent records when it closes a connection itself."""
 _MINUTE = 60_000_000  # microseconds
-_MOMENT = pa.timestamp("us", tz="UTC")
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 """The longest time between the start of a node and the first error of the other node's temporary store."""
 
@@ -176,7 +176,7 @@ def logged_minutes_of_hosts(hosts: pa.Array, times: pa.Array) -> list[LoggedMinu
     minutes = micros // _MINUTE
     begins = np.flatnonzero(np.append(True, (np.diff(minutes) != 0) | (np.diff(of_host) != 0)))
     ends = np.append(begins[1:], len(micros)) - 1
-    first, last = (pa.array(micros[at]).cast(_MOMENT).to_pylist() for at in (begins, ends))
+    first, last = (pa.array(micros[at]).cast(_TIMESTAMP).to_pylist() for at in (begins, ends))
     return [LoggedMinute(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
 
 
@@ -224,7 +224,11 @@ def pair_findings_of_logs(
         if frame := next((record.text for record in node_evidence if record.kind == FRAME), None):
             findings.refused_frames[node.host] = frame
         findings.spans += host_state_spans(observed_broker_runs(of_runs))
-        names = {record.fields["broker"] for record in of_runs if record.kind in _NAMED and "broker" in record.fields}
+        names = {
+            record.fields["broker"]
+            for record in of_runs
+            if record.kind in _RECORDS_WITH_BROKER_NAME and "broker" in record.fields
+        }
         findings.names[node.host] = names
     starts = {
         host: [run.first for run in host_runs if run.first is not None] for host, host_runs in findings.runs.items()
@@ -239,15 +243,15 @@ def _with_start_of_peer(incident: Incident, starts: Mapping[str, Sequence[dateti
     """Return an incident of lost spooled messages with the start of the other node that caused it, if any."""
     if incident.kind != "lost_spool" or incident.began is None:
         return incident
-    before = [
+    earlier_starts = [
         (at, host)
         for host, times in starts.items()
         for at in times
         if host != incident.host and timedelta() <= incident.began - at <= _SPOOL_LOST_WITHIN
     ]
-    if not before:
+    if not earlier_starts:
         return incident
-    at, host = max(before)
+    at, host = max(earlier_starts)
     cause = (
         f" {short_name(host)} had been started at {at:%H:%M:%S} UTC. Releases before 5.13.1 delete the temporary "
         "store below dataDirectory at each start. Both nodes appear to use the same directory."
@@ -272,7 +276,7 @@ def incidents_of_pair(
             losses.append(witness)
         else:
             records.setdefault((witness.agent, witness.epoch, witness.jseq), witness)
-    # An agent connects to the pair of its host; without a pair its connections show nothing.
+    # An agent connects to the pair of its host. Without a pair, its connections provide no evidence.
     if any(node.pair for node in findings.nodes):
         losses = [*_losses_of_agents(records.values()), *losses]
     resolved = _resolve_hosts(losses, [node.host for node in findings.nodes])
@@ -318,8 +322,8 @@ def _losses_of_agents(records: Iterable[AgentConnectionRecord]) -> Iterator[Conn
             if record.is_up:
                 following = record.at, record.broker or ""
             elif record.reason != _STOPPED:
-                back, broker = following or (None, None)
-                yield ConnectionLoss("agent", host, record.at, record.broker, back, broker)
+                reconnected, broker = following or (None, None)
+                yield ConnectionLoss("agent", host, record.at, record.broker, reconnected, broker)
 
 
 def _resolve_hosts(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> list[ConnectionLoss]:

@@ -36,13 +36,13 @@ from activemq_fleet.node.fence.store_writers import WritableAndNewestGenerationN
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
-_STOPPED_FOR = timedelta(minutes=1)
+_MINIMUM_STOP_TIME = timedelta(minutes=1)
 """The shortest time after the stop of a node after which its lock is certainly free."""
 SLOW = 30.0
 """Seconds from which a takeover counts as slow."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
-_OBJECT = re.compile(r"@[0-9a-f]+")
-_LAST_WORDS = timedelta(seconds=30)
+_OBJECT_ADDRESS = re.compile(r"@[0-9a-f]+")
+_FINAL_RECORDS_TIME = timedelta(seconds=30)
 """Records in so short a time before a lost lock do not prove that the node was active."""
 
 
@@ -73,34 +73,38 @@ def takeover_incidents_of_pair(
     by_host = {node.host: node for node in nodes}
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}
-    taken = [
-        (term, before or _killed_master(term, runs))
-        for before, term in zip([None, *order], order, strict=False)
-        if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
+    takeover_runs = [
+        (run, previous_run or _killed_master_run(run, runs))
+        for previous_run, run in zip([None, *order], order, strict=False)
+        if (run.host, run.place) not in split_terms and _is_takeover(run, previous_run, by_host, runs)
     ]
-    right = agents_and_bridges_with_correct_clocks(losses, [term.started for term, _ in taken if term.started])
+    right = agents_and_bridges_with_correct_clocks(losses, [run.started for run, _ in takeover_runs if run.started])
     takeovers: list[_Takeover] = []
-    for term, before in taken:
-        end = _process_end_before(term, before, skew)
-        measured = takeover_start_and_duration(term, before, losses, skew, right, end)
-        incident = _incident_of_takeover(term, before, by_host, measured, end)
-        takeovers.append((term, _mark_planned(incident, operations)))
+    for run, previous_run in takeover_runs:
+        end = _process_end_before(run, previous_run, skew)
+        measured = takeover_start_and_duration(run, previous_run, losses, skew, right, end)
+        incident = _incident_of_takeover(run, previous_run, by_host, measured, end)
+        takeovers.append((run, _mark_planned(incident, operations)))
     incidents = [incident for _, incident in takeovers]
     incidents += [incident for _, _, incident in splits]
     incidents += _failed_takeovers(by_host, runs, order)
-    orderly = {(term.host, term.place) for term, before in taken if before is not None and before.end == "stopped"}
+    orderly = {
+        (run.host, run.place)
+        for run, previous_run in takeover_runs
+        if previous_run is not None and previous_run.end == "stopped"
+    }
     unplanned = [
-        (term, incident)
-        for term, incident in takeovers
-        if not incident.planned and (term.host, term.place) not in orderly
+        (run, incident) for run, incident in takeovers if not incident.planned and (run.host, run.place) not in orderly
     ]
-    incidents += _flapping(unplanned, corrections)
+    incidents += _flapping_incidents(unplanned, corrections)
     incidents += _subscriptions_at_risk(nodes)
-    incidents += _outages(by_host, runs)
+    incidents += _outage_incidents(by_host, runs)
     return incidents
 
 
-def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> Iterator[Incident]:
+def _outage_incidents(
+    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]]
+) -> Iterator[Incident]:
     """Yield an incident for a broker pair or single broker that is not active at the end of its logs.
 
     Its nodes wait for the lock.
@@ -109,20 +113,25 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
     not run when its logs were collected, although its log has no end.
     """
     newest = {host: runs[host][-1] for host in nodes if runs.get(host)}
-    waiting = {host: run for host, run in sorted(newest.items()) if run.still_waiting_for_lock_since is not None}
-    if not waiting or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
+    waiting_runs = {host: run for host, run in sorted(newest.items()) if run.still_waiting_for_lock_since is not None}
+    if not waiting_runs or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
         return
-    dead = {host for host, run in newest.items() if host not in waiting and _is_dead(nodes[host], run)}
-    if dead and not all(_waits_long_after(nodes[host], [newest[other] for other in dead]) for host in waiting):
+    stopped_hosts = {host for host, run in newest.items() if host not in waiting_runs and _is_dead(nodes[host], run)}
+    if stopped_hosts and not all(
+        _waits_long_after(nodes[host], [newest[other] for other in stopped_hosts]) for host in waiting_runs
+    ):
         return
-    if not all(host in waiting or host in dead or _ended_before(run, waiting.values()) for host, run in newest.items()):
+    if not all(
+        host in waiting_runs or host in stopped_hosts or _ended_before(run, waiting_runs.values())
+        for host, run in newest.items()
+    ):
         return
     if len(nodes) == 1 and not _is_surely_single(runs[next(iter(nodes))]):
         return
-    host, run = next(iter(waiting.items()))
-    began = _outage_begin({host: runs[host] for host in waiting})
-    ends = [newest[host].last for host in dead]
-    if dead:
+    host, run = next(iter(waiting_runs.items()))
+    began = _outage_begin({host: runs[host] for host in waiting_runs})
+    ends = [newest[host].last for host in stopped_hosts]
+    if stopped_hosts:
         began = max([began, *ends], key=lambda at: at or _EARLIEST)
     yield new_incident(
         "outage",
@@ -131,17 +140,17 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         began=began,
         began_from="log",
         certainty="possible" if len(nodes) == 1 else "proved",
-        cause=f"No node has been active since {began:%Y-%m-%d %H:%M:%S} UTC: {_describe_outage(waiting, dead)}. The "
-        "lock is stale, or another process holds it.",
+        cause=f"No node has been active since {began:%Y-%m-%d %H:%M:%S} UTC: "
+        f"{_describe_outage(waiting_runs, stopped_hosts)}. The lock is stale, or another process holds it.",
         recorded=began,
         store=store_name_without_object_address(run.store) if run.store and not nodes[host].pair else "",
     )
 
 
-def _describe_outage(waiting: Iterable[str], dead: Collection[str]) -> str:
-    hosts = " and ".join(map(short_name, waiting))
-    if dead:
-        stopped = " and ".join(map(short_name, sorted(dead)))
+def _describe_outage(waiting_hosts: Iterable[str], stopped_hosts: Collection[str]) -> str:
+    hosts = " and ".join(map(short_name, waiting_hosts))
+    if stopped_hosts:
+        stopped = " and ".join(map(short_name, sorted(stopped_hosts)))
         return (
             f"{hosts} waits for the lock of its store, and the broker of {stopped} did not run when the logs were "
             "collected, although its log shows no stop"
@@ -175,20 +184,22 @@ def _is_dead(node: PairNode, run: ObservedBrokerRun) -> bool:
     return node.state == "stopped" and run.end == "open" and run.last is not None
 
 
-def _waits_long_after(node: PairNode, ended: Iterable[ObservedBrokerRun]) -> bool:
+def _waits_long_after(node: PairNode, ended_runs: Iterable[ObservedBrokerRun]) -> bool:
     """Return whether a broker still waited for its lock a while after the last records of other nodes.
 
     Its log was collected then.
     """
     return node.collected is not None and all(
-        run.last is not None and node.collected - run.last >= _STOPPED_FOR for run in ended
+        run.last is not None and node.collected - run.last >= _MINIMUM_STOP_TIME for run in ended_runs
     )
 
 
-def _ended_before(run: ObservedBrokerRun, waiting: Iterable[ObservedBrokerRun]) -> bool:
+def _ended_before(run: ObservedBrokerRun, waiting_runs: Iterable[ObservedBrokerRun]) -> bool:
     """Return whether a broker run had ended a while before each of the runs that wait began."""
-    begins = [other.first or other.chosen for other in waiting]
-    return run.ended is not None and all(begin is not None and begin - run.ended >= _STOPPED_FOR for begin in begins)
+    begins = [other.first or other.chosen for other in waiting_runs]
+    return run.ended is not None and all(
+        begin is not None and begin - run.ended >= _MINIMUM_STOP_TIME for begin in begins
+    )
 
 
 def _is_surely_single(runs: Sequence[ObservedBrokerRun]) -> bool:
@@ -202,13 +213,13 @@ def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
 
     Nodes that share a store have the same records.
     """
-    seen: set[tuple[datetime, str]] = set()
+    reported_risks: set[tuple[datetime, str]] = set()
     for node in nodes:
         for risk in node.risks:
             name = risk.path.rpartition("/")[2]
-            if (risk.time, name) in seen:
+            if (risk.time, name) in reported_risks:
                 continue
-            seen.add((risk.time, name))
+            reported_risks.add((risk.time, name))
             yield new_incident(
                 "subscriptions_at_risk",
                 node,
@@ -224,31 +235,31 @@ def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
             )
 
 
-def _killed_master(
-    term: ObservedBrokerRun, runs: Mapping[str, Sequence[ObservedBrokerRun]]
+def _killed_master_run(
+    run_of_promoted: ObservedBrokerRun, runs: Mapping[str, Sequence[ObservedBrokerRun]]
 ) -> ObservedBrokerRun | None:
     """Return the last run of a promoted slave's master that was killed before it logged its start; None if unknown."""
-    others = [run for host, host_runs in runs.items() for run in host_runs if host != term.host]
-    return others[-1] if term.promoted and others else None
+    others = [run for host, host_runs in runs.items() for run in host_runs if host != run_of_promoted.host]
+    return others[-1] if run_of_promoted.promoted and others else None
 
 
-def _took_over(
-    term: ObservedBrokerRun,
-    before: ObservedBrokerRun | None,
+def _is_takeover(
+    run: ObservedBrokerRun,
+    previous_run: ObservedBrokerRun | None,
     nodes: Mapping[str, PairNode],
     runs: Mapping[str, Sequence[ObservedBrokerRun]],
 ) -> bool:
     """Return whether a node became active as the standby of another node, which may be unknown."""
-    if term.started is None:
+    if run.started is None:
         return False
-    if term.promoted:
+    if run.promoted:
         return True
-    stood_by = term.waited is not None or term.promoted or (term.chosen is None and term.locked is not None)
+    stood_by = run.waited is not None or run.promoted or (run.chosen is None and run.locked is not None)
     if not stood_by:
         return False
-    if before is not None:
-        return before.host != term.host
-    others = [host for host in nodes if host != term.host]
+    if previous_run is not None:
+        return previous_run.host != run.host
+    others = [host for host in nodes if host != run.host]
     return any(not nodes[host].complete or _lacks_first_run(runs.get(host, ())) for host in others) or not others
 
 
@@ -257,7 +268,7 @@ def _lacks_first_run(runs: Sequence[ObservedBrokerRun]) -> bool:
 
 
 def _process_end_before(
-    term: ObservedBrokerRun, before: ObservedBrokerRun | None, skew: timedelta
+    run: ObservedBrokerRun, previous_run: ObservedBrokerRun | None, skew: timedelta
 ) -> ProcessEnd | None:
     """Return the process end of the previous active node; None for an end long after the takeover.
 
@@ -265,53 +276,53 @@ def _process_end_before(
 
     An exit after the other node had acquired the lock is that of a later start, which failed before it logged anything.
     """
-    end = before.process_end if before else None
-    if end is None or term.started is None:
+    end = previous_run.process_end if previous_run else None
+    if end is None or run.started is None:
         return None
     first = end.at or end.hung_since
-    if end.kind == "UNIT-EXITED" and end.at is not None and end.at > (term.locked or term.started) + _CLOCK_SLACK:
+    if end.kind == "UNIT-EXITED" and end.at is not None and end.at > (run.locked or run.started) + _CLOCK_SLACK:
         return None
-    return end if first is None or first <= term.started + skew else None
+    return end if first is None or first <= run.started + skew else None
 
 
 def _incident_of_takeover(
-    term: ObservedBrokerRun,
-    before: ObservedBrokerRun | None,
+    run: ObservedBrokerRun,
+    previous_run: ObservedBrokerRun | None,
     nodes: Mapping[str, PairNode],
     measured: TakeoverStart,
     end: ProcessEnd | None,
 ) -> Incident:
-    how = "unknown" if before is None else "pure" if term.promoted else before.end
-    advised = advice.TAKEOVERS["silent" if how == "open" else how]
-    if end is not None and not term.promoted:
+    kind_of_end = "unknown" if previous_run is None else "pure" if run.promoted else previous_run.end
+    advised = advice.TAKEOVERS["silent" if kind_of_end == "open" else kind_of_end]
+    if end is not None and not run.promoted:
         advised = advice.TAKEOVERS_BY_END.get(end.kind, advised)
-    downtime = takeover_downtime_bounds(term, before, measured, end)
+    downtime = takeover_downtime_bounds(run, previous_run, measured, end)
     if measured.seconds is not None and measured.seconds > SLOW:
         advised = advice.Remedy(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
-    certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)
+    certain = previous_run is not None and (run.certainly_waited or run.promoted or run.waited is not None)
     return new_incident(
         "takeover",
-        nodes[term.host],
+        nodes[run.host],
         advised,
         began=measured.began,
-        ended=term.started,
+        ended=run.started,
         seconds=measured.seconds,
         downtime_min=downtime.shortest,
         downtime_max=downtime.longest,
         began_from=measured.source,
         certainty="proved" if certain else "possible",
-        cause=_cause_of_takeover(term, before, measured, end) + downtime.note,
-        recorded=term.started,
+        cause=_cause_of_takeover(run, previous_run, measured, end) + downtime.note,
+        recorded=run.started,
     )
 
 
 def _cause_of_takeover(
-    term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
+    run: ObservedBrokerRun, previous_run: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
 ) -> str:
-    if before is None:
-        what = f"{short_name(term.host)} was standby and became active; the log of the previous active node is missing"
+    if previous_run is None:
+        event = f"{short_name(run.host)} was standby and became active; the log of the previous active node is missing"
     else:
-        old = short_name(before.host)
+        old = short_name(previous_run.host)
         ending = {
             "silent": f"{old} ended without a log record, as after kill -9, an out-of-memory kill or a power cut",
             "open": f"{old} stopped logging: it was killed (kill -9, out of memory), or its machine failed",
@@ -319,17 +330,15 @@ def _cause_of_takeover(
             "lost_lock": f"{old} lost its lock and stopped serving",
             "store": f"{old} stopped itself because of an error of its store",
             "failed": f"{old} failed",
-        }[before.end]
+        }[previous_run.end]
         if end is not None:
             ending = describe_process_end(old, end)
         who = (
-            f"{short_name(term.host)}, its slave, was promoted"
-            if term.promoted
-            else f"{short_name(term.host)} took over"
+            f"{short_name(run.host)}, its slave, was promoted" if run.promoted else f"{short_name(run.host)} took over"
         )
-        what = f"{ending}; {who}"
-    recovered = " after its store had been recovered" if term.unclean else ""
-    return f"{what}{recovered}.{measured.note}"
+        event = f"{ending}; {who}"
+    recovered = " after its store had been recovered" if run.unclean else ""
+    return f"{event}{recovered}.{measured.note}"
 
 
 def _failed_takeovers(
@@ -337,19 +346,19 @@ def _failed_takeovers(
 ) -> Iterator[Incident]:
     """Yield an incident for each standby that acquired the lock and did not become active."""
     for host, host_runs in runs.items():
-        for index, term in enumerate(host_runs):
-            if term.started is not None or not (term.retired or (term.waited and term.locked)):
+        for index, run in enumerate(host_runs):
+            if run.started is not None or not (run.retired or (run.waited and run.locked)):
                 continue
-            if term.end == "open":
-                continue  # perhaps the log was taken in between
-            ended = term.ended or (host_runs[index + 1].chosen if index + 1 < len(host_runs) else None)
-            advised = advice.RETIRED if term.retired else advice.FAILED_TAKEOVER
-            why = (
+            if run.end == "open":
+                continue  # The log may have been collected in the meantime.
+            ended = run.ended or (host_runs[index + 1].chosen if index + 1 < len(host_runs) else None)
+            advised = advice.RETIRED if run.retired else advice.FAILED_TAKEOVER
+            reason = (
                 "stopped when its master failed, because shutdownOnMasterFailure is set"
-                if term.retired
+                if run.retired
                 else "acquired the lock, but stopped before it was active"
             )
-            began = term.saw_loss if term.retired else term.locked
+            began = run.saw_loss if run.retired else run.locked
             yield new_incident(
                 "failed_takeover",
                 nodes[host],
@@ -358,7 +367,7 @@ def _failed_takeovers(
                 ended=ended,
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
-                cause=f"{short_name(host)} was standby. It {why}.",
+                cause=f"{short_name(host)} was standby. It {reason}.",
                 recorded=began or ended,
             )
 
@@ -395,15 +404,15 @@ def _both_active(first: ObservedBrokerRun, second: ObservedBrokerRun, skew: time
     return None
 
 
-def _last_active_record(term: ObservedBrokerRun) -> datetime | None:
+def _last_active_record(run: ObservedBrokerRun) -> datetime | None:
     """Return the time of the last record that shows that a node was active."""
-    if term.end == "lost_lock" and term.ended and term.last and term.last > term.ended - _LAST_WORDS:
+    if run.end == "lost_lock" and run.ended and run.last and run.last > run.ended - _FINAL_RECORDS_TIME:
         return (
             None
-            if term.store_acquired_at is None
-            else max(term.store_acquired_at, min(term.last, term.ended - _LAST_WORDS))
+            if run.store_acquired_at is None
+            else max(run.store_acquired_at, min(run.last, run.ended - _FINAL_RECORDS_TIME))
         )
-    return term.last
+    return run.last
 
 
 def _share_store(
@@ -436,7 +445,7 @@ def store_name_without_object_address(store: str) -> str:
 
     The address differs in each run.
     """
-    return _OBJECT.sub("", store)
+    return _OBJECT_ADDRESS.sub("", store)
 
 
 def _incident_of_split(
@@ -459,20 +468,24 @@ def _incident_of_split(
     )
 
 
-def _flapping(takeovers: Sequence[_Takeover], corrections: ClockCorrections) -> Iterator[Incident]:
+def _flapping_incidents(takeovers: Sequence[_Takeover], corrections: ClockCorrections) -> Iterator[Incident]:
     """Yield an incident for each series of at least three unplanned takeovers of a pair in ten minutes."""
     moments = [(to_common_clock(term.started, corrections[term.host]), incident) for term, incident in takeovers]
-    known = [(at, incident) for at, incident in moments if at is not None]
+    timed_incidents = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
-    while begin + FLAPS <= len(known):
+    while begin + FLAPS <= len(timed_incidents):
         end = begin + FLAPS - 1
-        if known[end][0] - known[begin][0] > WITHIN:
+        if timed_incidents[end][0] - timed_incidents[begin][0] > WITHIN:
             begin += 1
             continue
-        while end + 1 < len(known) and known[end + 1][0] - known[end + 2 - FLAPS][0] <= WITHIN:
+        while (
+            end + 1 < len(timed_incidents)
+            and timed_incidents[end + 1][0] - timed_incidents[end + 2 - FLAPS][0] <= WITHIN
+        ):
             end += 1
         yield _incident_of_flapping(
-            [incident for _, incident in known[begin : end + 1]], (known[end][0] - known[begin][0]).total_seconds()
+            [incident for _, incident in timed_incidents[begin : end + 1]],
+            (timed_incidents[end][0] - timed_incidents[begin][0]).total_seconds(),
         )
         begin = end + 1
 
@@ -486,13 +499,14 @@ def _incident_of_flapping(chain: Sequence[Incident], seconds: float) -> Incident
         seconds=round(seconds, 3),
         began_from="log",
         certainty="possible" if any(takeover.certainty == "possible" for takeover in chain) else "proved",
-        cause=f"{len(chain)} takeovers in {_minutes(seconds)}: clients reconnect each time, and no node stays active.",
+        cause=f"{len(chain)} takeovers in {_minutes_text(seconds)}: clients reconnect each time, and no node "
+        "stays active.",
         remedy=advice.FLAPPING.remedy,
         rules=advice.FLAPPING.rules,
     )
 
 
-def _minutes(seconds: float) -> str:
+def _minutes_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
 
 
@@ -501,11 +515,11 @@ def _mark_planned(incident: Incident, operations: Sequence[PlannedOperation]) ->
     for operation in operations:
         is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK
         if operation.host == incident.host and is_within:
-            why = f" The takeover was planned: {operation.operation[:40]}, by {operation.by[:80]}."
+            sentence = f" The takeover was planned: {operation.operation[:40]}, by {operation.by[:80]}."
             return replace(
                 incident,
                 planned=True,
-                cause=incident.cause + why,
+                cause=incident.cause + sentence,
                 remedy=("No action is required: the takeover was planned."),
             )
     return incident

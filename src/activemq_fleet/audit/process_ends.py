@@ -18,12 +18,12 @@ from activemq_fleet.audit.evidence import (
     short_name,
 )
 
-_ENDS = ("GUARD-KILLED", "UNIT-OUT-OF-MEMORY", "UNIT-EXITED")
+_END_RECORDS = ("GUARD-KILLED", "UNIT-OUT-OF-MEMORY", "UNIT-EXITED")
 """The kinds of records that explain an end, the most specific first."""
 _SLACK = timedelta(seconds=1)
 _REMINDERS = timedelta(minutes=15)
 """The watchdog reports a hang every 10 minutes; one that it no longer reports is over."""
-_ROUNDED = timedelta(seconds=5)
+_ROUNDING = timedelta(seconds=5)
 """The longest difference between the first failed checks of two reports about one hang: their seconds are rounded."""
 
 
@@ -50,7 +50,7 @@ def hangs_from_watchdog_records(records: Sequence[SystemdJournalRecord]) -> list
         last = hangs[-1] if hangs else None
         if record.kind in ("WATCHDOG-HUNG", "WATCHDOG-KILLS"):
             since = record.at - timedelta(seconds=int(record.fields["seconds"]))
-            if last is None or last.killed or last.healthy or abs(since - last.since) > _ROUNDED:
+            if last is None or last.killed or last.healthy or abs(since - last.since) > _ROUNDING:
                 last = Hang(since, record.fields["reason"], record.at, record.at)
                 hangs.append(last)
             last.last_reported = record.at
@@ -80,20 +80,20 @@ def set_unlogged_process_ends(
         if begin is None or run.end not in ("silent", "open"):
             continue
         hang = next((hang for hang in reversed(hangs) if _is_within(hang.since, begin, until)), None)
-        if hang is not None and not _is_over(hang, until):
-            sign = _last_sign(run, begin, hang.since - HANG_ROUNDING, logged_minutes)
+        if hang is not None and not _has_recovered(hang, until):
+            sign = _last_record_before_hang(run, begin, hang.since - HANG_ROUNDING, logged_minutes)
             kind = "WATCHDOG-KILLS" if hang.killed else "WATCHDOG-HUNG"
             run.process_end = ProcessEnd(kind, hang.killed, hang.since, hang.observed, sign)
             continue
         after = (run.last or begin) - _SLACK
-        ends = [record for record in records if record.kind in _ENDS and _is_within(record.at, after, until)]
-        end = min(ends, key=lambda record: (_ENDS.index(record.kind), record.at), default=None)
+        ends = [record for record in records if record.kind in _END_RECORDS and _is_within(record.at, after, until)]
+        end = min(ends, key=lambda record: (_END_RECORDS.index(record.kind), record.at), default=None)
         if end is not None:
             reason = end.fields.get("reason") or end.fields.get("status") or ""
             run.process_end = ProcessEnd(end.kind, end.at, observed=reason, last_sign=run.last)
 
 
-def _is_over(hang: Hang, ended: datetime | None) -> bool:
+def _has_recovered(hang: Hang, ended: datetime | None) -> bool:
     """Return whether a broker had recovered from a hang before its run ended."""
     if hang.killed:
         return False
@@ -104,7 +104,7 @@ def _is_within(moment: datetime, begin: datetime, until: datetime | None) -> boo
     return begin <= moment and (until is None or moment < until)
 
 
-def _last_sign(
+def _last_record_before_hang(
     run: ObservedBrokerRun, begin: datetime, hung: datetime, logged_minutes: Sequence[LoggedMinute]
 ) -> datetime | None:
     """Return the time of the last log record of a broker run before the broker hung."""

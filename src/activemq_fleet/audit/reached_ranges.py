@@ -15,7 +15,7 @@ from activemq_fleet.audit.journals import AgentSubscriptionChange
 
 Stream = tuple[str, str, str]
 """A subscriber, and the agent and epoch that published: what one publisher has sent to one subscriber."""
-_PREFIX = re.compile("(?<=.)(/__barrier__)?/[^/]*$", re.DOTALL)
+_EVENT_SUFFIX = re.compile("(?<=.)(/__barrier__)?/[^/]*$", re.DOTALL)
 
 
 NOTHING = 1 << 62
@@ -120,19 +120,19 @@ def subscribers_by_name(changes: Iterable[AgentSubscriptionChange]) -> dict[str,
     """
     subscribers: dict[str, SubscriberSubscriptions] = {}
     in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))
-    for name, of_agent in groupby(in_order, key=lambda change: change.subscriber):
+    for name, agent_changes in groupby(in_order, key=lambda change: change.subscriber):
         subscriptions, places = list[TopicFilterSubscription](), set[int]()
-        for wanted, of_filter in groupby(of_agent, key=lambda change: change.filter):
+        for topic_filter, filter_changes in groupby(agent_changes, key=lambda change: change.filter):
             begin: int | None = None
-            for change in of_filter:
+            for change in filter_changes:
                 if change.is_subscribed == (begin is not None):
                     continue
                 places.add(change.place)
                 if begin is not None:
-                    subscriptions.append(TopicFilterSubscription(wanted, begin, change.place))
+                    subscriptions.append(TopicFilterSubscription(topic_filter, begin, change.place))
                 begin = change.place if change.is_subscribed else None
             if begin is not None:
-                subscriptions.append(TopicFilterSubscription(wanted, begin, None))
+                subscriptions.append(TopicFilterSubscription(topic_filter, begin, None))
         subscribers[name] = SubscriberSubscriptions(subscriptions, sorted(places))
     return subscribers
 
@@ -170,12 +170,12 @@ def _range_keys(
         yield ReceivedEventRangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
-        # One that came on another topic than it was accepted for is forged, and none.
+        # An event that arrived on a topic other than the accepted one is forged, and is not counted.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
             yield ReceivedEventRangeKey(
                 "barrier", stream, event_or_barrier_topic_prefix(copy.topic), -1 if hole is None else hole
             )
-    # If no event is missing, the position of an event between two receipts is not needed.
+    # If no event is missing, the position of an event between two receipts is not required.
     elif (
         hole is not None
         and copy.topic is not None
@@ -192,4 +192,4 @@ def event_or_barrier_topic_prefix(topic: str) -> str:
     It is the topic without its last level, and without the level ``__barrier__`` before it. A barrier marks that all
     earlier events were sent.
     """
-    return _PREFIX.sub("", topic)
+    return _EVENT_SUFFIX.sub("", topic)

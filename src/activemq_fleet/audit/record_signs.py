@@ -36,7 +36,7 @@ EXHAUSTED_TEXTS = ("OutOfMemoryError", "Too many open files")
 """Texts that make a log record of any kind and level evidence."""
 STARTS_FAILED = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
 
-_OF_STORE: Mapping[str, str] = {
+_STORE_ERROR_BY_KIND: Mapping[str, str] = {
     "KDB-INDEX-CORRUPT": "corrupt",
     "KDB-MISSING": "missing",
     "KDB-DROPPED": "missing",
@@ -56,20 +56,20 @@ _OF_STORE: Mapping[str, str] = {
     "X-FILL-BATCH": "corrupt",
     "X-JDBC-FAILED": "database",
 }
-_ADDED = "Failed to add Connection"
+_CONNECTION_NOT_ADDED = "Failed to add Connection"
 _CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]{0,300})\] )?or password is invalid|password is incorrect")
 _RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to (?P<right>[a-z ]{1,40}): ?(?P<destination>\S{1,300})")
 _BRIDGE_RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
-_TWICE = re.compile(r"Client: (?P<client>\S{0,300}_(?:in|out)bound\S{0,300}) already connected from")
-_IN_USE = re.compile(r"Client: (?P<client>[^\n]{0,300}?) already connected from")
+_DUPLICATE_BRIDGE = re.compile(r"Client: (?P<client>\S{0,300}_(?:in|out)bound\S{0,300}) already connected from")
+_DUPLICATE_CLIENT = re.compile(r"Client: (?P<client>[^\n]{0,300}?) already connected from")
 _CLIENT = re.compile(r"clientId=(?P<client>[^\s=,]{1,300}_(?:in|out)bound[^\s=,]{0,300}),")
-_FAULT = re.compile(
+_BROKER_FAULT = re.compile(
     r"NullPointerException|Cannot invoke \"|ResourceAllocationException|Usage Manager|[Ss]tore is [Ff]ull"
 )
 """Errors that refuse a message for another reason than a right of the account."""
-_FULL = ("No space left on device", "isk quota exceeded")
-_MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S{0,100} journal files|references corrupt locations")
-_NOT_WRITTEN = (
+_FULL_DISK = ("No space left on device", "isk quota exceeded")
+_MISSING_FILES = re.compile(r"(?:[Mm]issing|corrupt)\S{0,100} journal files|references corrupt locations")
+_WRITE_ERRORS = (
     "Read-only file system",
     "tale file handle",
     "tale NFS file handle",
@@ -80,7 +80,7 @@ _DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
 _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock|asked to shut down")
 _UNREADABLE = re.compile(r"\tat org\.apache\.(?:activemq\.(?:store\.kahadb|leveldb|util\.Recoverable)|kahadb)")
 """Frames of a start that failed while its store was opened. Up to 5.8 kahaDB is in a separate package."""
-_NO_ADDRESS = re.compile(r"BindException|Address already in use|lock")
+_ADDRESS_IN_USE = re.compile(r"BindException|Address already in use|lock")
 _SPOOL = re.compile(r"kahadb\.plist|FilePendingMessageCursor|tmp_storage")
 _MEMORY = re.compile(
     r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\n|\"')]{0,60}))?|unable to create (?:new )?native thread"
@@ -93,10 +93,10 @@ _PROBE = re.compile(r"terminated the handshake|EOFException|Connection reset|Bro
 """How a connection ends that a health check opened."""
 _STOPS = re.compile(r"BrokerStoppedException|Broker\S* (?:has been |is being |is )?stopped|peer \S+ stopped|disposed")
 _VARIABLE = re.compile(r"ID:\S+|\w[\w+.-]*://\S+|0x[0-9a-f]+|@[0-9a-f]{4,}|\d+")
-_START_ERROR = 200  # characters
+_START_ERROR_LENGTH = 200  # characters
 _SOCKET = re.compile(r"@\d+$")
 """The local port in a connected socket's address."""
-_TEMPLATE = 160
+_WORDING_LENGTH = 160
 """Characters of a message by which unexplained records count as the same."""
 
 
@@ -114,19 +114,19 @@ def incident_evidence_in_log_record(record: LogRecordEvidence) -> LogRecordEvide
     if reader is not None:
         return reader(record)
     if record.kind in advice.REPORTED:
-        return _sign(record, REPORTED, record.kind, "")
-    return None if record.kind in _ELSEWHERE else _unexplained(record)
+        return _evidence(record, REPORTED, record.kind, "")
+    return None if record.kind in _KINDS_BY_ORDER else _disk_error_or_unexplained(record)
 
 
 def _exhausted_resource(record: LogRecordEvidence) -> LogRecordEvidence | None:
     memory = _MEMORY.search(record.text)
     if memory:
-        return _sign(record, EXHAUSTED, "memory", (memory["what"] or "").strip())
-    return _sign(record, EXHAUSTED, "files", "") if _OPEN_FILES.search(record.text) else None
+        return _evidence(record, EXHAUSTED, "memory", (memory["what"] or "").strip())
+    return _evidence(record, EXHAUSTED, "files", "") if _OPEN_FILES.search(record.text) else None
 
 
 def _store_error(record: LogRecordEvidence) -> LogRecordEvidence | None:
-    return _sign(record, STORE, _store_error_kind(record.text) or _OF_STORE[record.kind], "")
+    return _evidence(record, STORE, _store_error_kind(record.text) or _STORE_ERROR_BY_KIND[record.kind], "")
 
 
 def _failed_start(record: LogRecordEvidence) -> LogRecordEvidence | None:
@@ -137,11 +137,11 @@ def _failed_start(record: LogRecordEvidence) -> LogRecordEvidence | None:
     what = _store_error_kind(record.text)
     if _LOCK.search(record.text):
         return None
-    if what is None and _UNREADABLE.search(record.text) and not _NO_ADDRESS.search(record.text):
+    if what is None and _UNREADABLE.search(record.text) and not _ADDRESS_IN_USE.search(record.text):
         what = "write" if "Permission denied" in record.text else "corrupt"
     if what is None:
         return None
-    return replace(_sign(record, STORE, what, ""), text=start_error_text(record.text))
+    return replace(_evidence(record, STORE, what, ""), text=start_error_text(record.text))
 
 
 def start_error_text(text: str) -> str:
@@ -151,12 +151,12 @@ def start_error_text(text: str) -> str:
     """
     first, *stack = text.split("\n")
     cause = root_cause(stack) or next((line for line in stack if line.strip() and not line.startswith("\t")), "")
-    return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
+    return f"{first[:_START_ERROR_LENGTH]}: {cause[:_START_ERROR_LENGTH]}" if cause else first[:_START_ERROR_LENGTH]
 
 
 def _refused_frame(record: LogRecordEvidence) -> LogRecordEvidence | None:
     what = "frame" if record.kind == "TR-FRAME-TOO-LARGE" else "client"
-    return _sign(record, FRAME, what, record.fields.get("remote", "").rpartition(":")[0])
+    return _evidence(record, FRAME, what, record.fields.get("remote", "").rpartition(":")[0])
 
 
 def _failed_command(record: LogRecordEvidence) -> LogRecordEvidence | None:
@@ -164,18 +164,18 @@ def _failed_command(record: LogRecordEvidence) -> LogRecordEvidence | None:
     rights = _right_missing(record)
     if rights is not None:
         return rights
-    if _FAULT.search(record.text):
-        return _sign(record, FAILED, "message", "")
-    if _CREDENTIALS.search(record.text) or _IN_USE.search(record.text) or _STOPS.search(record.text):
+    if _BROKER_FAULT.search(record.text):
+        return _evidence(record, FAILED, "message", "")
+    if _CREDENTIALS.search(record.text) or _DUPLICATE_CLIENT.search(record.text) or _STOPS.search(record.text):
         return None  # the record of the refused connection counts
-    return _unexplained(record)
+    return _disk_error_or_unexplained(record)
 
 
 def _right_missing(record: LogRecordEvidence) -> LogRecordEvidence | None:
     rights = _RIGHTS.search(record.text)
     if rights is None:
         return None
-    return _sign(record, RIGHTS, "rights", f"{rights['user']} {rights['right']} {rights['destination']}")
+    return _evidence(record, RIGHTS, "rights", f"{rights['user']} {rights['right']} {rights['destination']}")
 
 
 def _refused_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
@@ -183,40 +183,40 @@ def _refused_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
 
     It may be the refusal of the bridge at its other end.
     """
-    if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):
+    if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_CONNECTION_NOT_ADDED):
         return None
-    twice = _TWICE.search(record.text)
+    twice = _DUPLICATE_BRIDGE.search(record.text)
     if twice:
-        return _sign(record, TWICE, "client", twice["client"])
-    in_use = _IN_USE.search(record.text)
+        return _evidence(record, TWICE, "client", twice["client"])
+    in_use = _DUPLICATE_CLIENT.search(record.text)
     if in_use and not record.kind.startswith("NET-REMOTE"):
-        return _sign(record, CLIENT, "client", in_use["client"])
+        return _evidence(record, CLIENT, "client", in_use["client"])
     is_bridge = record.kind.startswith("NET-")
     refused = _CREDENTIALS.search(record.text)
     if refused:
         what = "bridge" if is_bridge or _CLIENT.search(record.text) else "client"
-        return _sign(record, REFUSED, what, refused["user"] or "")
+        return _evidence(record, REFUSED, what, refused["user"] or "")
     if is_bridge:
         rights = _BRIDGE_RIGHTS.search(record.text)
-        return _sign(record, REFUSED, "rights", rights["user"]) if rights else None
+        return _evidence(record, REFUSED, "rights", rights["user"]) if rights else None
     rights_of_client = _right_missing(record)
     if rights_of_client is not None or _STOPS.search(record.text):
         return rights_of_client
-    return _unexplained(record)
+    return _disk_error_or_unexplained(record)
 
 
 def _unaccepted_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
     if _CONNECTION_LIMIT.search(record.text):
-        return _sign(record, CONNECTIONS, "limit", "")
+        return _evidence(record, CONNECTIONS, "limit", "")
     if "sd" in record.fields or _PROBE.search(record.text):
         return None
     if _TLS.search(record.text):
-        return _sign(record, CONNECTIONS, "tls", "")
-    return _unexplained(record)
+        return _evidence(record, CONNECTIONS, "tls", "")
+    return _disk_error_or_unexplained(record)
 
 
 def _stolen_client(record: LogRecordEvidence) -> LogRecordEvidence | None:
-    return _sign(record, STOLEN, "client", record.fields.get("client", ""))
+    return _evidence(record, STOLEN, "client", record.fields.get("client", ""))
 
 
 def _lost_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
@@ -224,49 +224,49 @@ def _lost_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
 
     The bridge has no log record of it.
     """
-    return _sign(record, RECONNECTED, "link", _SOCKET.sub("", record.fields.get("uri", "")))
+    return _evidence(record, RECONNECTED, "link", _SOCKET.sub("", record.fields.get("uri", "")))
 
 
 def _blocked_producer(record: LogRecordEvidence) -> LogRecordEvidence | None:
     usage = _USAGE.search(record.fields.get("what") or record.fields.get("u") or "")
     what = "memory" if usage is None else str(usage.lastgroup)
-    return _sign(record, BLOCKED, what, record.fields.get("dest") or record.fields.get("q", ""))
+    return _evidence(record, BLOCKED, what, record.fields.get("dest") or record.fields.get("q", ""))
 
 
 def _limit_of_store(record: LogRecordEvidence) -> LogRecordEvidence | None:
-    return _sign(record, LIMITED, "store", "")
+    return _evidence(record, LIMITED, "store", "")
 
 
 def _spool_error(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the evidence of an error of the temporary store, which holds messages that do not fit in memory."""
     if record.kind == "X-PAGE-IN" and not _SPOOL.search(record.text):
-        return _sign(record, STORE, _store_error_kind(record.text) or "corrupt", "")
-    return _sign(record, SPOOL, _store_error_kind(record.text) or "lost", "")
+        return _evidence(record, STORE, _store_error_kind(record.text) or "corrupt", "")
+    return _evidence(record, SPOOL, _store_error_kind(record.text) or "lost", "")
 
 
 def _slow_access(record: LogRecordEvidence) -> LogRecordEvidence | None:
     seconds = float(record.fields["s"]) if record.kind == "KDB-RECOVERED" else 0.0
     if record.kind == "KDB-RECOVERED" and seconds < SLOW_REPLAY:
         return None
-    return _sign(record, SLOW, "replay" if record.kind == "KDB-RECOVERED" else "access", "")
+    return _evidence(record, SLOW, "replay" if record.kind == "KDB-RECOVERED" else "access", "")
 
 
 SLOW_REPLAY = 60.0
 """Seconds from which the replay of the store journal at a start counts as slow."""
 _LIMITS = frozenset({"LIMIT-STORE", "X-LIMIT-PERCENT"})
 _READERS: Mapping[str, Callable[[LogRecordEvidence], LogRecordEvidence | None]] = {
-    **dict.fromkeys(_OF_STORE, _store_error),
+    **dict.fromkeys(_STORE_ERROR_BY_KIND, _store_error),
     **dict.fromkeys(STARTS_FAILED, _failed_start),
     "TR-FRAME-TOO-LARGE": _refused_frame,
     "TR-FRAME-LIMIT": _refused_frame,
-    # A command that is not answered, such as a message that is sent asynchronously; and commands of STOMP and MQTT.
+    # Commands without a response, such as asynchronous messages, and commands of STOMP and MQTT.
     "TR-ASYNC-ERR": _failed_command,
     "X-SECURITY-ERROR": _failed_command,
     "X-PROTOCOL-ERROR": _failed_command,
     "X-CLIENT-COMMAND": _failed_command,
     "X-MQTT-PUBLISH": _failed_command,
-    # A refusal leaves more records than these; so it is counted once. What names a client that is there already is of
-    # the kind NET-DUP-CLIENT, whatever else it contains.
+    # A refusal causes more records than these, so it is counted once. A record of a duplicate client is of
+    # the kind NET-DUP-CLIENT, regardless of its other content.
     "TR-ADD-FAILED": _refused_connection,
     "NET-DUP-CLIENT": _refused_connection,
     "NET-REMOTE-ERR": _refused_connection,
@@ -286,7 +286,9 @@ _READERS: Mapping[str, Callable[[LogRecordEvidence], LogRecordEvidence | None]] 
 }
 READ = frozenset(_READERS) | _LIMITS
 """The kinds from which records of any level are read."""
-_INCIDENTS: Mapping[Callable[[LogRecordEvidence], LogRecordEvidence | None], tuple[advice.IncidentKind, ...]] = {
+_INCIDENTS_BY_READER: Mapping[
+    Callable[[LogRecordEvidence], LogRecordEvidence | None], tuple[advice.IncidentKind, ...]
+] = {
     _store_error: ("store_error",),
     _failed_start: ("failing_start", "store_error"),
     _refused_frame: ("refused_frames",),
@@ -299,8 +301,8 @@ _INCIDENTS: Mapping[Callable[[LogRecordEvidence], LogRecordEvidence | None], tup
     _spool_error: ("lost_spool", "store_error"),
     _slow_access: ("slow_store",),
 }
-"""The incidents that are concluded from what each reader returns."""
-_ELSEWHERE: Mapping[str, tuple[advice.IncidentKind, ...]] = {
+"""The incidents that the evidence of each reader can show."""
+_KINDS_BY_ORDER: Mapping[str, tuple[advice.IncidentKind, ...]] = {
     **dict.fromkeys(("LIFE-MASTERFAIL-PROMOTE", "PMS-MASTER-CLEAN-STOP", "PMS-SLAVE-LINK-LOST"), ("takeover",)),
     "LIFE-MASTERFAIL-STOP": ("failed_takeover",),
     **dict.fromkeys(
@@ -322,7 +324,7 @@ _ELSEWHERE: Mapping[str, tuple[advice.IncidentKind, ...]] = {
         ("link_down", "breaking_bridge"),
     ),
 }
-"""Kinds from whose order, in runs and bridges, incidents are concluded."""
+"""Incidents that depend on the order of records in runs and bridges, by record kind."""
 
 
 def incident_kinds_of_record_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
@@ -331,39 +333,39 @@ def incident_kinds_of_record_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
     Empty for a harmless or an unknown kind.
     """
     if kind in _READERS:
-        further = ("link_down", "breaking_bridge") if kind.startswith("NET-") else ()
-        return (*_INCIDENTS[_READERS[kind]], *further)
-    return ("reported_error",) if kind in advice.REPORTED else _ELSEWHERE.get(kind, ())
+        bridge_kinds = ("link_down", "breaking_bridge") if kind.startswith("NET-") else ()
+        return (*_INCIDENTS_BY_READER[_READERS[kind]], *bridge_kinds)
+    return ("reported_error",) if kind in advice.REPORTED else _KINDS_BY_ORDER.get(kind, ())
 
 
-def _unexplained(record: LogRecordEvidence) -> LogRecordEvidence | None:
+def _disk_error_or_unexplained(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return a warning or an error in a log as a disk error, or as unexplained; None for a record of another level."""
     if record.level not in LEVELS:
         return None
     what = _disk_error_kind(record.text)
     if what is not None:
-        return _sign(record, SPOOL if _SPOOL.search(record.text) else STORE, what, "")
+        return _evidence(record, SPOOL if _SPOOL.search(record.text) else STORE, what, "")
     rights = _right_missing(record)
     if rights is not None:
         return rights
-    template = _VARIABLE.sub("…", record.text.split("\n", 1)[0])[:_TEMPLATE]
-    return _sign(record, UNEXPLAINED, record.level, template)
+    template = _VARIABLE.sub("…", record.text.split("\n", 1)[0])[:_WORDING_LENGTH]
+    return _evidence(record, UNEXPLAINED, record.level, template)
 
 
 def _store_error_kind(text: str) -> str | None:
     disk = _disk_error_kind(text)
-    if disk == "full" or not (_MISSING.search(text) or _DATABASE.search(text)):
+    if disk == "full" or not (_MISSING_FILES.search(text) or _DATABASE.search(text)):
         return disk
-    return "missing" if _MISSING.search(text) else disk or "database"
+    return "missing" if _MISSING_FILES.search(text) else disk or "database"
 
 
 def _disk_error_kind(text: str) -> str | None:
-    if any(error in text for error in _FULL):
+    if any(error in text for error in _FULL_DISK):
         return "full"
-    return "write" if any(error in text for error in _NOT_WRITTEN) else None
+    return "write" if any(error in text for error in _WRITE_ERRORS) else None
 
 
-def _sign(record: LogRecordEvidence, kind: str, what: str, who: str) -> LogRecordEvidence:
+def _evidence(record: LogRecordEvidence, kind: str, what: str, who: str) -> LogRecordEvidence:
     first = record.text.split("\n", 1)[0][:300]
     fields = {"what": what, "who": who[:200], "of": record.kind}
     if record.kind.startswith("NET-") and "local" in record.fields:

@@ -29,8 +29,8 @@ from activemq_fleet.audit.verdict_words import WORST
 MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
 BUCKETS = 240
 """Number of time slices in a chart."""
-_GRAVEST = get_args(IncidentKind)
-_EDGES = (0.0005, 0.9995)
+_KINDS_BY_SEVERITY = get_args(IncidentKind)
+_PERIOD_QUANTILES = (0.0005, 0.9995)
 """A line with a wrong date must not stretch the time line: so much of both ends is no measure for it."""
 _BEGINNING_OF_TIME = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -84,7 +84,7 @@ def _incident_sort_key(incident: Incident) -> tuple[Any, ...]:
 
     The gravest kind comes first, then the earliest end.
     """
-    return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.incident_id
+    return _KINDS_BY_SEVERITY.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.incident_id
 
 
 def _outcome_sort_key(outcome: EventOutcome) -> tuple[int, str]:
@@ -142,7 +142,9 @@ def report_period_spanning_times(
     It lasts at least 1 s, and begins in 1970 if no time is given. ``time_samples`` are sorted samples of times in
     microseconds since the epoch; a None in ``times`` is ignored.
     """
-    moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(time_samples, _EDGES)]
+    moments = [
+        _BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(time_samples, _PERIOD_QUANTILES)
+    ]
     moments += [at for at in times if at is not None]
     if not moments:
         return ReportPeriod(_BEGINNING_OF_TIME, _BEGINNING_OF_TIME + timedelta(seconds=1))
@@ -220,7 +222,7 @@ def _link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
 
     for _, of_link in groupby(sorted(bridges, key=link_of), key=link_of):
         bridges_of_link = sorted(of_link, key=began)
-        away = [
+        downtimes = [
             (after.began - before.ended) / timedelta(seconds=1)
             for before, after in pairwise(bridges_of_link)
             if after.began is not None and before.ended is not None
@@ -236,7 +238,7 @@ def _link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
             flaps=sum(bridge.flaps for bridge in bridges_of_link),
             state=newest.state,
             cause=newest.cause,
-            longest_down=max(away, default=None),
+            longest_down=max(downtimes, default=None),
         )
 
 
@@ -340,7 +342,7 @@ class LogLineFigures:
     """The columns of the dataset ``events`` that ``count_lines`` reads."""
 
     def __init__(self, of: ReportPeriod) -> None:
-        self._range = of
+        self._period = of
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def count_lines(self, batch: pa.RecordBatch) -> None:
@@ -352,15 +354,15 @@ class LogLineFigures:
         began, ended, step = (
             int(duration / _MICROSECOND)
             for duration in (
-                self._range.began - _BEGINNING_OF_TIME,
-                self._range.ended - _BEGINNING_OF_TIME,
-                self._range.slice_length,
+                self._period.began - _BEGINNING_OF_TIME,
+                self._period.ended - _BEGINNING_OF_TIME,
+                self._period.slice_length,
             )
         )
         table = pa.table({"time": batch.column("time").cast(pa.int64()), "level": batch.column("level")})
-        inside = table.filter((pc.field("time") >= began) & (pc.field("time") <= ended))
-        numbers = (inside["time"].to_numpy() - began) // step
-        counted = pa.table({"slice": numbers, "level": inside["level"]}).group_by(["slice", "level"])
+        rows_in_period = table.filter((pc.field("time") >= began) & (pc.field("time") <= ended))
+        numbers = (rows_in_period["time"].to_numpy() - began) // step
+        counted = pa.table({"slice": numbers, "level": rows_in_period["level"]}).group_by(["slice", "level"])
         for row in counted.aggregate([([], "count_all")]).to_pylist():
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
@@ -376,7 +378,7 @@ class LogLineFigures:
         """
         return [
             TimeSliceLogLineCounts(
-                self._range.began + number * self._range.slice_length,
+                self._period.began + number * self._period.slice_length,
                 sum(count for (at, _), count in self._counts.items() if at == number),
                 self._counts[number, "WARN"],
                 self._counts[number, "ERROR"] + self._counts[number, "FATAL"],
@@ -409,7 +411,7 @@ class EventFigures:
         self.deliveries: Counter[str] = Counter()
         self.worst = FirstItemsBySortKey[EventOutcome](MOST_EVENTS, _outcome_sort_key)
         self.silences = FirstItemsBySortKey[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
-        self._range = of
+        self._period = of
         self._slices: dict[int, HandledEventsSlice] = {}
 
     def count_event(self, outcome: EventOutcome | None, deliveries: Iterable[Delivery]) -> None:
@@ -424,7 +426,7 @@ class EventFigures:
         if outcome.verdict != "delivered":
             self.worst.add_items_keeping_smallest_keys(outcome)
         if outcome.handled is not None:
-            of_slice = self._slice(self._range.slice_index(outcome.handled))
+            of_slice = self._slice(self._period.slice_index(outcome.handled))
             of_slice.handled += 1
             if outcome.accepted is not None:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
@@ -442,7 +444,7 @@ class EventFigures:
 
     def _slice(self, number: int) -> HandledEventsSlice:
         return self._slices.setdefault(
-            number, HandledEventsSlice(self._range.began + number * self._range.slice_length)
+            number, HandledEventsSlice(self._period.began + number * self._period.slice_length)
         )
 
     @property

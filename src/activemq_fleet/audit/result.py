@@ -14,7 +14,7 @@ AuditOutcome = Literal["clean", "findings", "incomplete"]
 
 UNREAD = 0.02
 """Share of unreadable records of a host above which the audit is incomplete."""
-_GAPS = 1000
+_MAXIMUM_GAPS = 1000
 """Gaps that audit.json lists; it counts all."""
 _GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
@@ -93,7 +93,7 @@ class AuditResult:
             "schema_version": 1,
             "verdict": self.verdict,
             "inputs": {**asdict(self.read), "notes": list(self.read.notes)},
-            "gaps": [{name: getattr(gap, name) for name in _GAP_KEYS} for gap in self.gaps[:_GAPS]],
+            "gaps": [{name: getattr(gap, name) for name in _GAP_KEYS} for gap in self.gaps[:_MAXIMUM_GAPS]],
             "counts": asdict(self.counts),
             "unexplained": [_unexplained_row(records) for records in self.unexplained],
         }
@@ -107,10 +107,10 @@ def audit_outcome(gaps: Sequence[InputGap], counts: AuditCounts) -> AuditOutcome
     """
     if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
         return "incomplete"
-    bad = sum(count for verdict, count in counts.messages.items() if verdict != "delivered")
+    undelivered_count = sum(count for verdict, count in counts.messages.items() if verdict != "delivered")
     broken = counts.bridges.get("failed", 0) + counts.bridges.get("not rebuilt", 0)
     unplanned = sum(counts.incidents.values()) - counts.planned
-    return "findings" if bad or broken or unplanned or counts.unexplained else "clean"
+    return "findings" if undelivered_count or broken or unplanned or counts.unexplained else "clean"
 
 
 def audit_headline(result: AuditResult) -> str:
@@ -119,7 +119,7 @@ def audit_headline(result: AuditResult) -> str:
         count_with_noun(count, *incident_nouns(kind)) for kind, count in result.counts.incidents.items() if count
     ]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
-    parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
+    parts = [_losses_text(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
     if result.counts.unexplained:
         parts.append(
             count_with_noun(
@@ -136,7 +136,7 @@ def incident_nouns(kind: str) -> tuple[str, str]:
     return NAMES.get(kind, (name, f"{name}s"))
 
 
-def _losses(messages: Mapping[str, int]) -> str:
+def _losses_text(messages: Mapping[str, int]) -> str:
     """Return the number of lost events, by counts of verdicts, as part of a sentence; empty without events."""
     events = sum(messages.values())
     if not events:

@@ -16,8 +16,8 @@ from activemq_fleet.errors import InputError
 
 QUERY = 'activemq:broker_active or up{job="activemq-brokers"} * 0'
 """The range query whose answer is read: 1 for a host that is active, 0 for a host that is not, or cannot be scraped."""
-_LATEST = 253402300799.0  # the end of the year 9999
-_NEAR = 30.0
+_LATEST_TIME = 253402300799.0  # the end of the year 9999
+_NEAR_SECONDS = 30.0
 """Seconds by which an incident may be away from what scrapes show: two of Prometheus' usual 15 s."""
 
 
@@ -96,8 +96,8 @@ def read_availability(answer: str | bytes, source: str) -> ScrapedAvailability:
     unserved: list[UnservedPeriod] = []
     for pair, pair_samples in groupby(samples, key=lambda sample: sample[0]):
         states_by_time = [
-            (at, {host for _, _, host, is_active in same if is_active})
-            for at, same in groupby(pair_samples, key=lambda sample: sample[1])
+            (at, {host for _, _, host, is_active in same_time_samples if is_active})
+            for at, same_time_samples in groupby(pair_samples, key=lambda sample: sample[1])
         ]
         active += _active_periods(pair, states_by_time, interval)
         unserved += _unserved_periods(pair, states_by_time)
@@ -109,7 +109,7 @@ def _samples(series: Iterable[Any]) -> Iterator[tuple[str, float, str, bool]]:
     for time_series in series:
         pair, host = str(time_series["metric"]["pair"]), str(time_series["metric"]["host"])
         for time, value in time_series["values"]:
-            if not 0 <= float(time) <= _LATEST:
+            if not 0 <= float(time) <= _LATEST_TIME:
                 raise ValueError
             yield pair, float(time), host, float(value) > 0
 
@@ -167,7 +167,7 @@ def incident_near_period(period: UnservedPeriod, incidents: Iterable[Incident]) 
         first, last = incident.began or incident.ended, incident.ended or incident.began
         if incident.pair != period.pair or first is None or last is None:
             continue
-        if first.timestamp() - _NEAR <= period.ended and last.timestamp() + _NEAR >= period.began:
+        if first.timestamp() - _NEAR_SECONDS <= period.ended and last.timestamp() + _NEAR_SECONDS >= period.began:
             return incident
     return None
 

@@ -31,14 +31,14 @@ def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
     Only the last ``MOST`` spans are returned.
     """
     spans = []
-    for index, term in enumerate(runs):
+    for index, run in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
-        moments = [*_state_changes(term)]
-        # A run of which only its end is there may have none.
+        moments = [*_state_changes(run)]
+        # A run of which the log shows only the end can have no state change.
         ends = [*(moment for moment, _ in moments[1:]), following]
         for (began, state), ended in zip(moments, ends, strict=False):
             if ended is None or ended > began:
-                spans.append(HostStateSpan(term.host, state, began, ended))
+                spans.append(HostStateSpan(run.host, state, began, ended))
     return spans[-MOST:]
 
 
@@ -54,17 +54,17 @@ def end_active_spans_at_takeovers(
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span
 
 
-def _state_changes(term: ObservedBrokerRun) -> Iterator[tuple[datetime, str]]:
+def _state_changes(run: ObservedBrokerRun) -> Iterator[tuple[datetime, str]]:
     """Yield the time and the new state of each change of state in a broker run."""
-    if term.chosen is not None:
-        yield term.chosen, "starting"
-    elif term.was_active_before and term.last is not None and term.place == 1:
-        yield term.last, "active"
-    if term.waited is not None and (term.started is None or term.waited < term.started):
-        yield term.waited, "standby"
-    if term.locked is not None and term.waited is not None and term.locked > term.waited:
-        yield term.locked, "starting"
-    if term.started is not None:
-        yield term.started, "active"
-    if term.ended is not None:
-        yield term.ended, "stopped"
+    if run.chosen is not None:
+        yield run.chosen, "starting"
+    elif run.was_active_before and run.last is not None and run.place == 1:
+        yield run.last, "active"
+    if run.waited is not None and (run.started is None or run.waited < run.started):
+        yield run.waited, "standby"
+    if run.locked is not None and run.waited is not None and run.locked > run.waited:
+        yield run.locked, "starting"
+    if run.started is not None:
+        yield run.started, "active"
+    if run.ended is not None:
+        yield run.ended, "stopped"

@@ -9,11 +9,11 @@ from activemq_fleet.audit.broker_runs import HANG_ROUNDING, ObservedBrokerRun, P
 from activemq_fleet.audit.evidence import seconds_between, short_name
 from activemq_fleet.audit.takeover_durations import TakeoverStart
 
-_EQUAL = 1.0
+_EQUAL_SECONDS = 1.0
 """Seconds up to which two durations are reported as equal."""
-_SLOW_STOP = 10.0
+_SLOW_STOP_SECONDS = 10.0
 """Seconds from the beginning of a stop to the release of the lock from which the stop is slow."""
-_LATE_LOCK = 15.0
+_LATE_LOCK_SECONDS = 15.0
 """Seconds from the release of the lock to its acquisition from which the lock was acquired late."""
 
 
@@ -54,7 +54,7 @@ def takeover_downtime_bounds(
     else:
         proofs.append(start.began)
     shortest = seconds_between(min(at for at in proofs if at is not None), run.started)
-    if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL:
+    if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL_SECONDS:
         return DowntimeLengthBounds()
     longest = max(shortest, longest)
     bounds = _bounds_sentence(run, previous_run, previous_end, start, (shortest, longest), sign)
@@ -63,26 +63,26 @@ def takeover_downtime_bounds(
 
 def downtime_text(shortest: float, longest: float) -> str:
     """Return the shortest and the longest possible length of a downtime as text."""
-    if longest - shortest <= _EQUAL:
+    if longest - shortest <= _EQUAL_SECONDS:
         return f"{shortest:.1f} s"
     return f"between {shortest:.1f} and {longest:.1f} s"
 
 
 def _bounds_sentence(
-    term: ObservedBrokerRun,
-    before: ObservedBrokerRun,
+    run: ObservedBrokerRun,
+    previous_run: ObservedBrokerRun,
     end: ProcessEnd | None,
     measured: TakeoverStart,
     bounds: tuple[float, float],
     sign: datetime,
 ) -> str:
     """Return a sentence about the downtime of a pair if it differs from the duration of the takeover, else ""."""
-    if term.started is None or (measured.seconds is not None and bounds[1] - measured.seconds <= _EQUAL):
+    if run.started is None or (measured.seconds is not None and bounds[1] - measured.seconds <= _EQUAL_SECONDS):
         return ""
-    old, hung = short_name(before.host), end.hung_since if end else None
+    old, hung = short_name(previous_run.host), end.hung_since if end else None
     text = f" The downtime of the pair was {downtime_text(*bounds)}. The last log record of {old} before it "
     text += f"{'hung' if hung else 'ended'} is from {sign:%H:%M:%S} UTC"
-    if bounds[1] - bounds[0] > _EQUAL:
+    if bounds[1] - bounds[0] > _EQUAL_SECONDS:
         text += (
             f": the upper bound counts from this record, because no later one proves that {old} worked. The lower "
             "bound counts from the first record that proves its failure"
@@ -90,17 +90,19 @@ def _bounds_sentence(
     text += ". "
     if hung:
         text += f"{old} did not answer its watchdog from {hung:%H:%M:%S} UTC on. "
-    return f"{text}{short_name(term.host)} was active from {term.started:%H:%M:%S} UTC on."
+    return f"{text}{short_name(run.host)} was active from {run.started:%H:%M:%S} UTC on."
 
 
-def _slow_steps(term: ObservedBrokerRun, before: ObservedBrokerRun, end: ProcessEnd | None) -> str:
+def _slow_steps(run: ObservedBrokerRun, previous_run: ObservedBrokerRun, end: ProcessEnd | None) -> str:
     """Return sentences about slow steps of a takeover: the stop of the old node, and the acquisition of the lock."""
     text = ""
-    stop = seconds_between(before.ended, before.released)
-    if stop is not None and stop >= _SLOW_STOP:
-        text += f" {short_name(before.host)} released its store {stop:.0f} s after its stop had begun."
-    free = before.released or before.ended or (end.at if end else None)
-    late = seconds_between(free, term.locked)
-    if late is not None and late >= _LATE_LOCK:
-        text += f" {short_name(term.host)} acquired the lock {late:.0f} s after {short_name(before.host)} had stopped."
+    stop = seconds_between(previous_run.ended, previous_run.released)
+    if stop is not None and stop >= _SLOW_STOP_SECONDS:
+        text += f" {short_name(previous_run.host)} released its store {stop:.0f} s after its stop had begun."
+    free = previous_run.released or previous_run.ended or (end.at if end else None)
+    late = seconds_between(free, run.locked)
+    if late is not None and late >= _LATE_LOCK_SECONDS:
+        text += (
+            f" {short_name(run.host)} acquired the lock {late:.0f} s after {short_name(previous_run.host)} had stopped."
+        )
     return text

@@ -12,11 +12,11 @@ from activemq_fleet.audit.evidence import BeganFrom, ConnectionLoss, seconds_bet
 _SLACK = timedelta(seconds=1)
 _BURST = timedelta(seconds=10)
 """The longest time between two losses that have one cause."""
-_LONGEST = timedelta(minutes=15)
+_MAXIMUM_DURATION = timedelta(minutes=15)
 """The longest time between a loss and the takeover that it belongs to."""
-_LOOK = timedelta(seconds=60)
+_LOCK_INTERVAL = timedelta(seconds=60)
 """The longest interval between two attempts to get the lock that is in use anywhere."""
-_APART = (
+_DIFFERENT_CLOCKS_SENTENCE = (
     " The clocks of {} and {} differ, so the duration of the takeover is unknown: check the time synchronization of "
     "both hosts."
 )
@@ -55,9 +55,9 @@ def takeover_start_and_duration(
         return TakeoverStart()
     if previous_run is not None and previous_end is not None and previous_end.hung_since is not None:
         return _start_by_log(run, previous_run, previous_end.hung_since, previous_end.at, "watchdog")
-    old = None if previous_run is None else previous_run.host
+    previous_host = None if previous_run is None else previous_run.host
     near_losses = [
-        loss for loss in losses if _concerns_hosts(loss, old, run.host) and _is_near(loss, run.started, skew)
+        loss for loss in losses if _concerns_hosts(loss, previous_host, run.host) and _is_near(loss, run.started, skew)
     ]
     for find, seen in (
         (_start_by_agreeing_clock, near_losses),
@@ -122,29 +122,31 @@ def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -
 
     The time is that from its loss to its reconnection, both by its clock.
     """
-    whole = [loss for loss in near if loss.back is not None]
-    if not whole:
+    complete_losses = [loss for loss in near if loss.back is not None]
+    if not complete_losses:
         return None
-    best = min(whole, key=lambda loss: abs((loss.back or started) - started))
-    took = seconds_between(best.lost, best.back)
-    if took is None:
+    best = min(complete_losses, key=lambda loss: abs((loss.back or started) - started))
+    seconds = seconds_between(best.lost, best.back)
+    if seconds is None:
         return None
     note = (
         f"{_witness_sentence(best)} The clock of {short_name(best.witness)} differs from the clock of the new active "
         f"node. Therefore, the duration is measured with the clock of {short_name(best.witness)} alone, from the lost "
         "connection to the next connection."
     )
-    return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
+    return TakeoverStart(started - timedelta(seconds=seconds), seconds, best.source, note)
 
 
 def _is_near(loss: ConnectionLoss, started: datetime, skew: timedelta) -> bool:
     if loss.back is None:
-        return started - _LONGEST <= loss.lost <= started + skew
-    return loss.back - loss.lost <= _LONGEST and loss.lost - skew <= started <= loss.back + skew
+        return started - _MAXIMUM_DURATION <= loss.lost <= started + skew
+    return loss.back - loss.lost <= _MAXIMUM_DURATION and loss.lost - skew <= started <= loss.back + skew
 
 
 def _fits_start(loss: ConnectionLoss, started: datetime) -> bool:
-    return started - _LONGEST <= loss.lost <= started + _SLACK and (loss.back is None or started <= loss.back + _SLACK)
+    return started - _MAXIMUM_DURATION <= loss.lost <= started + _SLACK and (
+        loss.back is None or started <= loss.back + _SLACK
+    )
 
 
 def _witness_sentence(loss: ConnectionLoss) -> str:
@@ -155,17 +157,19 @@ def _witness_sentence(loss: ConnectionLoss) -> str:
 
 
 def _start_by_log(
-    term: ObservedBrokerRun, before: ObservedBrokerRun, began: datetime, free: datetime | None, source: BeganFrom
+    run: ObservedBrokerRun, previous_run: ObservedBrokerRun, began: datetime, free: datetime | None, source: BeganFrom
 ) -> TakeoverStart:
     """Return the takeover's start according to the node that was active before.
 
     It has no duration if the lock shows that the clocks differ. A standby gets a lock soon after it is ``free``, and
     never before.
     """
-    had = term.locked or term.started
-    is_apart = term.started is None or had is None or term.started < began
-    if had is not None and free is not None and term.waited is not None:
-        is_apart |= not -_SLACK <= had - free <= _LOOK
+    lock_acquired = run.locked or run.started
+    is_apart = run.started is None or lock_acquired is None or run.started < began
+    if lock_acquired is not None and free is not None and run.waited is not None:
+        is_apart |= not -_SLACK <= lock_acquired - free <= _LOCK_INTERVAL
     if is_apart:
-        return TakeoverStart(began, None, source, _APART.format(short_name(before.host), short_name(term.host)))
-    return TakeoverStart(began, seconds_between(began, term.started), source)
+        return TakeoverStart(
+            began, None, source, _DIFFERENT_CLOCKS_SENTENCE.format(short_name(previous_run.host), short_name(run.host))
+        )
+    return TakeoverStart(began, seconds_between(began, run.started), source)

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 
-_NONE = timedelta(0)
+_NO_OFFSET = timedelta(0)
 _STEP = timedelta(milliseconds=1)
-_MOST = 4000
+_MAXIMUM_OFFSETS = 4000
 """So many offsets are tried at most: a pair with more runs than that has other troubles."""
 
 ClockCorrections = Mapping[str, timedelta]
@@ -24,15 +24,15 @@ def clock_corrections(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: 
     """
     hosts = sorted(by_host)
     if len(hosts) != 2:
-        return dict.fromkeys(hosts, _NONE)
+        return dict.fromkeys(hosts, _NO_OFFSET)
     first, second = hosts
     a, b = ([term for term in by_host[host] if term.was_active] for host in hosts)
     best = min(
         _candidate_offsets(a, b, skew),
         key=lambda offset: (*_contradictions(a, b, offset), abs(offset)),
-        default=_NONE,
+        default=_NO_OFFSET,
     )
-    return {first: _NONE, second: best}
+    return {first: _NO_OFFSET, second: best}
 
 
 def active_runs_in_order(
@@ -44,8 +44,8 @@ def active_runs_in_order(
         for host, host_runs in by_host.items()
         for term in host_runs
     ]
-    known = [(at, term) for at, term in timed_runs if term.was_active and at is not None]
-    return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
+    runs_with_time = [(at, term) for at, term in timed_runs if term.was_active and at is not None]
+    return [term for _, term in sorted(runs_with_time, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
 def to_common_clock(moment: datetime | None, correction: timedelta) -> datetime | None:
@@ -60,7 +60,7 @@ def _candidate_offsets(
     runs_a: Sequence[ObservedBrokerRun], runs_b: Sequence[ObservedBrokerRun], skew: timedelta
 ) -> Iterator[timedelta]:
     """Yield zero, and the clock offsets at which the order of two nodes' runs changes."""
-    yield _NONE
+    yield _NO_OFFSET
     count = 0
     for run_a in runs_a:
         for run_b in runs_b:
@@ -75,7 +75,7 @@ def _candidate_offsets(
                     if abs(offset) <= skew:
                         yield offset
                         count += 1
-            if count > _MOST:
+            if count > _MAXIMUM_OFFSETS:
                 return
 
 
@@ -87,24 +87,25 @@ def _contradictions(
     They are the number of runs that waited for a lock that no other node had, and how long both nodes had it.
     """
     runs = sorted(
-        [*_shifted_spans(a, _NONE), *_shifted_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place)
+        [*_shifted_spans(a, _NO_OFFSET), *_shifted_spans(b, offset)],
+        key=lambda run: (run[0], run[2].host, run[2].place),
     )
     alone, before = 0, None
     for _, _, term in runs:
         if term.certainly_waited and (before is None or before.host == term.host):
             alone += 1
         before = term
-    overlap = sum((_overlap_with_later(runs, index) for index in range(len(runs))), _NONE)
+    overlap = sum((_overlap_with_later(runs, index) for index in range(len(runs))), _NO_OFFSET)
     return alone, overlap
 
 
 def _overlap_with_later(runs: Sequence[tuple[datetime, datetime, ObservedBrokerRun]], index: int) -> timedelta:
-    begin, end, term = runs[index]
-    total = _NONE
+    begin, end, run = runs[index]
+    total = _NO_OFFSET
     for other_begin, other_end, other in runs[index + 1 :]:
         if other_begin >= end:
             break
-        if other.host != term.host:
+        if other.host != run.host:
             total += min(end, other_end) - max(begin, other_begin)
     return total
 
@@ -112,10 +113,10 @@ def _overlap_with_later(runs: Sequence[tuple[datetime, datetime, ObservedBrokerR
 def _shifted_spans(
     runs: Iterable[ObservedBrokerRun], offset: timedelta
 ) -> Iterator[tuple[datetime, datetime, ObservedBrokerRun]]:
-    for term in runs:
+    for run in runs:
         begin, end = (
-            to_common_clock(term.store_acquired_at, offset),
-            to_common_clock(term.end_or_last_record_time, offset),
+            to_common_clock(run.store_acquired_at, offset),
+            to_common_clock(run.end_or_last_record_time, offset),
         )
         if begin is not None and end is not None:
-            yield begin, max(begin, end), term
+            yield begin, max(begin, end), run

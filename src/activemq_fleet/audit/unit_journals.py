@@ -15,13 +15,13 @@ from activemq_fleet.node.printable import escape_unprintable
 
 LARGEST_UNIT_JOURNAL = 1 << 28
 """Largest number of bytes of a systemd journal, which is a single value in Spark; collect writes 25 MB by default."""
-_LONGEST = 300  # characters of a reason
+_MAXIMUM_REASON_LENGTH = 300  # characters of a reason
 # The outputs short-iso, short-iso-precise and short-unix of journalctl.
 _LINE = re.compile(
     r"(?:(?P<date>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)(?P<zone>Z|[+-]\d\d:?\d\d)|(?P<seconds>\d{9,11}\.\d{1,6})) "
     r"\S+ (?P<identifier>[^\s\[\]:]+)(?:\[\d+\])?: (?P<message>.*)"
 )
-_NEEDLES = (
+_MARKERS = (
     "the broker is hung: ", KILL_FAILED, "the broker is healthy again: ", "the guard killed ", "OOM killer", "oom-kill",
     "ain process exited, ",
 )  # fmt: skip
@@ -35,7 +35,7 @@ def systemd_journal_records(host: str, unit: str | None, content: memoryview) ->
     ``unit``, the broker's unit. The content may be gzip.
     """
     for number, text, _ in lines_with_number_and_problem(content):
-        if text is None or not any(needle in text for needle in _NEEDLES):
+        if text is None or not any(needle in text for needle in _MARKERS):
             continue
         fields = _fields_of_json(text) if text.startswith("{") else _fields_of_line(text)
         if fields is None:
@@ -43,7 +43,9 @@ def systemd_journal_records(host: str, unit: str | None, content: memoryview) ->
         at, identifier, message = fields
         event = event_of_unit_record(identifier, message)
         if event is not None and event.fields.get("unit") in (None, unit):
-            fields_shown = {name: escape_unprintable(value)[:_LONGEST] for name, value in event.fields.items()}
+            fields_shown = {
+                name: escape_unprintable(value)[:_MAXIMUM_REASON_LENGTH] for name, value in event.fields.items()
+            }
             yield SystemdJournalRecord(host, number, at, event.kind, fields_shown)
 
 

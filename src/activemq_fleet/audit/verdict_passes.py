@@ -64,15 +64,15 @@ def iterate_records_gaps_and_silences(
         handled = array("q")
         for finding in records_and_gaps_in_order(_sort_copies(agent_lines), epochs):
             if isinstance(finding, EventRecordWithPosition) and finding.kind == "handled" and finding.ts is not None:
-                _add_moment(handled, (finding.ts - _EPOCH) // _MICROSECOND)
+                _append_microseconds(handled, (finding.ts - _EPOCH) // _MICROSECOND)
             yield finding
         yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
 def _sort_copies(lines: Iterable[EventJournalLineWithPosition]) -> Iterator[EventJournalLine]:
     """Yield journal lines whose copies at each position are sorted: readable copies first, always in the same order."""
-    for _, same in groupby(lines, key=lambda placed: placed.place):
-        yield from (placed.line for placed in sorted(same, key=_copy_preference))
+    for _, copies in groupby(lines, key=lambda placed: placed.place):
+        yield from (placed.line for placed in sorted(copies, key=_copy_preference))
 
 
 def _copy_preference(placed: EventJournalLineWithPosition) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ def _copy_preference(placed: EventJournalLineWithPosition) -> tuple[Any, ...]:
     return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 
 
-def _add_moment(moments: array[int], at: int) -> None:
+def _append_microseconds(moments: array[int], at: int) -> None:
     """Add a moment in microseconds to an array.
 
     Of consecutive moments in one second only the first and the last are kept.

@@ -65,7 +65,7 @@ def test_damaged_gzip_file_ends_with_problem() -> None:
 
 
 def test_large_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_AT_ONCE", 1000)
+    monkeypatch.setattr(reading, "_CHUNK_BYTES", 1000)
     text = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
 
     for content in (text, gzip.compress(text)):
