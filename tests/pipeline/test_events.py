@@ -77,8 +77,8 @@ def scanned_events(data: bytes, release: str | None, zone: str) -> list[Row]:
 @pytest.fixture
 def large_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Treat files above 3 kB as large files, which Spark reads as lines and distributes over partitions."""
-    monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE", 3000)
-    monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE_PACKED", 600)
+    monkeypatch.setattr("activemq_fleet.spark.log_events._ONE_ROW_BYTES", 3000)
+    monkeypatch.setattr("activemq_fleet.spark.log_events._ONE_ROW_PACKED_BYTES", 600)
     with temporary_settings(spark, {"spark.sql.files.openCostInBytes": "2000"}):
         yield
 

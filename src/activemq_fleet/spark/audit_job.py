@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 # Bytes. Each file is sent to its worker alone: a batch of several is copied each time that it grows, and reading took
 # half as much of the processors' time again, or twice as much (docs/audit-speed.md).
-_READING = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
+_READ_SETTINGS = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
 
 
 def audit(
@@ -103,18 +103,18 @@ def read_and_write_log_events(
     Returns a summary of each log file. ``cache`` holds events of an earlier run, which are reused for hosts whose
     fingerprint in ``fingerprints`` (by host) is unchanged.
     """
-    with show_progress_phase("reading logs"), temporary_settings(spark, _READING):
-        known = cache.unchanged_hosts(fingerprints) if cache else {}
-        files = [file for file in inputs.files_of_kind("log") if file.host not in known]
+    with show_progress_phase("reading logs"), temporary_settings(spark, _READ_SETTINGS):
+        unchanged_hosts = cache.unchanged_hosts(fingerprints) if cache else {}
+        files = [file for file in inputs.files_of_kind("log") if file.host not in unchanged_hosts]
         run, task = (
             partial(map_log_events, spark, inputs, files),
             partial(_events_and_summaries, by_host=cache is not None),
         )
         summaries, _ = output.run_task_and_write_rows(run, task, ["events"], ordered=True)
         if cache:
-            parts = [part for host in known.values() for part in host.parts]
+            parts = [part for host in unchanged_hosts.values() for part in host.parts]
             output.add_parquet_files("events", cache.directory, parts)
-            summaries += [summary for host in known.values() for summary in host.files]
+            summaries += [summary for host in unchanged_hosts.values() for summary in host.files]
             cache.replace_content(summaries, output.parts["events"], output.staged_directory / "events", fingerprints)
     return summaries
 

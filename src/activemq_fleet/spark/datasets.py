@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMAS", "SCHEMA_VERSION", "AtomicJobOutput", "read_dataset"]
 
-_FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
-_SHUFFLED = {"messages": 5, "deliveries": 25}
+_FILE_BYTES = 192 << 20  # bytes: the middle of 128 to 256 MB
+_SHUFFLE_FACTORS = {"messages": 5, "deliveries": 25}
 """How many times as large as in their file rows are on their way to it: 3 million of events that were delivered."""
-_ANY_SHUFFLED = 3  # not measured: the other datasets that are shuffled are small
-_ADAPTIVE = "spark.sql.adaptive.enabled"
+_DEFAULT_SHUFFLE_FACTOR = 3  # not measured: the other datasets that are shuffled are small
+_ADAPTIVE_SETTING = "spark.sql.adaptive.enabled"
 
 MapInArrow = Callable[[Callable[[Batches], Batches], str], "DataFrame"]
 """``DataFrame.mapInArrow``: it runs a function over the frame's batches, and takes the columns of the result as DDL."""
@@ -55,8 +55,10 @@ def _file_size_settings(name: str) -> dict[str, str]:
     Spark's own 64 MiB a task would make files of 13 MiB of ``messages`` and of 3 MiB of ``deliveries``.
     """
     return {
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE * _SHUFFLED.get(name, _ANY_SHUFFLED)),
-        # Else Spark makes as many tasks as run at a time, and ignores the size.
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(
+            _FILE_BYTES * _SHUFFLE_FACTORS.get(name, _DEFAULT_SHUFFLE_FACTOR)
+        ),
+        # Without this setting, Spark makes as many tasks as run at once, and ignores the size.
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     }
 
@@ -77,7 +79,7 @@ class AtomicJobOutput:
         self._spark = spark
         self._kind = kind
         self._rows: dict[str, int] = {}
-        self._kept: list[DataFrame] = []
+        self._cached_frames: list[DataFrame] = []
         self.parts: dict[str, list[WrittenPart]] = {}
         """The files that tasks have written, by dataset."""
         directory = local_path(path)
@@ -91,7 +93,7 @@ class AtomicJobOutput:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for frame in self._kept:
+        for frame in self._cached_frames:
             frame.unpersist()
         self._target.delete_staging_directory_if_local()
 
@@ -103,18 +105,18 @@ class AtomicJobOutput:
         sorted and as large as a file should be: then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
-        is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else Spark ignores the other settings
+        is_adaptive = self._spark.conf.get(_ADAPTIVE_SETTING) == "true"  # Without it, Spark ignores the other settings.
         with temporary_settings(self._spark, _file_size_settings(name) if is_adaptive else {}):
-            shaped = (
+            sorted_frame = (
                 _select_dataset_columns(name, frame)
                 if ordered
                 else _sort_into_files(name, _select_dataset_columns(name, frame))
             )
-            seen = Observation()
-            shaped.observe(seen, rows).write.mode("append").option(
+            observation = Observation()
+            sorted_frame.observe(observation, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
             ).parquet(self._target.dataset_uri(name))
-        return self._record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
+        return self._record_rows(name, self._rows.get(name, 0) + int(observation.get["rows"]))
 
     def run_task_and_write_rows(
         self,
@@ -146,20 +148,20 @@ class AtomicJobOutput:
         if keep or directory is None:
             self.cache_until_closed(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
-        objects = [keyed.value for keyed in unpickle_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
-        parts = [part for part in objects if isinstance(part, WrittenPart)]
+        task_results = [keyed.value for keyed in unpickle_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
+        parts = [part for part in task_results if isinstance(part, WrittenPart)]
         for name in datasets:
             if directory is not None:
                 self._record_parts(directory, name, [part for part in parts if part.dataset == name])
             else:
                 rows = frame.where(f"`{name}` IS NOT NULL").select(f"{name}.*")
                 self.write_dataset(name, rows if files is None else rows.coalesce(files), ordered=ordered)
-        others = [other for other in objects if not isinstance(other, WrittenPart)]
-        return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
+        task_objects = [other for other in task_results if not isinstance(other, WrittenPart)]
+        return task_objects, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def cache_until_closed(self, frame: DataFrame) -> DataFrame:
         """Cache a data frame with Spark until the output is closed, and return it."""
-        self._kept.append(frame.persist())
+        self._cached_frames.append(frame.persist())
         return frame
 
     def write_empty_dataset(self, name: str) -> None:
@@ -198,7 +200,9 @@ class AtomicJobOutput:
 
     def _workers_directory(self) -> Path | None:
         """Return the directory where tasks may write datasets themselves; None unless all is on this machine."""
-        connected = "connect" in type(self._spark).__module__  # to a Spark whose workers are anywhere
+        connected = (
+            "connect" in type(self._spark).__module__
+        )  # connected to a Spark whose workers can be on other machines
         if connected or not isinstance(self._target, LocalTarget):
             return None
         return self._target.staged if is_local_master(self._spark.conf.get("spark.master", None)) else None
@@ -206,9 +210,9 @@ class AtomicJobOutput:
     def _record_parts(self, directory: Path, name: str, parts: Sequence[WrittenPart]) -> None:
         """Record the files that tasks have written; remove those of failed attempts of tasks."""
         self.parts[name] = list(parts)
-        known = {part.file for part in parts}
+        written_files = {part.file for part in parts}
         for path in (directory / name).glob("*.parquet"):
-            if path.name not in known:
+            if path.name not in written_files:
                 path.unlink()
         if not parts:
             write_empty_parquet_file(directory, name, arrow_schema_of(name))
@@ -270,15 +274,16 @@ def read_output_text_file(spark: SparkSession, out: str, name: str) -> str:
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
-def _select_dataset_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
+def _select_dataset_columns(name: str, frame: DataFrame, *extra_columns: str) -> DataFrame:
     """Return a data frame with only the columns of a dataset's schema, cast to their types.
 
     They are in the order of the schema, before the columns ``more``. The columns' metadata has SCHEMA_VERSION, which
     Spark writes into Parquet footers.
     """
-    about, fields = dict(COLUMN_METADATA), SCHEMAS[name].fields
+    column_metadata, fields = dict(COLUMN_METADATA), SCHEMAS[name].fields
     return frame.select(
-        *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=about) for field in fields), *more
+        *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=column_metadata) for field in fields),
+        *extra_columns,
     )
 
 

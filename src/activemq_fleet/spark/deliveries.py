@@ -130,7 +130,7 @@ def judge_and_write_event_deliveries(
     of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_by_agent=journals.host_by_agent)
     lines = repartition_by_key(journals.contents.mapInArrow(make_object_pickling_task(of_hosts), OBJECTS_DDL))
     findings, records = output.run_task_and_write_rows(
-        lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
+        lines.mapInArrow, partial(_order_records_of_agents, epochs=epochs), [], keep=True
     )
     gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
     events.silences.add_items_keeping_smallest_keys(
@@ -180,7 +180,7 @@ def _key_lines_by_agent(
         )
 
 
-def _put_in_order(
+def _order_records_of_agents(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""

@@ -39,8 +39,8 @@ from activemq_fleet.spark.task_results import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A fleet's files are small and many: as Spark counts, a task would get thirty of them. Of 300 hosts with 3,000 files
-# that makes 86 tasks, with these settings 6.
+# A fleet has many small files. By default, a task gets only thirty of them: for 300 hosts with 3,000 files,
+# this makes 86 tasks, and with these settings 6.
 _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.files.maxPartitionBytes": str(32 << 20)}
 
 
@@ -64,7 +64,7 @@ def report_drift(spark: SparkSession, planned: str, collected: str, out: str) ->
 def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
     """Return the records of planned files: of the output of ``plan``, else of ``render``."""
     root = uri_of(planned)
-    _refuse_unreadable(planned)
+    _check_readable(planned)
     try:
         files = read_dataset(spark, planned, "files").where(sf.col("host").isNotNull())
         return files.select("host", "path", "content", "sha256").mapInArrow(_records_of_planned_rows, OBJECTS_DDL)
@@ -72,24 +72,32 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
         if isinstance(error, AnalysisException) and not _is_path_not_found(error):
             raise
     hosts = f"{root}/hosts"
-    none = (
+    missing_message = (
         f"{planned}: the directory contains neither files/ nor hosts/. Set --planned to the output directory of "
         "`activemq-fleet plan` (with files/) or `activemq-fleet render` (with hosts/)"
     )
     return _read_files(
-        spark, f"{uri_with_escaped_wildcards(root)}/hosts", hosts, lambda *file: (rendered_file_record(*file),), none
+        spark,
+        f"{uri_with_escaped_wildcards(root)}/hosts",
+        hosts,
+        lambda *file: (rendered_file_record(*file),),
+        missing_message,
     )
 
 
 def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     """Return the records of collected files, and of the hosts that have been collected."""
     root = uri_of(collected)
-    _refuse_unreadable(collected)
+    _check_readable(collected)
     pattern = f"{uri_with_escaped_wildcards(root)}/*"
-    none = f"{collected}: the directory has no HOST/{{}}. Set --found to a directory that the playbook collect wrote"
-    files = _read_files(spark, f"{pattern}/configuration", root, collected_file_records, none.format("configuration"))
+    missing_message = (
+        f"{collected}: the directory has no HOST/{{}}. Set --found to a directory that the playbook collect wrote"
+    )
+    files = _read_files(
+        spark, f"{pattern}/configuration", root, collected_file_records, missing_message.format("configuration")
+    )
     return files.unionByName(
-        _read_files(spark, f"{pattern}/host.json", root, collected_file_records, none.format("host.json"))
+        _read_files(spark, f"{pattern}/host.json", root, collected_file_records, missing_message.format("host.json"))
     )
 
 
@@ -98,7 +106,7 @@ def _read_files(
     pattern: str,
     root: str,
     records_of: Callable[[str, bytes], Iterable[FileRecord]],
-    none: str,
+    missing_message: str,
 ) -> DataFrame:
     """Return the records of every file below the directories that match, also of hidden files.
 
@@ -121,7 +129,7 @@ def _read_files(
     except AnalysisException as error:
         if not _is_path_not_found(error):
             raise
-        raise InputError(none) from None
+        raise InputError(missing_message) from None
     return files.select("path", "content").mapInArrow(records, OBJECTS_DDL)
 
 
@@ -147,7 +155,7 @@ def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
             yield ComparedHost(host, side, count_host_drift(host, rows) if side == "both" else None)
 
 
-def _refuse_unreadable(path: str) -> None:
+def _check_readable(path: str) -> None:
     """Raise an error with the path as the user wrote it if it is unreadable, or has a link that leads out of it."""
     directory = local_path(path)
     if directory is not None:

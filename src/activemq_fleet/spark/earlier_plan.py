@@ -75,24 +75,26 @@ class EarlierPlanOutput:
             output.write_dataset(name, self._earlier_rows(name, "left_semi"), ordered=True)
 
     def _changed_files(self, computed: DataFrame) -> DataFrame:
-        before, now = (
+        earlier_frame, current_frame = (
             frame.select("host", "path", sf.coalesce("host", sf.lit("")).alias("of"), sf.col("sha256").alias(which))
             for frame, which in ((self._earlier_rows("files", "left_anti"), "before"), (computed, "now"))
         )
         op = sf.when(sf.col("before").isNull(), "added").when(sf.col("now").isNull(), "removed").otherwise("changed")
         return (
-            before.join(now.withColumnRenamed("host", "new_host"), ["of", "path"], "full_outer")
+            earlier_frame.join(current_frame.withColumnRenamed("host", "new_host"), ["of", "path"], "full_outer")
             .where(~sf.col("before").eqNullSafe(sf.col("now")))
             .select(sf.coalesce("host", "new_host").alias("host"), "path", op.alias("op"))
         )
 
-    def _earlier_rows(self, name: str, how: str) -> DataFrame:
+    def _earlier_rows(self, name: str, join_type: str) -> DataFrame:
         """Return the earlier dataset's rows that are taken over (left_semi), or that are not (left_anti)."""
-        before = read_dataset(self._spark, self._since, name)
-        rows = before.where("host is not null").join(self._kept, "host", how)
-        if name == "files":  # those for a group's clients have no host
+        earlier_rows = read_dataset(self._spark, self._since, name)
+        rows = earlier_rows.where("host is not null").join(self._kept, "host", join_type)
+        if name == "files":  # Rows of files for a group's clients have no host.
             group = sf.split("path", "/")[1]
-            clients = before.where("host is null").withColumn("group", group).join(self._groups, "group", how)
+            clients = (
+                earlier_rows.where("host is null").withColumn("group", group).join(self._groups, "group", join_type)
+            )
             rows = rows.unionByName(clients.drop("group"))
         return rows
 

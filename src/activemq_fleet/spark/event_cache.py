@@ -36,7 +36,7 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
     for directory, below, names in os.walk(root, followlinks=True):
         below[:] = [name for name in below if not name.startswith((".", "_"))]
         for path in (Path(directory, name) for name in names):
-            # The file may be gone, or a link to nothing; the audit itself reports what cannot be read.
+            # The file may have been removed, or may be a dangling link. The audit itself reports unreadable files.
             with suppress(OSError):
                 status = path.stat()
                 fingerprint = FileFingerprint(status.st_ino, status.st_size, status.st_ctime_ns)
@@ -50,8 +50,8 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
     A file that is absent, or has become shorter, counts as replaced.
     """
     return any(
-        path not in after or after[path].inode != mark.inode or after[path].size < mark.size
-        for path, mark in before.items()
+        path not in after or after[path].inode != fingerprint.inode or after[path].size < fingerprint.size
+        for path, fingerprint in before.items()
     )
 
 
@@ -60,7 +60,9 @@ def cached_events_fingerprint(host: AuditedHost, files: Mapping[str, FileFingerp
 
     The time zone of the host and the version of this package are included.
     """
-    logs = sorted((path, *mark) for path, mark in files.items() if path.startswith(f"{host.host}/activemq.log"))
+    logs = sorted(
+        (path, *fingerprint) for path, fingerprint in files.items() if path.startswith(f"{host.host}/activemq.log")
+    )
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 

@@ -9,11 +9,11 @@ from itertools import groupby
 
 from activemq_fleet.spark.inputs import InputFile
 
-_TASKS = 64
-_MOST = 2 << 30
+_MINIMUM_TASKS = 64
+_MAXIMUM_PARTITION_BYTES = 2 << 30
 PARTITION_BYTES = 128 << 20
 """Bytes of logs in a partition, while that gives at most 64 partitions."""
-_UNPACKED = 12
+_UNPACKED_SIZE_FACTOR = 12
 """How many times as large the content of a gzip file of logs is."""
 
 
@@ -59,7 +59,7 @@ def partition_one_row_files(
 
 
 def _unpacked_size(file: InputFile) -> int:
-    return file.size * (_UNPACKED if file.compressed else 1)
+    return file.size * (_UNPACKED_SIZE_FACTOR if file.compressed else 1)
 
 
 def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[int]:
@@ -71,14 +71,14 @@ def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[i
     that their number is a multiple of it.
     """
     total = sum(sizes)
-    size = min(max(total // _TASKS, PARTITION_BYTES), _MOST)
+    size = min(max(total // _MINIMUM_TASKS, PARTITION_BYTES), _MAXIMUM_PARTITION_BYTES)
     count = max(1, -(-total // size))
     even = -(-count // concurrent_tasks) * concurrent_tasks
     if even * PARTITION_BYTES // 2 <= total:
         count = even
-    indexes, before = [], 0
+    indexes, size_before = [], 0
     for file_size in sizes:
-        indexes.append(min(count - 1, (before + file_size // 2) * count // max(1, total)))
-        before += file_size
+        indexes.append(min(count - 1, (size_before + file_size // 2) * count // max(1, total)))
+        size_before += file_size
     numbers = {index: number for number, index in enumerate(sorted(set(indexes)))}
     return [numbers[index] for index in indexes]

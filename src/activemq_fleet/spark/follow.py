@@ -61,7 +61,7 @@ def audit_after_changes(
     """
     root = _local_directory(logs)
     with AtomicJobOutput(spark, out):
-        pass  # an OUT of another program is refused before any work
+        pass  # An output directory of another program is rejected before any work.
     with _lock_output(out):
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
         while until_idle is None or not watch.are_watched_files_idle(until_idle):
@@ -72,7 +72,7 @@ def audit_after_changes(
                         watch.update_fingerprints()
                         continue
                 elif until_idle is not None:
-                    list_audit_inputs(spark, logs, inventory_hosts)  # raises InputError, which names what is missing
+                    list_audit_inputs(spark, logs, inventory_hosts)  # raises InputError that names the missing input
                 watch.record_audit(fingerprints)
             elif until_idle != 0:
                 time.sleep(every)
@@ -148,13 +148,13 @@ def _audit_once(
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
             names = {file.host for file in inputs.files_of_kind("log")}
             host_fingerprints = {name: cached_events_fingerprint(inputs.hosts[name], fingerprints) for name in names}
-            read = read_and_write_log_events(spark, output, inputs, cache, host_fingerprints)
-            write_audit_except_events(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
+            summaries = read_and_write_log_events(spark, output, inputs, cache, host_fingerprints)
+            write_audit_except_events(spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=True)
             if has_replaced_files(fingerprints, file_fingerprints(root)):
                 return False
             output.commit()
     except Exception:
-        # A file that Spark had listed and did not find when it opened it: another name for it is there now.
+        # Spark listed the file, but did not find it later, because the file has a different name now.
         if has_replaced_files(fingerprints, file_fingerprints(root)):
             return False
         raise

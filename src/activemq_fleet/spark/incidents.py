@@ -46,8 +46,8 @@ from activemq_fleet.spark.task_results import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EXHAUSTED = "(java.lang.)?(" + "|".join(EXHAUSTED_TEXTS) + ")[^\\n]{0,80}"
-_ANY_PAIR = ""
+_EXHAUSTED_RESOURCE = "(java.lang.)?(" + "|".join(EXHAUSTED_TEXTS) + ")[^\\n]{0,80}"
+_NO_PAIR = ""
 """The key of lost connections whose pair is not known yet."""
 
 
@@ -161,7 +161,7 @@ def _describe_fleet(inputs: AuditInputs, horizons: EvidenceEnds | None) -> _Flee
     for name, host in inputs.hosts.items():
         pair = fleet.pair_of[name]
         fleet.hosts.setdefault(pair, []).append(name)
-        if name in logs or name not in journals:  # else it is the host of an agent
+        if name in logs or name not in journals:  # Another host is the host of an agent.
             node = PairNode(
                 name,
                 host.group,
@@ -183,7 +183,7 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
     file_order = {(log.host, log.file): log.order for log in logs}
     beginning = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT)
     # The deepest cause can come after the beginning of a long stack trace.
-    cause = sf.nullif(sf.regexp_extract("stack", _EXHAUSTED, 0), sf.lit(""))
+    cause = sf.nullif(sf.regexp_extract("stack", _EXHAUSTED_RESOURCE, 0), sf.lit(""))
     text = sf.concat_ws("\n", beginning, cause).alias("text")
     record = sf.struct("file", "line", "kind", "fields", text, "thread", "level")
     is_unread = sf.col("level").isin(*LEVELS) & ~sf.col("kind").isin(sorted(harmless_kind_ids()))
@@ -192,7 +192,7 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
         is_chosen |= sf.contains("message", sf.lit(needle)) | sf.coalesce(
             sf.contains("stack", sf.lit(needle)), sf.lit(False)
         )
-    # Only the time of other records is passed on.
+    # For other records, only the time is passed on.
     chosen = sf.when(is_chosen, record).alias("record")
     timed = events.where("time IS NOT NULL").select("host", "time", chosen)
     return timed.mapInArrow(
@@ -261,14 +261,14 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             bridges,
             unexplained,
         )
-        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.outgoing_bridge_losses_with_lost_broker)
+        yield from (KeyedObject(_NO_PAIR, loss) for loss in findings.outgoing_bridge_losses_with_lost_broker)
         yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}, unexplained=[]))
 
 
 def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[KeyedObject]:
     """Yield the objects, lost connections with the lost pair as key; those of an unknown pair are left out."""
     for keyed in unpickle_objects(batches):
-        if keyed.key != _ANY_PAIR:
+        if keyed.key != _NO_PAIR:
             yield keyed
         else:
             name, loss = keyed.value

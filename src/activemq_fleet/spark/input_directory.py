@@ -14,7 +14,7 @@ from activemq_fleet import InputError
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.paths import local_path
 
-_SPECIAL = (
+_SPECIAL_FILE_KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -61,7 +61,7 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
     try:
         special = _special_file_kind(entry.stat().st_mode)
     except OSError:
-        return  # it was removed meanwhile, or is a link to nothing
+        return  # The file was removed in the meantime, or is a dangling link.
     if special:
         raise InputError(f"the path {escape_unprintable(entry.path)} is {special}, not a regular file: remove it")
 
@@ -69,7 +69,7 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself
+    except OSError:  # The entry is a link to itself.
         return False
 
 
@@ -86,4 +86,4 @@ def _outside_link_error(path: str, real: str) -> InputError:
 
 def _special_file_kind(mode: int) -> str:
     """Return the name of the kind of a FIFO, socket or device by its mode; empty for other files."""
-    return next((kind for is_kind, kind in _SPECIAL if is_kind(mode)), "")
+    return next((kind for is_kind, kind in _SPECIAL_FILE_KINDS if is_kind(mode)), "")

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 FileKind = Literal["log", "journal", "unit_journal", "host", "operations", "other"]
 
 HOST_FILE = "host.json"
-_NAMES = f"{{activemq.log*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
-_HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
-_NO_LOG = "no log of a broker or agent was collected from this host: run the playbook collect again"
-_LONGEST_TEXT = 1000
+_FILE_NAMES_PATTERN = f"{{activemq.log*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
+_HOST_FILES_PATTERN = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
+_NO_LOG_MESSAGE = "no log of a broker or agent was collected from this host: run the playbook collect again"
+_MAXIMUM_TEXT_LENGTH = 1000
 """Characters of a text in host.json."""
-_MOST_RISKS = 100
-_NO_GENERATION = 10**9
+_MAXIMUM_RISKS = 100
+_GENERATION_LIMIT = 10**9
 """No generation has this number, or a larger one."""
 LARGEST_HOST_FILE = 1 << 24
 """Bytes of a host.json or operations.jsonl that is read."""
@@ -169,16 +169,19 @@ def add_hosts_and_list_input_gaps(
 
     Brokers that only the inventory has are added. There is a gap for each host without log and journal.
     """
-    known = dict(inputs.hosts)
-    absent = {
+    hosts = dict(inputs.hosts)
+    uncollected_hosts = {
         name: host
         for name, host in sorted((inventory_hosts or {}).items())
-        if name not in known and (host.agent is None or host.release is not None)
+        if name not in hosts and (host.agent is None or host.release is not None)
     }
-    there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
-    gaps = [InputGap(name, "nothing was collected from this host: run the playbook collect again") for name in absent]
-    gaps += [InputGap(name, _NO_LOG) for name in sorted(known) if name not in there]
-    return replace(inputs, hosts=known | absent), gaps
+    hosts_with_files = {file.host for file in inputs.files if file.kind in ("log", "journal")}
+    gaps = [
+        InputGap(name, "nothing was collected from this host: run the playbook collect again")
+        for name in uncollected_hosts
+    ]
+    gaps += [InputGap(name, _NO_LOG_MESSAGE) for name in sorted(hosts) if name not in hosts_with_files]
+    return replace(inputs, hosts=hosts | uncollected_hosts), gaps
 
 
 def input_summary(inputs: AuditInputs) -> AuditInputSummary:
@@ -194,10 +197,10 @@ def binary_files_dataframe(spark: SparkSession, paths: Sequence[str], **options:
 
     Its columns are path, modificationTime, length and content.
     """
-    # Spark gives each path a separate task where there are more than a few; here that takes longer: an audit of 60
+    # Spark runs a separate task for each of many paths, which takes longer on one machine: an audit of 60
     # logs, 12 MB, took 11.2 s of the processors' time in place of 9.4.
-    here = all(local_path(path) is not None for path in paths)
-    with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
+    is_local = all(local_path(path) is not None for path in paths)
+    with temporary_settings(spark, {_TASKS_FROM: _NEVER} if is_local else {}):
         return (
             spark.read.format("binaryFile")
             .options(**options)
@@ -209,12 +212,12 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
     """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
     from pyspark.sql import functions as sf
 
-    everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
+    everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _FILE_NAMES_PATTERN}
     listed = binary_files_dataframe(spark, [root], **everywhere).select(
         "path", "length", sf.lit(None).cast("binary").alias("content")
     )
     host_files = (
-        binary_files_dataframe(spark, [root], **{**everywhere, "pathGlobFilter": _HOST_FILES})
+        binary_files_dataframe(spark, [root], **{**everywhere, "pathGlobFilter": _HOST_FILES_PATTERN})
         .where(f"length <= {LARGEST_HOST_FILE}")
         .select("path", "length", "content")
     )
@@ -251,10 +254,10 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
     problem = f"the file {HOST_FILE} is missing"
     if content is not None:
         try:
-            known = parse_json(content)
-            if not isinstance(known, dict):
+            host_record = parse_json(content)
+            if not isinstance(host_record, dict):
                 raise ValueError("the file does not contain a JSON object")
-            return _with_valid_time_zone(_host_of_file(name, known), [])
+            return _with_valid_time_zone(_host_of_file(name, host_record), [])
         except ValueError as error:
             problem = f"the file {HOST_FILE} cannot be used ({error})"
     if name in inventory_hosts:
@@ -268,7 +271,7 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
 
 
 def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
-    """Return the pair of each host whose name is that of one node of a pair, where both nodes are there."""
+    """Return the pair of each host whose name is that of one node of a pair, where both nodes exist."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for name in names:
         identity = Naming().identify_broker(name)
@@ -295,12 +298,12 @@ def _with_operations(host: AuditedHost, content: bytes | None) -> AuditedHost:
     return replace(host, operations=operations, problems=(*host.problems, *problems))
 
 
-def _host_of_file(name: str, known: Mapping[str, Any]) -> AuditedHost:
+def _host_of_file(name: str, host_record: Mapping[str, Any]) -> AuditedHost:
     """Return the host that the content of host.json describes."""
 
     def text(key: str) -> str | None:
-        value = known.get(key)
-        return escape_unprintable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
+        value = host_record.get(key)
+        return escape_unprintable(value[:_MAXIMUM_TEXT_LENGTH]) if isinstance(value, str) and value else None
 
     zone = text("timezone")
     without_zone = (
@@ -314,17 +317,17 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> AuditedHost:
         text("group"),
         text("pair"),
         text("store"),
-        _parse_generations(known.get("generations")),
-        _parse_risks(known.get("risk_records")),
+        _parse_generations(host_record.get("generations")),
+        _parse_risks(host_record.get("risk_records")),
         problems,
         state=text("state"),
         collected=_parse_time(text("collected")),
-        unit=_parse_unit(known.get("broker")),
+        unit=_parse_unit(host_record.get("broker")),
     )
 
 
 def _parse_time(text: str | None) -> datetime | None:
-    """Return the time of a collection; None for what is no time in UTC."""
+    """Return the time of a collection; None for a text that is not a time in UTC."""
     try:
         return datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
@@ -343,21 +346,21 @@ def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:
     generations = []
     for row in rows if isinstance(rows, list) else ():
         number, made = (row.get("number"), row.get("made")) if isinstance(row, dict) else (None, None)
-        if isinstance(number, int) and 0 <= number < _NO_GENERATION and isinstance(made, int | float):
+        if isinstance(number, int) and 0 <= number < _GENERATION_LIMIT and isinstance(made, int | float):
             generations.append((number, float(made)))
     return tuple(generations)
 
 
 def _parse_risks(rows: Any) -> tuple[DurableMessageLossRisk, ...]:
-    """Return the newest 100 records that host.json has of the host's store; what is no record is left out."""
+    """Return the newest 100 records that host.json has of the host's store; malformed records are left out."""
     risks = []
     for row in rows if isinstance(rows, list) else ():
         with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
             path, description = row["path"], row["description"]
             if isinstance(path, str) and isinstance(description, str):
-                texts = (escape_unprintable(text[:_LONGEST_TEXT]) for text in (path, description))
+                texts = (escape_unprintable(text[:_MAXIMUM_TEXT_LENGTH]) for text in (path, description))
                 risks.append(DurableMessageLossRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
-    return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
+    return tuple(sorted(risks, key=lambda risk: risk.time)[-_MAXIMUM_RISKS:])
 
 
 def _with_valid_time_zone(host: AuditedHost, problems: list[str]) -> AuditedHost:
@@ -376,8 +379,8 @@ def _with_valid_time_zone(host: AuditedHost, problems: list[str]) -> AuditedHost
 
 def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, AuditedHost]) -> list[str]:
     """Return a line for each host without a log and a journal."""
-    there = {file.host for file in files if file.kind in ("log", "journal")}
-    return [f"{name}: {_NO_LOG}" for name in hosts if name not in there]
+    hosts_with_files = {file.host for file in files if file.kind in ("log", "journal")}
+    return [f"{name}: {_NO_LOG_MESSAGE}" for name in hosts if name not in hosts_with_files]
 
 
 def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:

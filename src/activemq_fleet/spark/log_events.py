@@ -39,9 +39,9 @@ the bytes, or null."""
 ONE_PARTITION = {"spark.sql.files.maxPartitionBytes": str(1 << 50), "spark.sql.files.minPartitionNum": "1"}
 """Settings with which each file that is read as lines is one partition, so that its lines come in order."""
 
-_WHOLE = 1 << 25  # bytes up to which a file is one row for Spark; a larger one is read as lines
-_WHOLE_PACKED = 1 << 26  # the same for gzip files
-_BEGINNINGS = "path string, head binary, first string"
+_ONE_ROW_BYTES = 1 << 25  # maximum size in bytes of a file that Spark reads as one row; larger files are read as lines
+_ONE_ROW_PACKED_BYTES = 1 << 26  # the same for gzip files
+_BEGINNING_SCHEMA = "path string, head binary, first string"
 
 
 def map_log_events(
@@ -58,11 +58,13 @@ def map_log_events(
     have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a task
     reads several files. A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
-    # One core for a Spark elsewhere: how many tasks run there at a time is not known.
+    # One task for a remote Spark, because the number of tasks that it runs at once is unknown.
     partitions = partition_one_row_files(
         files, _is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
     )
-    places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
+    places = _find_log_file_positions(
+        spark, inputs, [file for file in files if file.host not in partitions.whole_hosts]
+    )
 
     def log_of(file: InputFile) -> LogFile:
         host = inputs.hosts[file.host]
@@ -87,7 +89,7 @@ def map_log_events(
 
 def _is_read_as_one_row(file: InputFile) -> bool:
     """Return whether Spark reads a log file as one row, because it is small enough, and not line by line."""
-    return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
+    return file.size <= (_ONE_ROW_PACKED_BYTES if file.compressed else _ONE_ROW_BYTES)
 
 
 def _scan_whole_files(
@@ -113,7 +115,7 @@ def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
         for batch in batches
         for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
     )
-    # A file whose place is known does not have to wait for other files of its host.
+    # A file whose position is known does not wait for the other files of its host.
     for _, files in groupby(
         read, key=lambda read_file: (read_file[0].host, read_file[0].file if read_file[0].place else "")
     ):
@@ -141,7 +143,7 @@ def _select_event_columns(batches: Iterable[pa.RecordBatch]) -> Batches:
     return (batch.select(EVENTS_SCHEMA.names) for batch in batches)
 
 
-def _find_places(
+def _find_log_file_positions(
     spark: SparkSession, inputs: AuditInputs, files: Collection[InputFile]
 ) -> dict[str, PlaceAmongLogFiles]:
     """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
@@ -170,7 +172,7 @@ def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[st
     def parse(batches: Batches) -> Batches:
         return _parse_beginnings(batches, compressed)
 
-    rows = read.select("path", part).mapInArrow(parse, _BEGINNINGS).toArrow().to_pylist()
+    rows = read.select("path", part).mapInArrow(parse, _BEGINNING_SCHEMA).toArrow().to_pylist()
     return {row["path"]: LogBeginning(row["head"], row["first"]) for row in rows}
 
 

@@ -75,10 +75,10 @@ class HadoopTarget:
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.out = out
         self._spark = spark
-        self._before: dict[str, set[str]] = {}
-        self._earlier: dict[str, Any] = {}
-        self._names: list[str] = []
-        self._read_texts: dict[str, str] = {}
+        self._existing_files: dict[str, set[str]] = {}
+        self._earlier_manifest: dict[str, Any] = {}
+        self._written_names: list[str] = []
+        self._read_text_files: dict[str, str] = {}
 
     def check_output_replaceable(self, kind: str) -> None:
         """Check that a job's output may replace the content of the output path; raise InputError if not.
@@ -94,7 +94,7 @@ class HadoopTarget:
                 f"{self.out}: this directory contains files that `{kind}` did not write, so `{kind}` does not "
                 "write to it: choose another output directory"
             )
-        self._earlier = parse_and_check_manifest(self.out, kind, text)
+        self._earlier_manifest = parse_and_check_manifest(self.out, kind, text)
 
     def create_staging_directory_if_local(self) -> None:
         """Do nothing, because an object store and HDFS need no directory before a job writes files.
@@ -108,9 +108,9 @@ class HadoopTarget:
         It may hold files of earlier runs.
         """
         path = f"{self.out}/{name}"
-        if name not in self._before:
-            self._before[name] = set(_list_files(self._spark, path))
-            self._names.append(name)
+        if name not in self._existing_files:
+            self._existing_files[name] = set(_list_files(self._spark, path))
+            self._written_names.append(name)
         return path
 
     def check_row_count_if_local(self, name: str, rows: int) -> None:
@@ -124,7 +124,7 @@ class HadoopTarget:
 
         Files of earlier runs are left out.
         """
-        new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
+        new = set(_list_files(self._spark, self.dataset_uri(name))) - self._existing_files[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def add_text_file_to_commit(self, name: str, text: str) -> None:
@@ -132,7 +132,7 @@ class HadoopTarget:
 
         The file is written as ``NAME/part-….txt``.
         """
-        self._read_texts[name] = text
+        self._read_text_files[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
         """Commit the output of a job by writing its manifest.
@@ -140,11 +140,11 @@ class HadoopTarget:
         The manifest lists the files of this run. The remembered texts are written first. Files are listed by dataset.
         """
         files = {
-            name: sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - self._before[name])
-            for name in self._names
+            name: sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - self._existing_files[name])
+            for name in self._written_names
         }
-        run = int(self._earlier.get("run", 0)) + 1
-        for name, text in self._read_texts.items():
+        run = int(self._earlier_manifest.get("run", 0)) + 1
+        for name, text in self._read_text_files.items():
             before = set(_list_files(self._spark, f"{self.out}/{name}"))
             _append_text(self._spark, f"{self.out}/{name}", text)
             files[name] = sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - before)
@@ -183,11 +183,11 @@ def _newest_manifest(spark: SparkSession, out: str) -> str | None:
     path = f"{out}/{MANIFEST}"
     if not _list_files(spark, path):
         return None
-    texts: list[str] = [row["value"] for row in _read_texts(spark, uri_with_escaped_wildcards(path)).collect()]
+    texts: list[str] = [row["value"] for row in _read_text_files(spark, uri_with_escaped_wildcards(path)).collect()]
     return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
 
 
-def _read_texts(spark: SparkSession, path: str) -> DataFrame:
+def _read_text_files(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.text(path, wholetext=True)
 
 

@@ -26,8 +26,8 @@ PACKAGE = "activemq-fleet"
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 ENDINGS = (".tar.gz", ".tgz")
 
-# Large, and of no use where functions run.
-_LEFT_OUT = (
+# These files are large, and executors do not need them.
+_EXCLUDED_PATTERNS = (
     "*/__pycache__/*",
     "*.pyc",
     "pyspark/jars/*",
@@ -40,7 +40,7 @@ _LEFT_OUT = (
     "pyarrow/include/*",
     "pyarrow/src/*",
 )
-_COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a tenth of the size
+_COMPRESSION = 1  # gzip level: the time to pack and unpack matters more than a tenth of the size
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def pack_activemq_fleet_environment(output: Path, executor_python_prefix: str | 
             ]
         archive = Path(directory) / output.name
         environment.pack(output=str(archive), compress_level=_COMPRESSION)
-        archive.chmod(0o644)  # a cluster's other users unpack it
+        archive.chmod(0o644)  # Other users of the cluster unpack the archive.
         os.replace(archive, output)
     return PackedEnvironment(output, tuple(sorted(distributions)), python, output.stat().st_size / 1e6)
 
@@ -117,21 +117,21 @@ def _make_skeleton(directory: Path, prefix: str) -> str:
 def _required_distributions() -> dict[str, Distribution]:
     """Return this package with its extra ``pipeline`` and all its dependencies, by normalized name."""
     distributions: dict[str, Distribution] = {}
-    wanted: list[tuple[str, frozenset[str]]] = [(PACKAGE, frozenset({"pipeline"}))]
-    seen: set[tuple[str, frozenset[str]]] = set()
-    while wanted:
-        name, extras = wanted.pop()
-        if (name, extras) in seen:
+    pending: list[tuple[str, frozenset[str]]] = [(PACKAGE, frozenset({"pipeline"}))]
+    visited: set[tuple[str, frozenset[str]]] = set()
+    while pending:
+        name, extras = pending.pop()
+        if (name, extras) in visited:
             continue
-        seen.add((name, extras))
+        visited.add((name, extras))
         try:
             installed = distribution(name)
         except PackageNotFoundError:
             raise InputError(
                 f"the Python package {name} is not installed in this environment: {install_hint('pipeline')}"
             ) from None
-        distributions[_normalized_name(name)] = installed
-        wanted += [required for text in installed.requires or () for required in _required_by(text, extras)]
+        distributions[_normalize_name(name)] = installed
+        pending += [required for text in installed.requires or () for required in _required_by(text, extras)]
     return distributions
 
 
@@ -142,10 +142,10 @@ def _required_by(text: str, extras: frozenset[str]) -> Iterator[tuple[str, froze
     requirement = Requirement(text)
     marker = requirement.marker
     if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
-        yield _normalized_name(requirement.name), frozenset(requirement.extras)
+        yield _normalize_name(requirement.name), frozenset(requirement.extras)
 
 
-def _normalized_name(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -153,7 +153,7 @@ def _files_of_distribution(installed: Distribution) -> Iterator[tuple[Path, str]
     """Yield every file of a distribution below site-packages: its path here, and its path in the archive."""
     for file in installed.files or ():
         target = file.as_posix()
-        if target.startswith("../") or target.endswith(".pth") or _is_left_out(target):
+        if target.startswith("../") or target.endswith(".pth") or _is_excluded(target):
             continue
         source = Path(str(installed.locate_file(file)))
         if source.is_file():
@@ -173,9 +173,9 @@ def _files_of_checkout() -> Iterator[tuple[Path, str]]:
         for name in names:
             source = Path(directory) / name
             target = f"activemq_fleet/{source.relative_to(root).as_posix()}"
-            if not _is_left_out(target):
+            if not _is_excluded(target):
                 yield source.resolve(), target
 
 
-def _is_left_out(target: str) -> bool:
-    return any(fnmatch(target, pattern) for pattern in _LEFT_OUT)
+def _is_excluded(target: str) -> bool:
+    return any(fnmatch(target, pattern) for pattern in _EXCLUDED_PATTERNS)

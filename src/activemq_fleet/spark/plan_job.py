@@ -124,13 +124,13 @@ def plan(
 
 
 def _spark_settings(options: PlanJobOptions) -> dict[str, str]:
-    # Adaptive execution makes a job of each stage: of 100 brokers 3 jobs with 8 tasks, without it 2 with 6. With an
-    # earlier output whole datasets are joined, in as many partitions as Spark sees fit.
+    # Adaptive execution runs a job per stage: for 100 brokers 3 jobs with 8 tasks, without it 2 with 6. With an
+    # earlier output, complete datasets are joined, and Spark chooses the number of partitions.
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
 
 
 def _read_hosts(output: AtomicJobOutput, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
-    """Return OBJECTS with hosts by fleet component, and their division. Raises what is wrong with variables."""
+    """Return OBJECTS with hosts by fleet component, and their division. Raises InputError for wrong variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
         pattern = fallback_naming_pattern(facts)

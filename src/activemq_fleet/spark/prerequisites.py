@@ -15,10 +15,10 @@ from activemq_fleet.errors import ArtifactError
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.problems import SparkProblem
 
-_JAVA = 17
-_INSTALL = "apt-get install openjdk-17-jre-headless"
-_PATIENCE = 10.0  # seconds for a connection
-_PORTS = {"spark": 7077, "sc": 15002}
+_MINIMUM_JAVA = 17
+_INSTALL_COMMAND = "apt-get install openjdk-17-jre-headless"
+_CONNECTION_TIMEOUT = 10.0  # seconds for a connection
+_DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 
 def find_supported_java_home() -> Path:
@@ -36,13 +36,14 @@ def find_supported_java_home() -> Path:
         except ArtifactError as error:
             problems.append(str(error))
             continue
-        if feature >= _JAVA:
+        if feature >= _MINIMUM_JAVA:
             return candidate.resolve().parents[1]
         problems.append(f"{candidate} is Java {feature}")
     reasons = "; ".join(problems) or "no java is on the PATH, and JAVA_HOME is not set"
     raise SparkProblem(
-        f"Spark requires Java {_JAVA} or newer, but {reasons}. Install Java {_JAVA} (Debian: {_INSTALL}). If another "
-        f"Java is the default, set JAVA_HOME to the directory of Java {_JAVA}"
+        f"Spark requires Java {_MINIMUM_JAVA} or newer, but {reasons}. Install Java {_MINIMUM_JAVA} "
+        f"(Debian: {_INSTALL_COMMAND}). If another Java is the default, set JAVA_HOME to the directory of "
+        f"Java {_MINIMUM_JAVA}"
     )
 
 
@@ -63,7 +64,7 @@ def check_reachable(url: str) -> None:
     longer. Of ``spark://A:7077,B:7077`` one must answer.
     """
     scheme = url.partition(":")[0]
-    if scheme not in _PORTS or "://" not in url:
+    if scheme not in _DEFAULT_PORTS or "://" not in url:
         return
     problems = []
     for address in re.split(r"[;/]", url.partition("://")[2])[0].split(","):
@@ -81,13 +82,13 @@ def _connection_problem(scheme: str, address: str) -> str:
     """Return why an address does not accept a TCP connection; empty if it accepts one."""
     try:
         parts = urlsplit(f"//{address}")
-        host, port = parts.hostname, parts.port or _PORTS[scheme]
+        host, port = parts.hostname, parts.port or _DEFAULT_PORTS[scheme]
     except ValueError:
         return f"the address {address} is not HOST:PORT with a port from 1 to 65535"
     if not host:
         return "the address names no host"
     try:
-        socket.create_connection((host, port), timeout=_PATIENCE).close()
+        socket.create_connection((host, port), timeout=_CONNECTION_TIMEOUT).close()
     except socket.gaierror:
         return f"the name {host} cannot be resolved"
     except TimeoutError:

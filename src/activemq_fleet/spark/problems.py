@@ -24,18 +24,18 @@ class SparkProblem(FleetError):
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
 """Environment variable with which Spark's log is shown."""
 PACK = "make an environment with `activemq-fleet pack -o env.tar.gz` and add --archives env.tar.gz#environment"
-_BUGS = ("PySparkTypeError", "PySparkValueError", "PySparkAttributeError", "PySparkNotImplementedError")
+_BUG_ERRORS = ("PySparkTypeError", "PySparkValueError", "PySparkAttributeError", "PySparkNotImplementedError")
 
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
-_PACKAGES = re.compile(r"^(?:[a-z][\w$]*[.])+")
-_SPARE = 32 << 20  # bytes free on a disk that is not full
-_ENDING = 5.0  # seconds in which a JVM whose connections are closed has ended
+_FULL_DISK_TEXT = re.compile(r"No space left on device|Disk quota exceeded")
+_PACKAGE_PREFIX = re.compile(r"^(?:[a-z][\w$]*[.])+")
+_FULL_DISK_BYTES = 32 << 20  # number of free bytes below which a disk counts as full
+_JAVA_EXIT_TIMEOUT = 5.0  # seconds within which a JVM exits after its connections are closed
 
 Line = Callable[[re.Match[str]], str]
 
-# The first that is found counts: causes before what they lead to.
-_KNOWN: tuple[tuple[str, Line], ...] = (
-    # One of our own errors, raised in a worker.
+# The first match is used, so causes precede their consequences.
+_KNOWN_ERRORS: tuple[tuple[str, Line], ...] = (
+    # An error of this package, raised in a worker.
     (r"^activemq_fleet\.errors\.\w+: (.+)$", lambda m: m[1]),
     (
         r"PYTHON_VERSION_MISMATCH\D*(\S+).*?driver\D*(\S+)",
@@ -124,13 +124,13 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
         if "JAVA_GATEWAY_EXITED" in text:  # pyspark has no details; the log has Java's message
             text = scratch.spark_log_text
         raise SparkProblem(
-            _explain_full_disk(scratch.path) if _FULL.search(text) else explain_spark_error(text)
+            _explain_full_disk(scratch.path) if _FULL_DISK_TEXT.search(text) else explain_spark_error(text)
         ) from error
 
 
 def _is_spark_error(error: Exception) -> bool:
     names = _class_names(error)
-    return not names & set(_BUGS) and bool(names & {"PySparkException", "Py4JError", "RpcError"})
+    return not names & set(_BUG_ERRORS) and bool(names & {"PySparkException", "Py4JError", "RpcError"})
 
 
 def _class_names(error: Exception) -> set[str]:
@@ -154,7 +154,7 @@ def _has_java_ended(error: Exception) -> bool:
     """Return whether an error is a lost connection to a JVM that has ended."""
     if not _class_names(error) & {"ConnectionError", "Py4JNetworkError"}:
         return False
-    deadline = time.monotonic() + _ENDING
+    deadline = time.monotonic() + _JAVA_EXIT_TIMEOUT
     while (status := pyspark_java_exit_status()) is None and time.monotonic() < deadline:
         time.sleep(0.1)
     return status is not None
@@ -165,9 +165,10 @@ def _explain_java_end(log: str) -> str:
     if "OutOfMemoryError" in log:
         return explain_spark_error(log)
     status = pyspark_java_exit_status() or 0
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    end_text = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     return (
-        f"Java {how} in the middle of the job: check whether the machine ran out of memory, and run the command again"
+        f"Java {end_text} in the middle of the job: check whether the machine ran out of memory, and run the "
+        "command again"
     )
 
 
@@ -184,7 +185,7 @@ def explain_spark_error(text: str) -> str:
 
     ``text`` is the text of the error or Spark's log.
     """
-    for pattern, line in _KNOWN:
+    for pattern, line in _KNOWN_ERRORS:
         match = re.search(pattern, text, re.MULTILINE)
         if match:
             return line(match)
@@ -192,12 +193,14 @@ def explain_spark_error(text: str) -> str:
     raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
     first = next((line.strip() for line in split_lines(text) if line.strip()), "it reported no reason")
     cause = (causes or raised or [first])[-1].strip()
-    return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}. To see its log, run the command with {DEBUG_VARIABLE}=1"
+    return (
+        f"Spark failed: {_PACKAGE_PREFIX.sub('', cause)[:500]}. To see its log, run the command with {DEBUG_VARIABLE}=1"
+    )
 
 
 def _explain_full_disk(scratch: Path) -> str:
     """Return a line that names the full disk: that of Spark's temporary files where it has less than 32 MiB."""
-    if shutil.disk_usage(scratch).free < _SPARE:
+    if shutil.disk_usage(scratch).free < _FULL_DISK_BYTES:
         return (
             f"the disk is full, so Spark cannot write temporary files in {scratch}: set TMPDIR, or --conf "
             "spark.local.dir, to a directory with more space"

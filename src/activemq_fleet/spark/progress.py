@@ -19,9 +19,9 @@ from activemq_fleet.node.printable import escape_unprintable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_EVERY = 0.5  # seconds between two updates
-_PATIENCE = 30.0  # seconds in which a worker should have started a task
-_CLEAR = "\r\x1b[K"
+_UPDATE_INTERVAL = 0.5  # seconds between two updates
+_TASK_START_TIMEOUT = 30.0  # seconds in which a worker should have started a task
+_CLEAR_LINE = "\r\x1b[K"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class SparkProgressDisplay:
         began = self.clock()
         self._phase = escape_unprintable(name), began
         self.show_task_counts(TaskCounts())
-        clear, summary = _CLEAR if self.is_terminal else "", ""
+        clear, summary = _CLEAR_LINE if self.is_terminal else "", ""
         try:
             yield
             summary = f"{escape_unprintable(name)}: {self.clock() - began:.1f} s\n"
@@ -79,7 +79,7 @@ class SparkProgressDisplay:
             if self.enabled and self.is_terminal and self._phase:
                 phase, began = self._phase
                 count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
-                self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
+                self._write(f"{_CLEAR_LINE}{phase}: {self.clock() - began:.0f} s{count}")
 
     def _warn_of_idle_tasks(self, tasks: TaskCounts) -> None:
         waits = tasks.all > 0 and not (tasks.done or tasks.running)
@@ -87,12 +87,12 @@ class SparkProgressDisplay:
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = self.clock()
-        elif self.clock() - self._idle_since >= _PATIENCE and not self._has_warned:
+        elif self.clock() - self._idle_since >= _TASK_START_TIMEOUT and not self._has_warned:
             self._has_warned = True
-            clear = _CLEAR if self.enabled and self.is_terminal else ""
+            clear = _CLEAR_LINE if self.enabled and self.is_terminal else ""
             self._write(
-                f"{clear}warning: no Spark worker has started a task for {_PATIENCE:.0f} s. Check that the cluster has "
-                "workers with free cores and memory (--conf spark.executor.memory, spark.cores.max)\n"
+                f"{clear}warning: no Spark worker has started a task for {_TASK_START_TIMEOUT:.0f} s. Check that the "
+                "cluster has workers with free cores and memory (--conf spark.executor.memory, spark.cores.max)\n"
             )
 
     def _write(self, text: str) -> None:
@@ -125,23 +125,23 @@ def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) ->
     progress = SparkProgressDisplay(
         sys.stderr, enabled=is_terminal if enabled is None else enabled, is_terminal=is_terminal
     )
-    _current, before = progress, _current
+    _current, previous = progress, _current
     watched = _watch_remote_session if remote else _watch_status_tracker
     try:
         with watched(spark, progress):
             yield
     finally:
-        _current = before
+        _current = previous
 
 
 @contextmanager
 def _watch_status_tracker(spark: SparkSession, progress: SparkProgressDisplay) -> Iterator[None]:
     """Update progress twice a second from the status tracker of this process's session."""
     tracker = spark.sparkContext.statusTracker()
-    over = threading.Event()
+    stopped = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_EVERY):
+        while not stopped.wait(_UPDATE_INTERVAL):
             try:
                 progress.show_task_counts(_count_tasks(tracker))
             except Exception:  # noqa: BLE001 -- the job itself reports what happened to Spark
@@ -152,7 +152,7 @@ def _watch_status_tracker(spark: SparkSession, progress: SparkProgressDisplay) -
     try:
         yield
     finally:
-        over.set()
+        stopped.set()
         watcher.join(timeout=10)
 
 
@@ -170,16 +170,16 @@ def _watch_remote_session(spark: SparkSession, progress: SparkProgressDisplay) -
     """Update progress from what the server of Spark Connect reports."""
 
     def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-        at_work = [stage for stage in stages or () if not stage.done]
+        running_stages = [stage for stage in stages or () if not stage.done]
         progress.show_task_counts(
             TaskCounts(
-                done=sum(stage.num_completed_tasks for stage in at_work),
+                done=sum(stage.num_completed_tasks for stage in running_stages),
                 running=inflight_tasks,
-                all=sum(stage.num_tasks for stage in at_work),
+                all=sum(stage.num_tasks for stage in running_stages),
             )
         )
 
-    handler: Any = handle  # any callable will do, whatever its annotation is
+    handler: Any = handle  # Any callable is valid, regardless of its annotation.
     spark.registerProgressHandler(handler)
     try:
         yield

@@ -43,7 +43,7 @@ class ScratchDirectory:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        kept = os.dup(1), os.dup(2)
+        saved_descriptors = os.dup(1), os.dup(2)
         log = os.open(self.path / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.dup2(log, 1)
@@ -52,7 +52,7 @@ class ScratchDirectory:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            for number, descriptor in enumerate(kept, 1):
+            for number, descriptor in enumerate(saved_descriptors, 1):
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             os.close(log)
@@ -89,6 +89,6 @@ def _remove_abandoned_directories(parent: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:
-            continue  # in use
+            continue  # The directory is in use.
         finally:
             os.close(lock)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionOptions", "SparkProblem", "show_progress_phase", "temporary_spark_session"]
 
 _LOG_LEVEL = "spark.log.level"
-_SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
+_IS_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 
 @contextmanager
@@ -46,11 +46,11 @@ def temporary_spark_session(name: str, options: SessionOptions) -> Iterator[Spar
     """
     remote = options.remote or (os.environ.get("SPARK_REMOTE") if options.master is None else None)
     with temporary_scratch_directory() as scratch, warnings.catch_warnings():
-        # pyspark's notes on its own internals: nothing that a user could act upon.
+        # These warnings of pyspark concern its internals, and require no action from users.
         warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
         running: list[SparkSession] = []
         try:
-            # Inside, because the cause must be read from a JVM that still runs.
+            # Inside the block, because the cause is read from a running JVM.
             with translate_spark_errors(scratch):
                 check_archives(executor_archives(options))
                 spark = _connect_remotely(name, remote, options) if remote else _launch_spark(name, options, scratch)
@@ -83,14 +83,14 @@ def _connect_remotely(name: str, remote: str, options: SessionOptions) -> SparkS
 
 def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory) -> SparkSession:
     """Start Spark from this process and return its session."""
-    if not _SUBMITTED:  # else there is a JVM already
+    if not _IS_SPARK_SUBMIT:  # Otherwise, a JVM already exists.
         os.environ["JAVA_HOME"] = str(find_supported_java_home())
     master = spark_master_of(options)
     if master:
         check_reachable(master)
     from pyspark.sql import SparkSession
 
-    # Read by pyspark when it starts; Python's own is the one whose packages are known to be there.
+    # pyspark reads it at its start. The current interpreter is known to have the packages.
     os.environ.pop("SPARK_REMOTE", None)
     if is_local_master(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -104,19 +104,19 @@ def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory)
     with scratch.redirect_output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
         spark = builder.getOrCreate()
     if not os.environ.get(DEBUG_VARIABLE):
-        # Else both print stack traces if Java stops unexpectedly, next to the line that reports it.
+        # Without this, both print stack traces if Java stops unexpectedly, in addition to the error line.
         spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         logging.getLogger().addHandler(logging.NullHandler())  # py4j's
     # spark-submit has chosen how its JVM logs before any setting of ours is read.
-    if _SUBMITTED and not os.environ.get(DEBUG_VARIABLE) and spark.conf.get(_LOG_LEVEL, None) is None:
+    if _IS_SPARK_SUBMIT and not os.environ.get(DEBUG_VARIABLE) and spark.conf.get(_LOG_LEVEL, None) is None:
         spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
 def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     """Check the workers' Python, unless it is this process's own."""
-    here = not remote and is_local_master(spark.conf.get("spark.master", None))
-    if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
+    is_local = not remote and is_local_master(spark.conf.get("spark.master", None))
+    if is_local and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
     with show_progress_phase("checking the workers"):
         check_package_on_workers(spark)
@@ -127,7 +127,7 @@ def _end_sessions(running: list[SparkSession], *, classic: bool) -> None:
     if not classic or pyspark_java_exit_status() is None:
         for spark in running:
             spark.stop()
-    if classic and not _SUBMITTED:
+    if classic and not _IS_SPARK_SUBMIT:
         _end_java()
 
 

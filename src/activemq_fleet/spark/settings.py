@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from activemq_fleet.spark.inputs import AuditInputs
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
-_LOOPBACK = "127.0.0.1"
-# Java compiles code quickly, and not well what soon runs no more: without, an audit of a few logs took 1.3 times as
+_LOOPBACK_ADDRESS = "127.0.0.1"
+# Java then compiles code faster, but optimizes it less. Without it, an audit of a few logs took 1.3 times as
 # long, and one of 1 GB half as much again. For days of work set TieredStopAtLevel=4.
-_QUICK = "-XX:TieredStopAtLevel=1"
+_FAST_COMPILATION = "-XX:TieredStopAtLevel=1"
 # Spark's classes fill it; by default Java collects garbage each time it grows. With it an audit of a few
 # logs takes 0.9 of the time.
-_METASPACE = "-XX:MetaspaceSize=256m"
-_JAVA = "spark.driver.extraJavaOptions"
+_METASPACE_OPTION = "-XX:MetaspaceSize=256m"
+_JAVA_OPTIONS_SETTING = "spark.driver.extraJavaOptions"
 
 _LOCAL_CORES = re.compile(r"local\[(\d+|\*)[,\]]")
 
@@ -34,15 +34,15 @@ _DEFAULT_SHUFFLE_PARTITIONS = "200"
 _MIN_SHUFFLE_PARTITIONS, _BYTES_PER_SHUFFLE_PARTITION = 4, 16 << 20
 _UNPACKED_SIZE_FACTOR = 15  # the size of unpacked logs, divided by their packed size
 
-# Those that may be set in a running session too, and so over Spark Connect.
-_SQL = {
-    # Else a time is read and cast by the clock of the machine that runs the job.
+# Settings that can also be changed in a running session, and so through Spark Connect.
+_SQL_SETTINGS = {
+    # Without it, times are converted in the time zone of the machine that runs the job.
     "spark.sql.session.timeZone": "UTC",
     # The files of ``events`` are 0.55 times as large as with snappy, Spark's own, in as much time.
     "spark.sql.parquet.compression.codec": "zstd",
     # Spark's own, INT96, has no statistics by which a reader of one hour skips the rest, and is deprecated in Parquet.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Else a union of scans with a task each becomes one task for all of them (from Spark 4.1).
+    # Without it, a union of scans with one task each becomes a single task (from Spark 4.1).
     "spark.sql.unionOutputPartitioning": "false",
     # Spark's own, whatever a cluster's defaults are: a file of a fleet is read or reported, never skipped silently.
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -80,7 +80,7 @@ def spark_master_of(options: SessionOptions) -> str | None:
 def spark_connect_settings(options: SessionOptions) -> dict[str, str]:
     """Return the settings with which a Spark Connect session is created, from the options of a job."""
     packed = {"spark.sql.execution.pyspark.python": packed_python_path(options)} if options.archives else {}
-    return {**_SQL, **packed, **options.conf}
+    return {**_SQL_SETTINGS, **packed, **options.conf}
 
 
 def executor_archives(options: SessionOptions) -> list[str]:
@@ -106,16 +106,16 @@ def spark_settings(options: SessionOptions, master: str | None, scratch: Path) -
     """
     java = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
     if is_local_master(master):
-        java += [_QUICK, _METASPACE]
+        java += [_FAST_COMPILATION, _METASPACE_OPTION]
     settings = {
-        **_SQL,
+        **_SQL_SETTINGS,
         # A job of seconds needs no web pages, and a second job would warn that their port is in use.
         "spark.ui.enabled": "false",
-        # Progress is shown by phase (``progress``): Spark's bar would be written over it.
+        # Progress is shown by phase (``progress``). Spark's progress bar would overwrite it.
         "spark.ui.showConsoleProgress": "false",
-        # Else an empty directory spark-warehouse is left where the command was started.
+        # Without it, an empty directory spark-warehouse remains in the current directory.
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
-        _JAVA: " ".join(java),
+        _JAVA_OPTIONS_SETTING: " ".join(java),
     }
     if master:
         settings["spark.master"] = master
@@ -125,8 +125,8 @@ def spark_settings(options: SessionOptions, master: str | None, scratch: Path) -
             # With Spark's own 1 GB the audit of one agent's million events runs out of memory.
             "spark.driver.memory": f"{_driver_megabytes()}m",
         }
-    if is_local_master(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
-        settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    if is_local_master(master) or (master or "").startswith((f"spark://{_LOOPBACK_ADDRESS}:", "spark://localhost:")):
+        settings |= {"spark.driver.host": _LOOPBACK_ADDRESS, "spark.driver.bindAddress": _LOOPBACK_ADDRESS}
     if options.archives and not is_local_master(master):
         settings["spark.archives"] = ",".join(executor_archives(options))
     return _merge_settings(settings, options.conf)
@@ -138,13 +138,13 @@ def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterat
 
     The earlier settings are restored at its end.
     """
-    before = {key: spark.conf.get(key, None) for key in wanted}
+    previous = {key: spark.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key, old in before.items():
+        for key, old in previous.items():
             if old is None:
                 spark.conf.unset(key)
             else:
@@ -174,8 +174,8 @@ def shuffle_settings(spark: SparkSession, inputs: AuditInputs) -> dict[str, str]
 def _merge_settings(defaults: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults overridden by the configured settings; Java's options are joined."""
     merged = {**defaults, **configured}
-    if _JAVA in configured:
-        merged[_JAVA] = f"{defaults[_JAVA]} {configured[_JAVA]}"
+    if _JAVA_OPTIONS_SETTING in configured:
+        merged[_JAVA_OPTIONS_SETTING] = f"{defaults[_JAVA_OPTIONS_SETTING]} {configured[_JAVA_OPTIONS_SETTING]}"
     return merged
 
 

@@ -32,8 +32,8 @@ OBJECTS_DDL = "key string, place bigint, data binary"
 
 ROW_GROUP_BYTES = 64 << 20
 """Bytes of rows in memory (Arrow) that make one Parquet row group."""
-_ROWS_AT_ONCE = 1000  # files of some kilobytes each, and objects of some hundred bytes
-# Columns of ``events`` whose values hardly repeat, or are as short as a dictionary's index, which would cost more.
+_ROWS_PER_BATCH = 1000  # files of some kilobytes each, and objects of some hundred bytes
+# Columns of ``events`` whose values rarely repeat, or are as short as an index of a dictionary.
 _WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed"})
 
 
@@ -87,7 +87,7 @@ def pickle_into_arrow_batches(results: Iterable[Any]) -> Batches:
     The batches have the schema OBJECTS.
     """
     results = iter(results)
-    while chunk := list(islice(results, _ROWS_AT_ONCE)):
+    while chunk := list(islice(results, _ROWS_PER_BATCH)):
         rows = [
             (task_output.key, task_output.place, task_output.value)
             if isinstance(task_output, KeyedObject)
@@ -130,7 +130,7 @@ def make_file_writing_task(
     """
 
     def write(batches: Batches) -> Iterator[Any]:
-        parts: dict[str, _Part] = {}
+        parts: dict[str, _ParquetPart] = {}
         try:
             for dataset, batch, label in _batches_by_dataset(task(batches), schemas):
                 if dataset is None:
@@ -140,7 +140,9 @@ def make_file_writing_task(
                 if part is None or part.label != label:
                     if part is not None:
                         yield part.finish_file()
-                    part = parts[dataset] = _Part(directory, dataset, schemas[dataset], order.get(dataset, ()), label)
+                    part = parts[dataset] = _ParquetPart(
+                        directory, dataset, schemas[dataset], order.get(dataset, ()), label
+                    )
                 part.write_record_batch(batch)
         except BaseException:
             for part in parts.values():
@@ -158,17 +160,17 @@ def make_objects_and_rows_task(task: Task, schemas: Mapping[str, pa.Schema]) -> 
     It is for ``mapInArrow``. Objects are in pickled form; the rows of each dataset are in a struct column.
     """
     fields = [*OBJECTS, *(pa.field(name, pa.struct(list(schema))) for name, schema in schemas.items())]
-    whole = pa.schema(fields)
+    combined_schema = pa.schema(fields)
 
     def rows(batches: Batches) -> Batches:
         for dataset, batch, _ in _batches_by_dataset(task(batches), schemas):
             given = next(pickle_into_arrow_batches([batch])) if dataset is None else batch
-            columns = {field.name: pa.nulls(given.num_rows, field.type) for field in whole}
+            columns = {field.name: pa.nulls(given.num_rows, field.type) for field in combined_schema}
             if dataset is None:
                 columns |= dict(zip(OBJECTS.names, given.columns, strict=True))
             else:
                 columns[dataset] = pa.StructArray.from_arrays(given.columns, fields=list(schemas[dataset]))
-            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=whole)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=combined_schema)
 
     return rows
 
@@ -177,7 +179,7 @@ def _batches_by_dataset(
     results: Iterator[Any], schemas: Mapping[str, pa.Schema]
 ) -> Iterator[tuple[str | None, Any, str]]:
     """Yield dataset, batch in its schema, and part of a task's rows, and (None, object, "") for other objects."""
-    waiting: dict[str, list[Mapping[str, Any]]] = {}
+    pending_rows: dict[str, list[Mapping[str, Any]]] = {}
     for task_output in results:
         if not isinstance(task_output, DatasetRows):
             yield None, task_output, ""
@@ -185,15 +187,15 @@ def _batches_by_dataset(
             schema = schemas[task_output.dataset]
             yield task_output.dataset, task_output.rows.select(schema.names).cast(schema), task_output.part
         else:
-            rows = waiting.setdefault(task_output.dataset, [])
+            rows = pending_rows.setdefault(task_output.dataset, [])
             rows.append(task_output.rows)
-            if len(rows) == _ROWS_AT_ONCE:
+            if len(rows) == _ROWS_PER_BATCH:
                 yield (
                     task_output.dataset,
-                    _rows_to_record_batch(waiting.pop(task_output.dataset), schemas[task_output.dataset]),
+                    _rows_to_record_batch(pending_rows.pop(task_output.dataset), schemas[task_output.dataset]),
                     "",
                 )
-    for dataset, rows in waiting.items():
+    for dataset, rows in pending_rows.items():
         yield dataset, _rows_to_record_batch(rows, schemas[dataset]), ""
 
 
@@ -213,7 +215,7 @@ def _encodable(value: Any) -> Any:
     return escape_lone_surrogates(value) if isinstance(value, str) else value
 
 
-class _Part:
+class _ParquetPart:
     """A Parquet file of a dataset that a Spark task is writing.
 
     It is compressed with zstd, in row groups of ROW_GROUP_BYTES.
@@ -226,7 +228,7 @@ class _Part:
         self._dataset, self._schema, self._order = dataset, schema, order
         self._path = directory / dataset / f"part-{uuid.uuid4()}.zstd.parquet"
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # The limit: a row group's dictionary holds all its texts, of which most are in several rows.
+        # This limit allows a dictionary of all texts in a row group, because most texts are in several rows.
         self._writer: ParquetWriter = ParquetWriter(
             self._path,
             schema,
@@ -235,7 +237,7 @@ class _Part:
             dictionary_pagesize_limit=ROW_GROUP_BYTES,
             store_schema=False,
         )
-        self._waiting: list[pa.RecordBatch] = []
+        self._pending_batches: list[pa.RecordBatch] = []
         self._size = self._rows = 0
 
     def write_record_batch(self, batch: pa.RecordBatch) -> None:
@@ -243,7 +245,7 @@ class _Part:
 
         The batch has the dataset's schema.
         """
-        self._waiting.append(batch)
+        self._pending_batches.append(batch)
         self._size += batch.nbytes
         self._rows += batch.num_rows
         if self._size >= ROW_GROUP_BYTES:
@@ -264,14 +266,14 @@ class _Part:
         self._writer.close()
 
     def _flush(self) -> None:
-        if self._waiting:
-            table = pa.Table.from_batches(self._waiting)
+        if self._pending_batches:
+            table = pa.Table.from_batches(self._pending_batches)
             if self._order:
                 table = table.sort_by([(name, "ascending") for name in self._order])
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-            self._waiting, self._size = [], 0
+            self._pending_batches, self._size = [], 0
 
 
 def write_empty_parquet_file(directory: Path, dataset: str, schema: pa.Schema) -> None:
     """Write a Parquet file without rows to the directory of a dataset."""
-    _Part(directory, dataset, schema, (), "").finish_file()
+    _ParquetPart(directory, dataset, schema, (), "").finish_file()

@@ -11,9 +11,9 @@ from activemq_fleet.spark.problems import PACK, SparkProblem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TASKS = 8  # as many executors as answer at once; what others lack shows in the job itself
-_SCHEMA = "python string, fleet string, missing string"
-_NEEDED = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2", "pydantic")
+_PROBE_TASKS = 8  # number of executors that are checked; the job itself fails on other incomplete executors
+_PROBE_SCHEMA = "python string, fleet string, missing string"
+_REQUIRED_MODULES = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2", "pydantic")
 
 
 def check_package_on_workers(spark: SparkSession) -> None:
@@ -21,7 +21,9 @@ def check_package_on_workers(spark: SparkSession) -> None:
 
     Raises SparkProblem when an executor lacks the package, or has another version of it.
     """
-    frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_module_probe(_NEEDED), _SCHEMA)
+    frame = spark.range(0, _PROBE_TASKS, numPartitions=_PROBE_TASKS).mapInArrow(
+        _module_probe(_REQUIRED_MODULES), _PROBE_SCHEMA
+    )
     for row in frame.collect():
         if row["missing"]:
             raise SparkProblem(
