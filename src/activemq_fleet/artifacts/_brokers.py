@@ -24,7 +24,7 @@ EXPORTER_SHA512 = (
     "265463097c283cba57d1f20b8742a51aaddbcce157c913630246224117086bac"
 )
 """The checksum of the metrics exporter's jar, as Maven delivered it when it was chosen."""
-_DAY = 86400
+_SECONDS_PER_DAY = 86400
 """Seconds until a failed download of a distribution is tried again: Maven takes half a minute to fail."""
 
 
@@ -58,7 +58,7 @@ def fetch_jar_directory(release: Release, *, progress: Progress = log_progress) 
         with as_file(listed) as pom:
             _maven.copy_dependencies(pom, release.jar_properties, release.jar_profiles, part)
 
-    # A set that an older list made lacks jars, and may be in use: another list, another directory.
+    # A directory made from an older list lacks jars and may be in use, so each list has its own directory.
     version = hashlib.sha256(listed.read_bytes()).hexdigest()[:8]
     try:
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
@@ -80,29 +80,32 @@ def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_
         return cache_directory() / name
     if not release.distribution_available:
         return None
-    refusal = cache_directory() / "distributions" / f".{release}.refused"
-    _raise_refusal_of_today(refusal)
+    failure_file = cache_directory() / "distributions" / f".{release}.refused"
+    _raise_recent_download_failure(failure_file)
 
     def make(part: Path) -> None:
         progress(f"fetching the distribution of ActiveMQ {release} …")
         download = part.with_suffix(".download")
         shutil.rmtree(download, ignore_errors=True)
         try:
-            _unpack(_download(release, download, refusal), part)
+            _unpack(_download(release, download, failure_file), part)
         finally:
             shutil.rmtree(download, ignore_errors=True)
 
     return ensure_cached(name, make, progress=progress)
 
 
-def _download(release: Release, directory: Path, refusal: Path) -> Path:
-    """Return a release's downloaded archive. Raises ArtifactError, which is also recorded in the file ``refusal``."""
+def _download(release: Release, directory: Path, failure_file: Path) -> Path:
+    """Return a release's downloaded archive.
+
+    Raises ArtifactError, whose message is also recorded in ``failure_file``.
+    """
     try:
         return _maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", directory)
     except ArtifactError as error:
         message = f"the distribution of ActiveMQ {release} cannot be downloaded: {error}"
-        with contextlib.suppress(OSError):  # without a writable cache, each run tries again
-            refusal.write_text(message, encoding="utf-8")
+        with contextlib.suppress(OSError):  # without a writable cache, each run repeats the download
+            failure_file.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
 
 
@@ -118,7 +121,7 @@ def local_distribution_directory(
     home = (
         archive_or_directory
         if archive_or_directory.is_dir()
-        else _unpacked(archive_or_directory, release, sha512, progress)
+        else _unpacked_local_archive(archive_or_directory, release, sha512, progress)
     )
     _require_release(home / "lib", archive_or_directory, release)
     return home
@@ -143,7 +146,7 @@ def _require_release(library: Path, archive: Path, release: Release) -> None:
         )
 
 
-def _unpacked(archive: Path, release: Release, sha512: str | None, progress: Progress) -> Path:
+def _unpacked_local_archive(archive: Path, release: Release, sha512: str | None, progress: Progress) -> Path:
     try:
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha512").hexdigest()
@@ -222,15 +225,15 @@ def _check_sha512(jar: Path) -> None:
         )
 
 
-def _raise_refusal_of_today(refusal: Path) -> None:
+def _raise_recent_download_failure(failure_file: Path) -> None:
     try:
-        age, message = time.time() - refusal.stat().st_mtime, refusal.read_text(encoding="utf-8")
+        age, message = time.time() - failure_file.stat().st_mtime, failure_file.read_text(encoding="utf-8")
     except OSError:
         return
-    if 0 <= age < _DAY:
+    if 0 <= age < _SECONDS_PER_DAY:
         raise RecentDownloadFailureError(
             f"{message}. For one day after this failure, no command tries the download again. To try again now, remove "
-            f"the file {refusal}"
+            f"the file {failure_file}"
         )
 
 

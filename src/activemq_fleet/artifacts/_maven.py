@@ -14,9 +14,9 @@ from activemq_fleet.errors import ArtifactError
 from activemq_fleet.node.text_lines import split_lines
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-# A release that did not exist yesterday may today (-U); a damaged download is an error (-C).
+# -U finds releases that were published since the last run; -C makes a damaged download an error.
 _FLAGS = ("-q", "-B", "-U", "-C", "-Dstyle.color=never")
-_SECONDS = 1800
+_TIMEOUT_SECONDS = 1800
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;]*m")
 _CAUSE = re.compile(
     r"(?:Could not (?:find|transfer)|Cannot access|The following artifacts|Unknown host|Blocked mirror)"
@@ -36,7 +36,7 @@ def copy_artifact(coordinate: str, directory: Path) -> Path:
     Its dependencies are not copied. ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises
     ArtifactError with the line of Maven's output that names the cause.
     """
-    _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
+    _run_maven_goal(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
     files = [path for path in directory.iterdir() if path.is_file()]
     if len(files) != 1:
         raise ArtifactError(
@@ -52,11 +52,11 @@ def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequen
     Raises ArtifactError with the line of Maven's output that names the cause.
     """
     arguments = ("-f", str(pom), "-P", ",".join(profiles))
-    asked = {**properties, "outputDirectory": str(directory), "includeScope": "runtime"}
-    _maven(f"{_PLUGIN}:copy-dependencies", asked, arguments, at=directory)
+    goal_properties = {**properties, "outputDirectory": str(directory), "includeScope": "runtime"}
+    _run_maven_goal(f"{_PLUGIN}:copy-dependencies", goal_properties, arguments, at=directory)
 
 
-def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = (), *, at: Path) -> None:
+def _run_maven_goal(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = (), *, at: Path) -> None:
     executable = shutil.which("mvn")
     if executable is None:
         raise ArtifactError("mvn (Maven) is not on PATH: install it (Debian: apt-get install maven)")
@@ -65,19 +65,19 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
     try:
         run = subprocess.run(
             [executable, *_FLAGS, *arguments, goal, *defines],
-            cwd=at,  # not the user's directory, whose .mvn would be used
+            cwd=at,  # In the user's directory, Maven would apply the directory .mvn.
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise ArtifactError(
-            f"Maven did not finish within {_SECONDS} s: check the connection to the Maven repository"
+            f"Maven did not finish within {_TIMEOUT_SECONDS} s: check the connection to the Maven repository"
         ) from None
     if run.returncode != 0:
         line = maven_error_line(run.stdout)
@@ -102,7 +102,7 @@ def maven_error_line(output: str) -> str:
 
 def _environment() -> dict[str, str]:
     environment = dict(os.environ)
-    executable = java_executable()  # here, because Maven is wordy about a JAVA_HOME that is wrong
+    executable = java_executable()  # checked here, because Maven's own message about a wrong JAVA_HOME is long
     if not environment.get("JAVA_HOME") and shutil.which("java") is None:
         environment["JAVA_HOME"] = str(executable.parent.parent)
     return environment

@@ -23,11 +23,11 @@ BUNDLE = Path(__file__).resolve().parents[1] / "schemas.zip"
 _MEMBER = "activemq.xsd"
 _JAR = re.compile(r"(?:^|/)activemq-(?:core|spring|all)-(?P<version>\d[^/]*)\.jar$")
 _OWN_POM = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|spring|all)/pom\.properties")
-# The largest are an activemq-all.jar of 19 MB and an XSD of 0.5 MB: far below what a bomb unpacks to.
+# The largest known files are an activemq-all.jar of 19 MB and an XSD of 0.5 MB. A decompression bomb is far larger.
 _JAR_LIMIT, _XSD_LIMIT = 256 << 20, 16 << 20
 
 _failures: dict[Path, FleetError] = {}
-_noted: set[tuple[Release, Release]] = set()
+_reported_substitutes: set[tuple[Release, Release]] = set()
 
 
 def schema_bytes(release: Release, *, progress: Progress = log_progress) -> bytes:
@@ -36,7 +36,7 @@ def schema_bytes(release: Release, *, progress: Progress = log_progress) -> byte
     It is fetched once, or that of the nearest release of its line. Raises SchemaUnavailableError, which names the
     command to run, when the line has no schema.
     """
-    return _nearest(release, progress).read_bytes()
+    return _nearest_schema_path(release, progress).read_bytes()
 
 
 def load_schema(release: Release, *, progress: Progress = log_progress) -> CompiledActivemqXsd:
@@ -45,12 +45,12 @@ def load_schema(release: Release, *, progress: Progress = log_progress) -> Compi
     It is kept in memory. It may be that of the nearest release of its line. One line of progress names the other
     release. Raises SchemaUnavailableError when the line has no schema.
     """
-    path = _nearest(release, progress)
+    path = _nearest_schema_path(release, progress)
     return _load(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=32)
-def _load(path: Path, _changed: int) -> CompiledActivemqXsd:
+def _load(path: Path, _modified_ns: int) -> CompiledActivemqXsd:
     return CompiledActivemqXsd(path.read_bytes(), str(path))
 
 
@@ -80,31 +80,33 @@ def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progr
     Maven. Raises SchemaUnavailableError.
     """
     if source is None:
-        return _cached(release, progress)
-    xsd = _xsd_in(source, release)
-    return ensure_cached(_name(release), lambda part: _write(part, xsd), progress=progress, again=True)
+        return _cached_schema_path(release, progress)
+    xsd = _schema_in_package(source, release)
+    return ensure_cached(
+        _schema_cache_name(release), lambda part: _write_valid_schema(part, xsd), progress=progress, again=True
+    )
 
 
-def _nearest(release: Release, progress: Progress) -> Path:
+def _nearest_schema_path(release: Release, progress: Progress) -> Path:
     """Return the cached XML schema of a release, or of the nearest release of its line.
 
     A cached schema comes first, and then those that Maven is known to deliver. If Maven itself failed, it does not run
     again.
     """
     try:
-        return _cached(release, progress)
+        return _cached_schema_path(release, progress)
     except (SchemaUnavailableError, ArtifactError) as error:
-        reason = _failures.get(cache_directory() / _name(release), error)
+        reason = _failures.get(cache_directory() / _schema_cache_name(release), error)
         maven_works = not isinstance(reason, ArtifactError) or isinstance(reason, _maven.MissingArtifactError)
-        for nearest in _others_of_line(release):
-            if not (maven_works or _is_at_hand(nearest)):
+        for nearest in _other_releases_of_line(release):
+            if not (maven_works or _is_available_locally(nearest)):
                 continue
             try:
-                path = _cached(nearest, progress)
+                path = _cached_schema_path(nearest, progress)
             except (SchemaUnavailableError, ArtifactError):
                 continue
-            if (release, nearest) not in _noted:
-                _noted.add((release, nearest))
+            if (release, nearest) not in _reported_substitutes:
+                _reported_substitutes.add((release, nearest))
                 progress(
                     f"the XML schema of ActiveMQ {release} is not available, so the schema of {nearest}, the nearest "
                     f"available release, is used. Reason: {reason}. To add the schema of {release}, run "
@@ -114,83 +116,85 @@ def _nearest(release: Release, progress: Progress) -> Path:
         raise error
 
 
-def _others_of_line(release: Release) -> list[Release]:
+def _other_releases_of_line(release: Release) -> list[Release]:
     line = Release.of(release.data_release).line
-    cached = [known for known in releases_with_cached_schema() if known.line == line]
-    cached.sort(key=lambda known: abs(known.version[2] - release.version[2]))
+    cached = [cached_release for cached_release in releases_with_cached_schema() if cached_release.line == line]
+    cached.sort(key=lambda cached_release: abs(cached_release.version[2] - release.version[2]))
     return [other for other in dict.fromkeys((*cached, *releases_with_schema(line))) if other is not release]
 
 
-def _is_at_hand(release: Release) -> bool:
+def _is_available_locally(release: Release) -> bool:
     """Return whether the XML schema of a release is available without a download."""
-    is_cached = (cache_directory() / _name(release)).exists()
-    return is_cached or packaged_schema_bytes(release) is not None or any(_jars_at_hand(release))
+    is_cached = (cache_directory() / _schema_cache_name(release)).exists()
+    return is_cached or packaged_schema_bytes(release) is not None or any(_jars_in_cache(release))
 
 
-def _name(release: Release) -> str:
+def _schema_cache_name(release: Release) -> str:
     return f"schemas/{release.text}.xsd"
 
 
-def _cached(release: Release, progress: Progress) -> Path:
-    target = cache_directory() / _name(release)
-    if target in _failures and not target.exists():  # a fleet of 1,000 tries once, not 1,000 times
-        raise _unavailable(release, _failures[target])
+def _cached_schema_path(release: Release, progress: Progress) -> Path:
+    target = cache_directory() / _schema_cache_name(release)
+    if target in _failures and not target.exists():  # a fleet of 1,000 brokers tries each download once
+        raise _unavailable_error(release, _failures[target])
 
     def make(part: Path) -> None:
         try:
-            _write(part, _obtain(release, progress))
+            _write_valid_schema(part, _find_or_download_schema(release, progress))
         except (ArtifactError, SchemaUnavailableError) as error:
             _failures[target] = error
-            raise _unavailable(release, error) from None
+            raise _unavailable_error(release, error) from None
 
-    return ensure_cached(_name(release), make, progress=progress)
+    return ensure_cached(_schema_cache_name(release), make, progress=progress)
 
 
-def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailableError:
+def _unavailable_error(release: Release, reason: FleetError) -> SchemaUnavailableError:
     return SchemaUnavailableError(
         f"the XML schema of ActiveMQ {release} is not available: {reason}. To take it from a jar or archive of the "
         f"release, run `activemq-fleet schema fetch {release} --from FILE`"
     )
 
 
-def _write(part: Path, xsd: bytes) -> None:
+def _write_valid_schema(part: Path, xsd: bytes) -> None:
     CompiledActivemqXsd(xsd)  # only a schema that compiles gets into the cache
     part.write_bytes(xsd)
 
 
-def _obtain(release: Release, progress: Progress) -> bytes:
+def _find_or_download_schema(release: Release, progress: Progress) -> bytes:
     if (packaged := packaged_schema_bytes(release)) is not None:
         return packaged
-    for jar in _jars_at_hand(release):
-        return _xsd_in(jar, release)
+    for jar in _jars_in_cache(release):
+        return _schema_in_package(jar, release)
     try:
-        return _download(release.schema_jar, release, progress)
+        return _download_schema(release.schema_jar, release, progress)
     except _maven.MissingArtifactError as first:
         try:  # some releases are published as one jar only
-            return _download("activemq-all", release, progress)
+            return _download_schema("activemq-all", release, progress)
         except _maven.MissingArtifactError:
             raise first from None
 
 
-def _download(artifact: str, release: Release, progress: Progress) -> bytes:
+def _download_schema(artifact: str, release: Release, progress: Progress) -> bytes:
     progress(f"fetching {artifact} {release} …")
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
-        return _xsd_in(_maven.copy_artifact(f"org.apache.activemq:{artifact}:{release}", Path(directory)), release)
+        return _schema_in_package(
+            _maven.copy_artifact(f"org.apache.activemq:{artifact}:{release}", Path(directory)), release
+        )
 
 
-def _jars_at_hand(release: Release) -> Iterator[Path]:
+def _jars_in_cache(release: Release) -> Iterator[Path]:
     for kind in ("distributions", "jars"):
         for artifact in (release.schema_jar, "activemq-all"):
             yield from (cache_directory() / kind).glob(f"{release}*/**/{artifact}-{release}.jar")
 
 
-def _xsd_in(source: Path, release: Release) -> bytes:
+def _schema_in_package(source: Path, release: Release) -> bytes:
     try:
         with source.open("rb") as file:
-            for name, jar in _jars_in(file, source.name):
+            for name, jar in _activemq_jars_in(file, source.name):
                 if _MEMBER in jar.namelist():
-                    _refuse_other_release(source, name, jar, release)
-                    return _limited(jar.open(_MEMBER), _XSD_LIMIT, source)
+                    _check_release_of_jar(source, name, jar, release)
+                    return _read_limited(jar.open(_MEMBER), _XSD_LIMIT, source)
     except OSError as error:
         raise SchemaUnavailableError(
             f"the file {source} cannot be read ({error.strerror or error}): correct its path, or allow this account "
@@ -204,13 +208,13 @@ def _xsd_in(source: Path, release: Release) -> bytes:
     )
 
 
-def _jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
+def _activemq_jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
     """Yield (name, opened jar): a jar or zip and the ActiveMQ jars inside it, or the ActiveMQ jars inside a tar.gz."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             yield name, archive
             for member in filter(_JAR.search, archive.namelist()):
-                with zipfile.ZipFile(io.BytesIO(_limited(archive.open(member), _JAR_LIMIT, name))) as jar:
+                with zipfile.ZipFile(io.BytesIO(_read_limited(archive.open(member), _JAR_LIMIT, name))) as jar:
                     yield member, jar
         return
     file.seek(0)
@@ -223,27 +227,27 @@ def _jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]
         for entry in tar:
             content = tar.extractfile(entry) if entry.isreg() and _JAR.search(entry.name) else None
             if content is not None:
-                with zipfile.ZipFile(io.BytesIO(_limited(content, _JAR_LIMIT, name))) as jar:
+                with zipfile.ZipFile(io.BytesIO(_read_limited(content, _JAR_LIMIT, name))) as jar:
                     yield entry.name, jar
 
 
-def _limited(content: IO[bytes], limit: int, where: Path | str) -> bytes:
+def _read_limited(content: IO[bytes], limit: int, source: Path | str) -> bytes:
     with content:
-        read = content.read(limit + 1)
-    if len(read) > limit:
+        data = content.read(limit + 1)
+    if len(data) > limit:
         raise SchemaUnavailableError(
-            f"the file {where} unpacks to more than {limit >> 20} MiB, so it is not a file of ActiveMQ: use the jar "
+            f"the file {source} unpacks to more than {limit >> 20} MiB, so it is not a file of ActiveMQ: use the jar "
             "or archive of the release"
         )
-    return read
+    return data
 
 
-def _refuse_other_release(source: Path, name: str, jar: zipfile.ZipFile, release: Release) -> None:
+def _check_release_of_jar(source: Path, name: str, jar: zipfile.ZipFile, release: Release) -> None:
     pom = next(filter(_OWN_POM.fullmatch, jar.namelist()), None)
-    text = _limited(jar.open(pom), _XSD_LIMIT, source).decode("utf-8", "replace") if pom else ""
+    text = _read_limited(jar.open(pom), _XSD_LIMIT, source).decode("utf-8", "replace") if pom else ""
     version_match = re.search(r"^version=(\S+)", text, re.MULTILINE) or _JAR.search(name)
     version = version_match[1] if version_match else release.text
-    # builds of others carry a suffix, 5.11.0.redhat-630187
+    # builds of other vendors have a suffix, such as 5.11.0.redhat-630187
     if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
         raise SchemaUnavailableError(
             f"the file {source} is of release {version}, not {release}: use the jar or archive of ActiveMQ {release}"

@@ -25,17 +25,17 @@ Fields = tuple[tuple[str, str], ...]
 Found = tuple[int, Fields]
 """The code of a kind, and the named groups of the expression that matched."""
 
-_NOTHING: Found = (0, ())
-_KEY = 4  # letters by which the short list is chosen
-_REMEMBERED = 1 << 16  # messages
+_UNCLASSIFIED: Found = (0, ())
+_KEY_LENGTH = 4  # first letters of a message, which select the candidates
+_CACHE_SIZE = 1 << 16  # messages
 
-_SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:P<\w+>|:|=|!|<=|<!)|.", re.DOTALL)
+_REGEX_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:P<\w+>|:|=|!|<=|<!)|.", re.DOTALL)
 _QUANTIFIER = re.compile(r"[*+?]|\{\d*,?\d*\}")
 _RANGE = re.compile(r"(?:>=)?(?P<first>\d+\.\d+(?:\.\d+)?)(?:–(?P<last>\d+\.\d+\.\d+)|\+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
+class _Candidate:
     code: int
     needed: str
     match: Callable[[str], re.Match[str] | None]
@@ -49,25 +49,25 @@ class LogMessageClassifier:
 
     def __init__(self, release: str | None = None) -> None:
         fitting = [log_message_kind(id_) for id_ in log_message_kind_ids()]
-        known = _known(release)
+        known = _known_release(release)
         if known is not None:
             fitting = [entry for entry in fitting if is_written_by_release(entry, known)]
-        self._floating: list[_Try] = []
-        self._begun: dict[str, list[_Try]] = {}
-        self._remembered: dict[str, Found] = {}
-        self._sort_in(fitting)
+        self._floating: list[_Candidate] = []
+        self._begun: dict[str, list[_Candidate]] = {}
+        self._cache: dict[str, Found] = {}
+        self._index_kinds(fitting)
 
-    def _sort_in(self, fitting: list[LogMessageKind]) -> None:
-        begun: list[tuple[str, _Try]] = []
+    def _index_kinds(self, fitting: list[LogMessageKind]) -> None:
+        begun: list[tuple[str, _Candidate]] = []
         for entry in fitting:
             prefix, needed = prefix_and_longest_literal(entry.regex.pattern)
-            # With ^ a search is a match, and quicker.
+            # With ^, a search is a match and faster.
             match = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
-            trial = _Try(KINDS.index(entry.id), needed, match)
-            if len(prefix) < _KEY:
+            trial = _Candidate(KINDS.index(entry.id), needed, match)
+            if len(prefix) < _KEY_LENGTH:
                 self._floating.append(trial)
             else:
-                begun.append((prefix[:_KEY], trial))
+                begun.append((prefix[:_KEY_LENGTH], trial))
         for key in {key for key, _ in begun}:
             both = [*(trial for other, trial in begun if other == key), *self._floating]
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
@@ -79,22 +79,22 @@ class LogMessageClassifier:
         index of UNKNOWN. Results are cached.
         """
         message = message[:COMPARED]
-        known = self._remembered.get(message)
+        known = self._cache.get(message)
         if known is None:
             known = self._search(message)
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()
-            self._remembered[message] = known
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            self._cache[message] = known
         return known
 
     def _search(self, message: str) -> Found:
-        for trial in self._begun.get(message[:_KEY], self._floating):
+        for trial in self._begun.get(message[:_KEY_LENGTH], self._floating):
             if trial.needed in message:
                 match = trial.match(message)
                 if match is not None:
                     named = match.groupdict()
                     return trial.code, tuple((key, value) for key, value in named.items() if value is not None)
-        return _NOTHING
+        return _UNCLASSIFIED
 
 
 @lru_cache(maxsize=128)
@@ -106,7 +106,7 @@ def classifier_for_release(release: str | None) -> LogMessageClassifier:
     return LogMessageClassifier(release)
 
 
-def _known(release: str | None) -> Release | None:
+def _known_release(release: str | None) -> Release | None:
     try:
         return Release.of(release) if release else None
     except ReleaseError:
@@ -119,10 +119,10 @@ def is_written_by_release(kind: LogMessageKind, release: Release) -> bool:
     ranges = [match for match in _RANGE.finditer(releases) if "." in match["first"]]
     if not ranges:
         return True
-    return any(release.is_within_span(span) for span in map(_span, ranges))
+    return any(release.is_within_span(span) for span in map(_release_range, ranges))
 
 
-def _span(range_match: re.Match[str]) -> str:
+def _release_range(range_match: re.Match[str]) -> str:
     """Return a range of releases of kinds.json, both ends included, in the notation of ``Release.within``."""
     first = range_match["first"] if range_match["first"].count(".") == 2 else f"{range_match['first']}.0"
     if range_match["last"] is None:
@@ -137,7 +137,7 @@ def prefix_and_longest_literal(pattern: str) -> tuple[str, str]:
     Each is "" if the expression has none.
     """
     runs, run, depth, prefix = [""], "", 0, None
-    signs = _SIGN.findall(pattern)
+    signs = _REGEX_TOKEN.findall(pattern)
     if _has_alternatives(signs):
         return "", ""
     for at, sign in enumerate(signs):

@@ -51,13 +51,13 @@ PIECE = 1 << 22
 
 _FILE = re.compile(rb"^" + START.encode(), re.MULTILINE)
 _CONSOLE = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
-_OTHERS = [re.compile(rb"^(?:" + begin.encode() + rb")", re.MULTILINE) for begin in OTHER_BEGINS]
+_OTHER_BEGINNINGS = [re.compile(rb"^(?:" + begin.encode() + rb")", re.MULTILINE) for begin in OTHER_BEGINS]
 _ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
 _KIND_NAMES = pa.array(KINDS)
 _LONGEST_LINE = 1 << 16
 _TIME_LENGTH = len("2026-03-01 10:00:00,123")
-_PARTS = 10  # pieces of a record: fields and the text between them
-_TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
+_PIECES_PER_RECORD = 10  # pieces of a record: fields and the text between them
+_TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PIECES_PER_RECORD, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +98,16 @@ class LogScanner:
 
     def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
         counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
-        clean, problems = _clean(piece + after, self.line)
+        clean, problems = _decode_and_escape(piece + after, self.line)
         bounds = (record_bounds_of_console if console else record_bounds_of_file)(clean)
         record_lines = bounds.lines
         if _has_other_layout(clean, bounds):
-            clean, origins = _rewritten(clean, self._zone)
+            clean, origins = _rewrite_in_default_layout(clean, self._zone)
             bounds = record_bounds_of_file(clean)
             record_lines = origins[bounds.lines]
         columns = _columns(clean, bounds, self._clock, self._kinds)
         lines = np.append(record_lines, counted) + self.line
-        problem = _per_event(problems, lines)
+        problem = _problems_per_event(problems, lines)
         self.line += counted
         ends = np.maximum(lines[1:] - 1, lines[:-1])
         arrays = [pa.array(lines[:-1]), pa.array(ends), *columns, problem]
@@ -122,7 +122,7 @@ def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool
     """
     first = _FILE.search(chunk)
     begins, begin = _FILE, len(chunk) if first is None else first.start()
-    for other_begins in _OTHERS:
+    for other_begins in _OTHER_BEGINNINGS:
         other_first = other_begins.search(chunk, 0, begin)
         if other_first is not None:
             begins, begin = other_begins, other_first.start()
@@ -148,7 +148,7 @@ def _line_end(text: bytes, begin: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
+def _rewrite_in_default_layout(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
     """Return a log's text in the default layout, and the number of the original line of each of its lines, from 0."""
     rewriter = LogLineRewriter(time_zone_of(zone or "UTC"))
     lines: list[str] = []
@@ -183,18 +183,18 @@ def first_record_time(chunk: bytes | memoryview) -> str | None:
 
 def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield (piece, is last): the chunk in pieces of about ``PIECE`` bytes, cut where records begin."""
-    at, end = 0, len(chunk)
-    while at < end:
-        cut = begins.search(chunk, at + PIECE) if end - at > PIECE + PIECE // 2 else None
-        # A search from the middle of a line takes its rest for one: only after a line end it is.
+    offset, end = 0, len(chunk)
+    while offset < end:
+        cut = begins.search(chunk, offset + PIECE) if end - offset > PIECE + PIECE // 2 else None
+        # A search from the middle of a line would match the rest of the line, so a search begins after a line end.
         while cut is not None and chunk[cut.start() - 1 : cut.start()] != b"\n":
             cut = begins.search(chunk, cut.start() + 1)
-        upto = end if cut is None else cut.start()
-        yield bytes(chunk[at:upto]), upto == end
-        at = upto
+        cut_offset = end if cut is None else cut.start()
+        yield bytes(chunk[offset:cut_offset]), cut_offset == end
+        offset = cut_offset
 
 
-def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
+def _decode_and_escape(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
     """Return a piece as UTF-8 with single newlines and invalid bytes as ``\\xNN``, and a list of (line, problem)."""
     problems: list[tuple[int, str]] = []
     if b"\r\n" in piece:
@@ -206,15 +206,15 @@ def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
             piece.decode()
         except UnicodeDecodeError:
             lines = piece.split(b"\n")
-            for at, text in enumerate(lines):
-                lines[at], count = _valid(text)
+            for index, text in enumerate(lines):
+                lines[index], count = _escape_invalid_bytes(text)
                 if count:
-                    problems.append((line + at, f"{count} invalid bytes"))
+                    problems.append((line + index, f"{count} invalid bytes"))
             piece = b"\n".join(lines)
     return piece, problems
 
 
-def _valid(text: bytes) -> tuple[bytes, int]:
+def _escape_invalid_bytes(text: bytes) -> tuple[bytes, int]:
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -223,16 +223,16 @@ def _valid(text: bytes) -> tuple[bytes, int]:
     return text, 0
 
 
-def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
+def _problems_per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
     """Return the problem of each event, or null; ``lines`` are the events' first lines and the line after the end."""
     event_problems: list[str | None] = [None] * (len(lines) - 1)
     if problems and event_problems:
         counts: dict[int, int] = {}
         for line, text in problems:
-            at = min(int(np.searchsorted(lines, line, side="right")) - 1, len(event_problems) - 1)
-            counts[at] = counts.get(at, 0) + int(text.split()[0])
-        for at, count in counts.items():
-            event_problems[at] = f"{count} invalid bytes"
+            index = min(int(np.searchsorted(lines, line, side="right")) - 1, len(event_problems) - 1)
+            counts[index] = counts.get(index, 0) + int(text.split()[0])
+        for index, count in counts.items():
+            event_problems[index] = f"{count} invalid bytes"
     return pa.array(event_problems, pa.string())
 
 
@@ -242,8 +242,8 @@ def _columns(
     """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
     offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)
-    parts = pa.StringArray.from_buffers(len(edges) * _PARTS, pa.py_buffer(offsets), pa.py_buffer(text))
-    base = np.arange(len(edges), dtype=np.int64) * _PARTS
+    parts = pa.StringArray.from_buffers(len(edges) * _PIECES_PER_RECORD, pa.py_buffer(offsets), pa.py_buffer(text))
+    base = np.arange(len(edges), dtype=np.int64) * _PIECES_PER_RECORD
 
     def column(part: int, absent: NDArray[np.bool_]) -> pa.Array:
         taken: pa.Array = parts.take(pa.array(base + part, mask=absent))
@@ -255,14 +255,16 @@ def _columns(
     raw_time = column(_TIME, bounds.timeless)
     level = bounds.levels
     if len(bounds.odd):
-        level, message, stack, logger, thread = _replaced(bounds, level, message, stack, logger, thread)
+        level, message, stack, logger, thread = _with_separately_parsed_records(
+            bounds, level, message, stack, logger, thread
+        )
     micros = clock.to_utc(bounds.seconds) * 1_000_000 + bounds.millis * 1000
     time = pa.array(micros, mask=bounds.timeless).cast(pa.timestamp("us", tz="UTC"))
     names, fields = _kinds(message, logger, thread, bounds.parsed, kinds)
     return [time, raw_time, level, names, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
 
 
-def _replaced(bounds: ChunkRecordOffsets, *columns: pa.Array) -> list[pa.Array]:
+def _with_separately_parsed_records(bounds: ChunkRecordOffsets, *columns: pa.Array) -> list[pa.Array]:
     """Return the columns of events, with the values of records of unusual shape, which were parsed one by one."""
     order = np.arange(len(bounds.parsed))
     order[bounds.odd] = len(order) + np.arange(len(bounds.odd))
@@ -292,7 +294,7 @@ def _kinds(
     classifications = [kinds.kind_index_and_values(text) for text in encoded.dictionary.to_pylist()]
     codes = np.fromiter((code for code, _ in classifications), np.int32, len(classifications))
     places = encoded.indices.to_numpy(zero_copy_only=False)
-    # A torn message may end like one that it is not.
+    # A cut-off message may match the pattern of another kind.
     is_classified = parsed & _can_write_kinds(codes[places] if len(codes) else places, logger, thread)
     places = np.where(is_classified, places, len(encoded.dictionary))
     names = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
@@ -312,21 +314,21 @@ def _can_write_kinds(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Arra
     """
     loggers, threads = logger.dictionary_encode(), thread.dictionary_encode()
     of_client = [is_client_thread(name) for name in threads.dictionary.to_pylist()]
-    by_client = np.append(np.array(of_client, bool), False)[_indices(threads)]
+    by_client = np.append(np.array(of_client, bool), False)[_dictionary_indices(threads)]
     names = [*loggers.dictionary.to_pylist(), ""]
-    which = (codes.astype(np.int64) * len(names) + _indices(loggers)) * 2 + by_client
-    asked, back = np.unique(which, return_inverse=True)
-    good = [
+    combination_codes = (codes.astype(np.int64) * len(names) + _dictionary_indices(loggers)) * 2 + by_client
+    distinct_codes, inverse = np.unique(combination_codes, return_inverse=True)
+    is_possible = [
         _can_write_kind(
             int(combination) // 2 // len(names), names[int(combination) // 2 % len(names)], int(combination) % 2
         )
-        for combination in asked
+        for combination in distinct_codes
     ]
-    record_mask: NDArray[np.bool_] = np.array(good, bool)[back]
+    record_mask: NDArray[np.bool_] = np.array(is_possible, bool)[inverse]
     return record_mask
 
 
-def _indices(encoded: pa.Array) -> NDArray[np.int64]:
+def _dictionary_indices(encoded: pa.Array) -> NDArray[np.int64]:
     """Return each value's index into the dictionary; null has the index after the last."""
     indices: NDArray[np.int64] = (
         encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)

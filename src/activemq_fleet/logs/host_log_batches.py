@@ -78,8 +78,8 @@ def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)
     skip = place.skip
-    for whole, last, problem in pieces:
-        piece = whole
+    for records, last, problem in pieces:
+        piece = records
         if skip:
             scanner.line += bytes(piece[:skip]).count(b"\n")
             piece, skip = piece[skip:], 0
@@ -90,7 +90,7 @@ def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator
         if problem and batches:
             batches[-1] = _with_problem(batches[-1], problem)
         for batch in batches:
-            yield _labelled(batch, log, place.order)
+            yield _with_file_columns(batch, log, place.order)
 
 
 def _with_problem(batch: pa.RecordBatch, problem: str) -> pa.RecordBatch:
@@ -99,7 +99,7 @@ def _with_problem(batch: pa.RecordBatch, problem: str) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index("problem"), "problem", pa.array(problems, pa.string()))
 
 
-def _labelled(batch: pa.RecordBatch, log: LogFile, order: int) -> pa.RecordBatch:
+def _with_file_columns(batch: pa.RecordBatch, log: LogFile, order: int) -> pa.RecordBatch:
     labels = {"host": log.host, "file": log.file, "release": log.source.release}
     columns = {name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in labels.items()}
     columns |= {name: batch.column(name) for name in batch.schema.names}

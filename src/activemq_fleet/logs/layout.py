@@ -17,17 +17,17 @@ Flags = NDArray[np.bool_]
 
 _NEWLINE, _SPACE, _BAR = 10, 32, 124
 _SHAPE = b"dddd-dd-dd dd:dd:dd,ddd | "
-_DIGITS = np.array([at for at, letter in enumerate(_SHAPE) if letter == ord("d")])
-_MARKS = np.array([at for at, letter in enumerate(_SHAPE) if letter != ord("d")])
-_MARK = np.frombuffer(_SHAPE, np.uint8)[_MARKS]
-_HEAD = len(_SHAPE) + 8  # date, level
-_TIME = len(_SHAPE) - 3
+_DIGIT_OFFSETS = np.array([at for at, letter in enumerate(_SHAPE) if letter == ord("d")])
+_MARK_OFFSETS = np.array([at for at, letter in enumerate(_SHAPE) if letter != ord("d")])
+_MARK_BYTES = np.frombuffer(_SHAPE, np.uint8)[_MARK_OFFSETS]
+_HEAD_LENGTH = len(_SHAPE) + 8  # date, level
+_TIME_LENGTH = len(_SHAPE) - 3
 _LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _FILE_LEVELS = np.frombuffer(b"".join(f"{level:<5} | ".encode() for level in _LEVELS), "<u8")
 _CONSOLE_LEVELS = np.frombuffer(b"".join(f"{level:>5} | ".encode() for level in _LEVELS), "<u8")
 _LEVEL_NAMES = pa.array(_LEVELS)
 _MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0, 0])
-_PADDING = bytes(_HEAD)
+_PADDING = bytes(_HEAD_LENGTH)
 _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 
@@ -64,27 +64,27 @@ def record_bounds_of_file(text: bytes) -> ChunkRecordOffsets:
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
-    at, seconds, millis = _dated(padded, begins, len(text))
+    at, seconds, millis = _dated_lines(padded, begins, len(text))
     begin = begins[at]
-    finish = _finish(ends, begin, len(text))
+    finish = _record_ends(ends, begin, len(text))
     head_end = np.append(ends, len(text))[at]
-    # The last record may end without a newline, or with its first line.
+    # The last record may end without a newline, or may have only one line.
     head_end = np.minimum(head_end, finish)
-    codes, known = _codes(padded, begin + _TIME + 3, _FILE_LEVELS)
-    bars = _separators(padded, len(text))
+    codes, known = _level_codes(padded, begin + _TIME_LENGTH + 3, _FILE_LEVELS)
+    bars = _separator_offsets(padded, len(text))
     which = np.searchsorted(bars, head_end - 1)
     usual = known & (which >= 2)
-    # What a record without two separators gets here is replaced below.
+    # The values of a record without two separators are replaced below.
     around = np.concatenate(([0, 0], bars))
     before_logger, before_thread = around[which], around[which + 1]
-    usual &= (before_logger > begin + _HEAD) & (before_thread - before_logger > 3)
-    usual &= _one_word(text, before_logger, before_thread, usual)
-    edges = _edges(begin, head_end, finish, before_logger, before_thread)
-    odd = np.flatnonzero(~usual)
-    edges[odd, 1:] = begin[odd, None] + _TIME
-    parts = [parse_record_fields(text[begin[index] : finish[index]].decode()) for index in odd.tolist()]
+    usual &= (before_logger > begin + _HEAD_LENGTH) & (before_thread - before_logger > 3)
+    usual &= _are_single_words(text, before_logger, before_thread, usual)
+    edges = _part_bounds(begin, head_end, finish, before_logger, before_thread)
+    unusual_records = np.flatnonzero(~usual)
+    edges[unusual_records, 1:] = begin[unusual_records, None] + _TIME_LENGTH
+    parts = [parse_record_fields(text[begin[index] : finish[index]].decode()) for index in unusual_records.tolist()]
     parsed = np.ones(len(begin), bool)
-    parsed[odd] = [part.whole for part in parts]
+    parsed[unusual_records] = [part.whole for part in parts]
     bounds = ChunkRecordOffsets(
         edges=edges,
         end=len(text),
@@ -95,9 +95,9 @@ def record_bounds_of_file(text: bytes) -> ChunkRecordOffsets:
         bare=np.zeros(len(begin), bool),
         timeless=np.zeros(len(begin), bool),
         parsed=parsed,
-        odd=odd,
+        odd=unusual_records,
         read=parts,
-        others=_other_lines(padded, np.delete(begins, at)),
+        others=_other_layout_lines(padded, np.delete(begins, at)),
     )
     return _with_orphans(bounds, text)
 
@@ -110,10 +110,10 @@ def record_bounds_of_console(text: bytes) -> ChunkRecordOffsets:
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
-    codes, known = _codes(padded, begins, _CONSOLE_LEVELS)
+    codes, known = _level_codes(padded, begins, _CONSOLE_LEVELS)
     at = np.flatnonzero(known)
     begin = begins[at]
-    finish = _finish(ends, begin, len(text))
+    finish = _record_ends(ends, begin, len(text))
     head_end = np.minimum(np.append(ends, len(text))[at], finish)
     after = np.minimum(head_end + 1, finish)
     message = begin + 8
@@ -142,24 +142,24 @@ def _line_begins(ends: Places, length: int) -> Places:
     return begins[:-1] if begins[-1] == length else begins
 
 
-def _finish(ends: Places, begin: Places, length: int) -> Places:
+def _record_ends(ends: Places, begin: Places, length: int) -> Places:
     """Return the offset at which each record ends, without its last line end."""
     last = length - 1 if len(ends) and ends[-1] == length - 1 else length
     return np.append(begin[1:] - 1, last)[: len(begin)]
 
 
-def _other_lines(padded: NDArray[np.uint8], begins: Places) -> Places:
+def _other_layout_lines(padded: NDArray[np.uint8], begins: Places) -> Places:
     """Return the beginnings of lines whose first letter can be that of a record of another layout."""
     return begins[np.isin(padded[begins], _OTHER_LETTERS)]
 
 
-def _dated(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Places, Places, Places]:
+def _dated_lines(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Places, Places, Places]:
     """Return the lines that begin with an existing date, and their local time: seconds since 1970, and milliseconds."""
     first = padded[begins]
     at = np.flatnonzero(((first == 49) | (first == 50)) & (begins + len(_SHAPE) <= length))
     letters = padded[begins[at][:, None] + np.arange(len(_SHAPE))]
-    digits = letters[:, _DIGITS] - 48
-    fits = (digits < 10).all(axis=1) & (letters[:, _MARKS] == _MARK).all(axis=1)
+    digits = letters[:, _DIGIT_OFFSETS] - 48
+    fits = (digits < 10).all(axis=1) & (letters[:, _MARK_OFFSETS] == _MARK_BYTES).all(axis=1)
     at, digits = at[fits], digits[fits].astype(np.int64)
     year = digits[:, :4] @ np.array([1000, 100, 10, 1])
     pairs = digits[:, 4:14:2] * 10 + digits[:, 5:14:2]
@@ -167,39 +167,39 @@ def _dated(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Plac
     last = _MONTH_DAYS[np.minimum(month, 13)] + ((month == 2) & (year % 4 == 0))
     real = (year >= 1970) & (year < 2100) & (day >= 1) & (day <= last) & (hour < 24) & (minute < 60) & (second < 60)
     at = at[real]
-    days = _days(year, month, day)
+    days = _days_since_1970(year, month, day)
     seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
     millis = digits[:, 14:] @ np.array([100, 10, 1])
     return at, seconds[real], millis[real]
 
 
-def _days(year: Places, month: Places, day: Places) -> Places:
+def _days_since_1970(year: Places, month: Places, day: Places) -> Places:
     """Return the days since 1970-01-01; from 1970 to 2099 every fourth year is a leap year."""
-    before = np.array([0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 0])[np.minimum(month, 13)]
+    days_before_month = np.array([0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 0])[np.minimum(month, 13)]
     passed = year - 1970
-    days: Places = passed * 365 + (passed + 1) // 4 + before + ((month > 2) & (year % 4 == 0)) + day - 1
+    days: Places = passed * 365 + (passed + 1) // 4 + days_before_month + ((month > 2) & (year % 4 == 0)) + day - 1
     return days
 
 
-def _codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
+def _level_codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
     """Return the index of the level at each offset, and whether there is a level."""
     level_words = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
     codes, known = np.zeros(len(at), np.int32), np.zeros(len(at), bool)
     for code, word in enumerate(table):
-        same = level_words == word
-        codes[same] = code
-        known |= same
+        is_level = level_words == word
+        codes[is_level] = code
+        known |= is_level
     return codes, known
 
 
-def _separators(padded: NDArray[np.uint8], length: int) -> Places:
+def _separator_offsets(padded: NDArray[np.uint8], length: int) -> Places:
     """Return the offsets of bars (``|``) that have a space on both sides."""
     bars = np.flatnonzero(padded[:length] == _BAR)
     spaced: Places = bars[(padded[bars - 1] == _SPACE) & (padded[bars + 1] == _SPACE)]
     return spaced
 
 
-def _one_word(text: bytes, before: Places, after: Places, usual: Flags) -> Flags:
+def _are_single_words(text: bytes, before: Places, after: Places, usual: Flags) -> Flags:
     """Return whether the text between two bars is a single word, as a logger is; each distinct text is checked once."""
     which = np.flatnonzero(usual)
     bounds = np.stack([before[which] + 2, after[which] - 1], axis=1)
@@ -208,9 +208,9 @@ def _one_word(text: bytes, before: Places, after: Places, usual: Flags) -> Flags
         pa.binary(), 2 * len(which), [None, pa.py_buffer(offsets), pa.py_buffer(text)]
     ).take(pa.array(np.arange(len(which), dtype=np.int64) * 2))
     encoded = words.dictionary_encode()
-    good = np.array([_is_word(word) for word in encoded.dictionary.to_pylist()], bool)
+    is_word = np.array([_is_word(word) for word in encoded.dictionary.to_pylist()], bool)
     word_flags = np.zeros(len(usual), bool)
-    word_flags[which] = good[encoded.indices.to_numpy(zero_copy_only=False)] if len(which) else False
+    word_flags[which] = is_word[encoded.indices.to_numpy(zero_copy_only=False)] if len(which) else False
     return word_flags
 
 
@@ -219,13 +219,13 @@ def _is_word(word: bytes) -> bool:
     return "|" not in text and not any(letter.isspace() for letter in text) and text != ""
 
 
-def _edges(begin: Places, head_end: Places, finish: Places, logger: Places, thread: Places) -> Places:
+def _part_bounds(begin: Places, head_end: Places, finish: Places, logger: Places, thread: Places) -> Places:
     after = np.minimum(head_end + 1, finish)
     return np.stack(
         [
             begin,
-            begin + _TIME,
-            begin + _HEAD,
+            begin + _TIME_LENGTH,
+            begin + _HEAD_LENGTH,
             logger - 1,
             logger + 2,
             thread - 1,

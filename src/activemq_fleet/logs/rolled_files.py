@@ -95,13 +95,13 @@ def log_file_positions_by_name(
     rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolled_files_oldest_first(rolls, counts_up=counts_up)
-    places = {roll.file: PlaceAmongLogFiles(at) for at, roll in enumerate(order)}
-    for at, (before, roll) in enumerate(pairwise(order), 1):
+    places = {roll.file: PlaceAmongLogFiles(position) for position, roll in enumerate(order)}
+    for position, (previous_roll, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
-        # A file without any record shows nothing about where it continues.
-        has_records = roll_beginning.first is not None and beginnings[before.file].first is not None
-        if roll_beginning.head and has_records and is_direct_successor(order, at, counts_up=counts_up):
-            places[before.file] = replace(places[before.file], after=roll_beginning.head)
+        # A file without a record does not show which file precedes it.
+        has_records = roll_beginning.first is not None and beginnings[previous_roll.file].first is not None
+        if roll_beginning.head and has_records and is_direct_successor(order, position, counts_up=counts_up):
+            places[previous_roll.file] = replace(places[previous_roll.file], after=roll_beginning.head)
             places[roll.file] = replace(places[roll.file], skip=len(roll_beginning.head))
     return places
 

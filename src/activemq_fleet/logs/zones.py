@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from activemq_fleet.errors import InputError
 
-_QUARTER = 900
+_QUARTER_HOUR_SECONDS = 900
 """Seconds: a zone's offset changes at a quarter of an hour."""
 _UTC = ("UTC", "Z", "GMT", "ETC/UTC", "")
 _BEGINNING_OF_TIME = datetime(1970, 1, 1)
@@ -27,7 +27,7 @@ def _offsets(name: str, quarter: int) -> tuple[float, float]:
     the hour that occurs twice, and where they go forward, in the skipped hour. The first is the offset from before the
     change, as in Java's and Python's calendars.
     """
-    local = _BEGINNING_OF_TIME + timedelta(seconds=quarter * _QUARTER)
+    local = _BEGINNING_OF_TIME + timedelta(seconds=quarter * _QUARTER_HOUR_SECONDS)
     zone = time_zone_of(name)
     before, after = (zone.utcoffset(local.replace(fold=fold)) or timedelta() for fold in (0, 1))
     return before.total_seconds(), after.total_seconds()
@@ -60,31 +60,33 @@ class LocalTimeConverter:
 
     def __init__(self, zone: str) -> None:
         self._zone = zone
-        self._last: int | None = None
-        self._late = False
+        self._last_local_time: int | None = None
+        self._is_second_occurrence = False
 
     def to_utc(self, seconds: Seconds) -> Seconds:
         """Return local times, in seconds since 1970, converted to UTC."""
         if self._zone.upper() in _UTC or not len(seconds):
             return seconds
-        quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)
+        quarters, which = np.unique(seconds // _QUARTER_HOUR_SECONDS, return_inverse=True)
         offsets = np.array([_offsets(self._zone, quarter) for quarter in quarters.tolist()], np.int64)[which]
         utc_times: Seconds = seconds - offsets[:, 0]
         shift = offsets[:, 0] - offsets[:, 1]
-        doubtful = shift > 0
-        if doubtful.any():
-            self._second_time(seconds, utc_times, doubtful, shift)
-        self._last = int(seconds[-1])
-        self._late &= bool(doubtful[-1])
+        is_ambiguous = shift > 0
+        if is_ambiguous.any():
+            self._shift_repeated_hour(seconds, utc_times, is_ambiguous, shift)
+        self._last_local_time = int(seconds[-1])
+        self._is_second_occurrence &= bool(is_ambiguous[-1])
         return utc_times
 
-    def _second_time(self, seconds: Seconds, utc_times: Seconds, doubtful: NDArray[np.bool_], shift: Seconds) -> None:
+    def _shift_repeated_hour(
+        self, seconds: Seconds, utc_times: Seconds, is_ambiguous: NDArray[np.bool_], shift: Seconds
+    ) -> None:
         """Move the times that follow a step back within a repeated hour to its second occurrence, in place."""
-        for at in np.flatnonzero(doubtful):
-            before = int(seconds[at - 1]) if at else self._last
-            if at and not doubtful[at - 1]:
-                self._late = False
-            if before is not None and before - seconds[at] > shift[at] // 2:
-                self._late = True
-            if self._late:
-                utc_times[at] += shift[at]
+        for index in np.flatnonzero(is_ambiguous):
+            before = int(seconds[index - 1]) if index else self._last_local_time
+            if index and not is_ambiguous[index - 1]:
+                self._is_second_occurrence = False
+            if before is not None and before - seconds[index] > shift[index] // 2:
+                self._is_second_occurrence = True
+            if self._is_second_occurrence:
+                utc_times[index] += shift[index]

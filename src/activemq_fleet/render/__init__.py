@@ -51,7 +51,7 @@ SECRET_FILES = frozenset(
     }
 )
 """Paths of files that contain secrets, or that belong to a file that does."""
-_PUBLIC = ("systemd/", "jndi.properties")
+_PUBLIC_PREFIXES = ("systemd/", "jndi.properties")
 
 
 def render_activemq_xml_document(broker: Broker) -> XmlDocument:
@@ -179,16 +179,16 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
 
     A host that is broker and agent has the files of both.
     """
-    shared: dict[bytes, bytes] = {}  # more than half of what a host holds is the same on others
+    shared: dict[bytes, bytes] = {}  # More than half of the content of a host's files is the same on other hosts.
 
-    def once(tree: dict[str, bytes]) -> dict[str, bytes]:
+    def deduplicate(tree: dict[str, bytes]) -> dict[str, bytes]:
         return {path: shared.setdefault(content, content) for path, content in tree.items()}
 
-    trees = {broker.host: once(render_broker(broker, reveal=reveal)) for broker in fleet.brokers}
+    trees = {broker.host: deduplicate(render_broker(broker, reveal=reveal)) for broker in fleet.brokers}
     for agent in fleet.agents:
-        trees[agent.host] = trees.get(agent.host, {}) | once(render_agent(agent, reveal=reveal))
+        trees[agent.host] = trees.get(agent.host, {}) | deduplicate(render_agent(agent, reveal=reveal))
     for balancer in fleet.balancers:
-        trees[balancer.host] = trees.get(balancer.host, {}) | once(render_balancer(balancer, reveal=reveal))
+        trees[balancer.host] = trees.get(balancer.host, {}) | deduplicate(render_balancer(balancer, reveal=reveal))
     return trees
 
 
@@ -224,7 +224,7 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
         return {}
     from activemq_fleet.render.monitoring import prometheus_and_grafana_files
 
-    # Of a host that is an agent or a balancer, too, the tree holds more than the broker's files.
+    # The tree of a host that is also an agent or a balancer contains more than the broker's files.
     shared = {agent.host for agent in fleet.agents} | {balancer.host for balancer in fleet.balancers}
     return prometheus_and_grafana_files(
         fleet,
@@ -243,4 +243,4 @@ def file_mode_of(path: str) -> int:
     It is 0644 for units and files that local clients read, else 0640. A password can come into any other file by a
     variable: an option of Java, a fragment, an attribute, a URL.
     """
-    return 0o644 if path.startswith(_PUBLIC) else 0o640
+    return 0o644 if path.startswith(_PUBLIC_PREFIXES) else 0o640

@@ -22,14 +22,14 @@ from activemq_fleet.topology import Broker, Link
 Attributes: TypeAlias = tuple[tuple[str, object], ...]
 
 NETWORK_PASSWORD = "${activemq.network.password}"  # noqa: S105 -- a reference, no password
-_KEEP_WAITING = "86400000"  # a day in ms: by default a master gives up its start after 600 s
-_FIXED_LEASE = 5000  # ms
-_DISK_CHECK = "60000"  # ms
-_REGROW_THRESHOLD = str(32 << 20)  # bytes: room for a file of the journal is worth a line in the log
+_LOCK_WAIT_MILLISECONDS = "86400000"  # one day: by default, a master cancels its start after 600 s
+_FIXED_LEASE_MILLISECONDS = 5000  # ms
+_DISK_CHECK_MILLISECONDS = "60000"  # ms
+_REGROW_THRESHOLD = str(32 << 20)  # bytes: space for one journal file justifies a log record
 _HEAP_SHARE = 0.4
 """The share of the heap that messages may have. G1 gives an object above half a region whole regions, so that a message
 takes up to twice its size: under 70 % of 512 MB a broker of 5.18.3 stopped with 266 MB of messages of 550 kB."""
-_UNITS = {"k": 1 / 1024, "m": 1, "g": 1024}
+_MEBIBYTES_BY_UNIT = {"k": 1 / 1024, "m": 1, "g": 1024}
 
 
 class _Store(NamedTuple):
@@ -47,7 +47,9 @@ _ADAPTERS = {
     "mysql": "mysql-jdbc-adapter",
     "mariadb": "mysql-jdbc-adapter",
 }
-_CLOCK_DIFFERENCE = "1000"  # ms by which a node's clock may differ from the database's before it goes by that one
+_CLOCK_DIFFERENCE_MILLISECONDS = (
+    "1000"  # ms by which a node's clock may differ from the database's before it goes by that one
+)
 
 
 def render_activemq_xml_bytes(broker: Broker) -> bytes:
@@ -103,7 +105,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
 
 def default_memory_limit_text(heap: str) -> str:
     """Return the default memoryLimit of a broker as text, for a given Java heap."""
-    return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
+    return f"{max(1, int(int(heap[:-1]) * _MEBIBYTES_BY_UNIT[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
 def _reloads_configuration(broker: Broker) -> bool:
@@ -142,18 +144,22 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     if release.has_network_start_async:
         attributes["networkConnectorStartAsync"] = "true"
     if _raises_store_limit_after_start(broker):
-        attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
+        attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK_MILLISECONDS
         attributes["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
     if _reloads_configuration(broker):
-        # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
+        # The command starts the broker, not Spring, because an earlier plugin cannot determine its own file (measured).
         attributes["start"] = "false"
     if broker.ha_profile.replicates and broker.role == "master":
-        attributes |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
+        attributes |= {
+            "waitForSlave": "true",
+            "waitForSlaveTimeout": _LOCK_WAIT_MILLISECONDS,
+            "shutdownOnSlaveFailure": "false",
+        }
     if elements.removes_inactive_destinations(broker):
         attributes["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
     attributes |= elements.scheduler_attributes(broker)
     if any(plugin.name == "redeliveryPlugin" for plugin in plugins):
-        attributes["schedulerSupport"] = "true"  # without it the plugin refuses to start
+        attributes["schedulerSupport"] = "true"  # The plugin does not start without this attribute.
     attributes |= broker.settings.broker_attributes
     return tuple(attributes.items())
 
@@ -224,16 +230,18 @@ _GATE_KEEP_ALIVE = 100
 
 def _store_elements(broker: Broker) -> _Store:
     settings, release = broker.settings, broker.release
-    # Behind a guard the lock that is tried is on the host's own disk.
+    # With a guard, the broker's lock is on the host's own disk.
     gate = _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL
     acquire = settings.lock_acquire_interval or (gate if broker.has_guard else None)
     keep_alive = settings.lock_keepalive_interval or (_GATE_KEEP_ALIVE if broker.has_guard else None)
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
     if broker.ha_profile.has_database_lease:
-        length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
-        # A lease that is renewed less than twice in its length runs out while its holder lives.
+        length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE_MILLISECONDS
+        # A lease that is renewed less than twice in its duration can expire while its holder runs.
         keep_alive = keep_alive or min(5000, length // 2)
-        clock = (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE),) if release.goes_by_database_clock else ()
+        clock = (
+            (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE_MILLISECONDS),) if release.goes_by_database_clock else ()
+        )
         lease: tuple[tuple[str, str], ...] = (
             ("lockAcquireSleepInterval", str(length)),
             ("leaseHolderId", broker.identity.short_host_name),
@@ -269,5 +277,5 @@ def _master_connector(broker: Broker) -> Attributes | None:
     if not broker.is_replication_slave or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
-        return None  # T005 reports this; a finding about the element would only repeat it
+        return None  # T005 reports this, so another finding about the element would be redundant
     return (("remoteURI", uris.master_connector_uri(broker.peer_address)), *_network_user(broker))

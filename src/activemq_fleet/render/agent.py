@@ -16,7 +16,7 @@ STOP_SECONDS = 25
 MEMORY, COPIES = 1024, 20
 """MiB for an agent and its handlers, and how many of the largest packet are held or written as JSON at once."""
 LARGEST_PACKET = MIB = 1 << 20
-_STATES = "/var/lib/"
+_STATE_DIRECTORY_ROOT = "/var/lib/"
 
 
 def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
@@ -36,7 +36,7 @@ def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
 def _unit_file(agent: Agent) -> bytes:
     settings = agent.settings
     used_paths = (settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "")
-    state_subdirectory = settings.agent_state.removeprefix(_STATES)
+    state_subdirectory = settings.agent_state.removeprefix(_STATE_DIRECTORY_ROOT)
     return render_template(
         "agent/agent.service.j2",
         host=agent.host,
@@ -59,11 +59,11 @@ def _configuration(agent: Agent) -> bytes:
         host=agent.host,
         pair=agent.pair,
         group=agent.group,
-        entries=_entries(agent),
+        entries=_configuration_entries(agent),
     )
 
 
-def _entries(agent: Agent) -> list[tuple[str, str]]:
+def _configuration_entries(agent: Agent) -> list[tuple[str, str]]:
     """Return the keys and values of agent.conf; keys that no variable sets are left out."""
     settings = agent.settings
     entries: dict[str, str] = {
@@ -72,7 +72,7 @@ def _entries(agent: Agent) -> list[tuple[str, str]]:
         "mb.password.file": f"{settings.agent_config}/{PASSWORD}",
     }
     for key, variable in VARIABLES.items():
-        # The agent refuses files of TLS where no entry of its list needs them.
+        # The agent rejects TLS files if no entry of its list needs them.
         if agent.tls or not key.startswith("tls."):
             entries[key] = _option_text(getattr(settings, f"agent_{variable}"))
     entries["client.id"] = entries["client.id"] or agent.host
@@ -92,8 +92,10 @@ def _jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
 
     It lists the brokers of the agent's home pair.
     """
-    dialled = [uris.uri_to_dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
-    return _jndi_file(group, uris.failover_uri_from_uris(dialled)) if dialled else b""
+    connection_uris = [
+        uris.uri_to_dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)
+    ]
+    return _jndi_file(group, uris.failover_uri_from_uris(connection_uris)) if connection_uris else b""
 
 
 def java_client_files(group: Group) -> dict[str, bytes]:
@@ -102,10 +104,10 @@ def java_client_files(group: Group) -> dict[str, bytes]:
     It lists every broker that accepts clients, masters first.
     """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
-    dialled = [uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
-    if not dialled:
+    connection_uris = [uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
+    if not connection_uris:
         return {}
-    return {"jndi.properties": _jndi_file(group.name, uris.failover_uri_from_uris(dialled))}
+    return {"jndi.properties": _jndi_file(group.name, uris.failover_uri_from_uris(connection_uris))}
 
 
 def _jndi_file(group: str, uri: str) -> bytes:

@@ -17,13 +17,13 @@ from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Balancer, VirtualPort
 
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
-_KEEP_ALIVE = 30  # s
+_KEEP_ALIVE_SECONDS = 30  # s
 _DISCONNECT = "e000"
-# CONNACK with 0, or with a code for a refused login: 4 or 5, in 5.7 also 3 (measured).
+# CONNACK with code 0, or with a code for a rejected login: 4 or 5, in 5.7 also 3 (measured).
 _CONNACK = "^20020[01]0[0345]"
-_GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
-# The same from our side, version 1 without options, for a connector that waits to hear a protocol.
-_OUR_GREETING = "0000000e" + _GREETING + "0000000100"
+_BROKER_GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
+# The greeting of a client, version 1 without options, for a connector that detects the protocol.
+_CLIENT_GREETING = "0000000e" + _BROKER_GREETING + "0000000100"
 
 
 class HealthCheckStep(NamedTuple):
@@ -45,8 +45,8 @@ def health_check_steps(
     revealed.
     """
     if virtual_port.protocol == "openwire":
-        greeting = () if virtual_port.greets else (HealthCheckStep("send-binary", _OUR_GREETING),)
-        return (*greeting, HealthCheckStep("expect binary", _GREETING))
+        greeting = () if virtual_port.greets else (HealthCheckStep("send-binary", _CLIENT_GREETING),)
+        return (*greeting, HealthCheckStep("expect binary", _BROKER_GREETING))
     if virtual_port.protocol == "mqtt":
         return (
             HealthCheckStep("send-binary", _login_packet(balancer, virtual_port, secrets)),
@@ -80,7 +80,7 @@ def _login_packet(balancer: Balancer, virtual_port: VirtualPort, secrets: Secret
 
 
 def _client_id(balancer: Balancer, virtual_port: VirtualPort) -> str:
-    """Return a client id that each balancer and connector has alone: of two clients with one id a broker drops one."""
+    """Return a client id that only one balancer and connector use: a broker drops one of two clients with one id."""
     return "check-" + hashlib.sha256(f"{balancer.host}\0{virtual_port.connector}".encode()).hexdigest()[:12]
 
 
@@ -90,7 +90,7 @@ def mqtt_connect_packet(client_id: str, username: str | None, password: str | No
     ``client_id`` may have 23 characters at most. Without a user name the packet has no login.
     """
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
-    body = encode_mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + encode_mqtt_text(client_id)
+    body = encode_mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE_SECONDS) + encode_mqtt_text(client_id)
     if username is not None and password is not None:
         body += encode_mqtt_text(username) + encode_mqtt_text(password)
     return encode_mqtt_packet(0x10, body)

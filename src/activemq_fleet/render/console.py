@@ -48,10 +48,10 @@ _PAGES = _POLICY.format("style-src 'self'; img-src 'self'")
 # A browser draws the console's XML views with built-in styles.
 _XML_VIEWS = _POLICY.format("style-src 'self' 'unsafe-inline'; img-src 'self' data:")
 _GROUPS = ((ADMINS, "admin"), ("users", "user"))
-_READ_AS_CODE = ("OBF:", "MD5:", "CRYPT:")
-_WHO = "Users of the group admins may log in to the web console."
-_NOBODY = "No user can log in to the web console: activemq_users has no user in the group admins."
-# Deployed so that only the broker reads them.
+_ENCODED_PREFIXES = ("OBF:", "MD5:", "CRYPT:")
+_ADMINS_LOG_IN = "Users of the group admins may log in to the web console."
+_NO_USER_LOGS_IN = "No user can log in to the web console: activemq_users has no user in the group admins."
+# Only the account of the broker can read these files.
 SECRET_FILES = frozenset({"conf/jetty-realm.properties", "conf/users.properties"})
 
 
@@ -101,9 +101,11 @@ def console_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
     bind, port, temporary = broker.settings.console_bind, broker.ports["console"], broker_directory_paths(broker).data
-    who = _WHO if broker_account_of_console(broker) else _NOBODY
-    out = {path: _server_file(name, broker.release, bind, port, who, temporary) for path, name in server.items()}
-    return out | _account_files(broker, secrets)
+    login_comment = _ADMINS_LOG_IN if broker_account_of_console(broker) else _NO_USER_LOGS_IN
+    files = {
+        path: _server_file(name, broker.release, bind, port, login_comment, temporary) for path, name in server.items()
+    }
+    return files | _account_files(broker, secrets)
 
 
 def broker_account_of_console(broker: Broker) -> Account | None:
@@ -113,22 +115,22 @@ def broker_account_of_console(broker: Broker) -> Account | None:
     from credentials.properties, and answers 503 where one of them is missing (measured on 5.18.3;
     webconsole-embedded.xml is alike from 5.3 to 6.3).
     """
-    people = {user.name for user in broker.settings.users}
-    return next((a for a in broker.accounts if a.name in people and ADMINS in a.groups), None)
+    user_names = {user.name for user in broker.settings.users}
+    return next((a for a in broker.accounts if a.name in user_names and ADMINS in a.groups), None)
 
 
 @lru_cache(maxsize=1024)
-def _server_file(name: str, release: Release, bind: str, port: int, who: str, temporary: str) -> bytes:
+def _server_file(name: str, release: Release, bind: str, port: int, login_comment: str, temporary: str) -> bytes:
     """Return a file of the console's server; brokers with the same values have the same file."""
     jaas = release.console_accounts == "jaas"
     return render_template(
         f"broker/console/{name}.j2",
         bind=bind,
         port=port,
-        who=who,
+        who=login_comment,
         jaas=jaas,
-        rules=_rules(jaas),
-        headers=_headers(release.console_allows_csp),
+        rules=_access_rules(jaas),
+        headers=_response_headers(release.console_allows_csp),
         webapps=("admin", "api") if release.jolokia_policy_file else ("admin",),
         constraint_class=_CONSTRAINT_TO_7_1 if release.jetty in ("7.0", "7.1") else _CONSTRAINT,
         files=_JETTY12_FILES,
@@ -136,7 +138,7 @@ def _server_file(name: str, release: Release, bind: str, port: int, who: str, te
     )
 
 
-def _rules(jaas: bool) -> tuple[_AccessRule, ...]:
+def _access_rules(jaas: bool) -> tuple[_AccessRule, ...]:
     """Return the rules of the console's paths. Jetty applies only the longest path that matches, so each has roles."""
     admin, user = ("admins", "users") if jaas else ("admin", "user")
     return (
@@ -146,7 +148,7 @@ def _rules(jaas: bool) -> tuple[_AccessRule, ...]:
     )
 
 
-def _headers(csp: bool) -> tuple[_Header, ...]:
+def _response_headers(csp: bool) -> tuple[_Header, ...]:
     headers = [
         _Header("*", "X-Frame-Options", "SAMEORIGIN"),
         _Header("*", "X-Content-Type-Options", "nosniff"),
@@ -161,7 +163,7 @@ def _headers(csp: bool) -> tuple[_Header, ...]:
 
 def _account_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     realm = broker.release.console_accounts == "realm"
-    logins = tuple(_logins(broker, secrets, realm=realm))
+    logins = tuple(_console_logins(broker, secrets, realm=realm))
     if realm:
         return {
             "conf/jetty-realm.properties": render_template("broker/console/jetty-realm.properties.j2", accounts=logins)
@@ -176,17 +178,17 @@ def _account_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     }
 
 
-def _logins(broker: Broker, secrets: SecretSource, *, realm: bool) -> Iterator[_Login]:
-    """Yield the console logins of ``activemq_users``, without the network user and agents."""
-    people = {user.name for user in broker.settings.users}
+def _console_logins(broker: Broker, secrets: SecretSource, *, realm: bool) -> Iterator[_Login]:
+    """Yield the console logins of ``activemq_users``, except those of the network user and agents."""
+    user_names = {user.name for user in broker.settings.users}
     for account in broker.accounts:
-        if account.name not in people:
+        if account.name not in user_names:
             continue
         password = secrets.secret_text(account.variable, account.password)
         if realm and isinstance(account.password, SecretStr):
-            # Also required while secrets are hidden: a check must not pass what deploying then refuses.
-            held = _realm_password(account.password.get_secret_value(), f"{broker.host}: {account.variable}")
-            password = held if secrets.reveal else password
+            # Also required while secrets are hidden: a check must not accept what the deployment then rejects.
+            realm_password = _realm_password(account.password.get_secret_value(), f"{broker.host}: {account.variable}")
+            password = realm_password if secrets.reveal else password
         yield _Login(account.name, password, "admin" if ADMINS in account.groups else "user")
 
 
@@ -200,7 +202,7 @@ def _realm_password(password: str, place: str) -> str:
         raise SettingsError(
             f"{place} begins with OBF:, so Jetty would decode it: choose another password for the web console"
         )
-    if "," not in password and password == password.strip() and not password.startswith(_READ_AS_CODE):
+    if "," not in password and password == password.strip() and not password.startswith(_ENCODED_PREFIXES):
         return password
     if not password.isascii():
         raise SettingsError(
@@ -217,7 +219,7 @@ def _obfuscate(text: str) -> str:
     """
     codes = text.encode("ascii")
     pairs = zip(codes, reversed(codes), strict=True)
-    return "".join(_base36((127 + near + far) * 256 + 127 + near - far) for near, far in pairs)
+    return "".join(_base36((127 + forward + backward) * 256 + 127 + forward - backward) for forward, backward in pairs)
 
 
 def _base36(number: int) -> str:

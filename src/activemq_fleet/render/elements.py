@@ -15,7 +15,7 @@ from activemq_fleet.topology import Broker
 
 PURGE_PERIOD = "60000"
 """Milliseconds between two searches for inactive destinations; by default a broker never removes destinations."""
-_REPLAY = XmlElement(
+_REPLAY_FILTER = XmlElement(
     "networkBridgeFilterFactory",
     children=(
         XmlElement(
@@ -23,7 +23,7 @@ _REPLAY = XmlElement(
         ),
     ),
 )
-_NO_CACHE = XmlElement(
+_UNCACHED_SUBSCRIBER_POLICY = XmlElement(
     "pendingDurableSubscriberPolicy",
     children=(XmlElement("storeDurableSubscriberCursor", (("useCache", "false"),)),),
 )
@@ -40,10 +40,10 @@ def elements_to_text(elements: Iterable[XmlElement], indent: str) -> str:
 
     Each start tag, end tag and comment is on a line.
     """
-    return "".join(line for element in elements for line in _lines_of(element, indent))
+    return "".join(line for element in elements for line in _element_lines(element, indent))
 
 
-def _lines_of(element: XmlElement, indent: str) -> Iterator[str]:
+def _element_lines(element: XmlElement, indent: str) -> Iterator[str]:
     if element.comment:
         yield f"{indent}<!-- {engine.escape_xml_comment(element.comment)} -->\n"
     tag = "".join(
@@ -54,7 +54,7 @@ def _lines_of(element: XmlElement, indent: str) -> Iterator[str]:
         return
     yield f"{indent}<{tag}>\n"
     for child in element.children:
-        yield from _lines_of(child, f"{indent}  ")
+        yield from _element_lines(child, f"{indent}  ")
     yield f"{indent}</{element.name}>\n"
 
 
@@ -72,7 +72,7 @@ def destination_policy_elements(broker: Broker) -> tuple[XmlElement, ...]:
     policies = broker.settings.destination_policies
     named = {(policy.kind, policy.destination) for policy in policies}
     default_policies = []
-    if _has_replay(broker) and ("queue", ">") not in named:
+    if _allows_replay(broker) and ("queue", ">") not in named:
         default_policies.append(_default_policy("queue"))
     if ("topic", ">") not in named:
         default_policies.append(_default_policy("topic"))
@@ -87,23 +87,25 @@ def _default_policy(kind: Literal["queue", "topic"]) -> DestinationPolicy:
 def _policy_entry(broker: Broker, policy: DestinationPolicy) -> XmlElement:
     entry = _xml_element_of(broker, policy) or XmlElement("policyEntry")
     attributes, children = dict(entry.attributes), {child.name: child for child in entry.children}
-    for kind, needed, child, why in (
-        ("queue", _has_replay(broker), _REPLAY, _WHY_REPLAY),
-        ("topic", _may_have_durable_subscribers(broker), _NO_CACHE, _WHY_NO_CACHE),
+    for kind, needed, child, reason in (
+        ("queue", _allows_replay(broker), _REPLAY_FILTER, _WHY_REPLAY),
+        ("topic", _may_have_durable_subscribers(broker), _UNCACHED_SUBSCRIBER_POLICY, _WHY_NO_CACHE),
     ):
         if policy.kind == kind and needed and child.name not in children:
-            children[child.name] = replace(child, comment=why if policy.destination == ">" else "")
+            children[child.name] = replace(child, comment=reason if policy.destination == ">" else "")
             if kind == "queue" and broker.release.replay_needs_audit_off:
-                # Before 5.9 the cursor takes a replayed message for a duplicate and keeps it until a restart.
+                # Before 5.9, the cursor treats a replayed message as a duplicate and keeps it until a restart.
                 attributes.setdefault("enableAudit", "false")
     comment = entry.comment
     if policy.kind == "topic" and "topicPrefetch" not in attributes:
         attributes["topicPrefetch"] = _TOPIC_PREFETCH
         comment = _WHY_PREFETCH if policy.destination == ">" else comment
-    return replace(entry, attributes=tuple(attributes.items()), children=_sorted(children.values()), comment=comment)
+    return replace(
+        entry, attributes=tuple(attributes.items()), children=_sorted_by_name(children.values()), comment=comment
+    )
 
 
-def _sorted(children: Iterable[XmlElement]) -> tuple[XmlElement, ...]:
+def _sorted_by_name(children: Iterable[XmlElement]) -> tuple[XmlElement, ...]:
     return tuple(sorted(children, key=lambda child: child.name))
 
 
@@ -112,7 +114,7 @@ def removes_inactive_destinations(broker: Broker) -> bool:
     return any(policy.gc_inactive_destinations for policy in broker.settings.destination_policies)
 
 
-def _has_replay(broker: Broker) -> bool:
+def _allows_replay(broker: Broker) -> bool:
     return broker.networked and broker.release.has_replay_when_no_consumers
 
 
@@ -148,7 +150,7 @@ def system_usage_element(broker: Broker, *, memory: str, raises_store_limit_agai
     if raises_store_limit_again and store.attributes[0][0] == "limit":
         again = XmlElement("storeUsage", (("percentLimit", "100"), ("total", store.attributes[0][1])))
         children["storeUsage"] = XmlElement("storeUsage", children=(again,))
-    return replace(usage, children=_sorted(children.values()))
+    return replace(usage, children=_sorted_by_name(children.values()))
 
 
 def virtual_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:

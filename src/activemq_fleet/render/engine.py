@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.filters import FILTERS
 from jinja2.tests import TESTS
 
-# Nearly all values need no escaping: to see that is many times faster than to escape.
+# Nearly all values need no escaping, and the check is many times faster than escaping.
 _XML_SPECIAL = re.compile('[&<>"\n\r\t]')
 _XML_REFERENCES = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
@@ -65,31 +65,31 @@ def escape_properties_value(value: object) -> str:
     The file is read as ISO-8859-1. Source: the class documentation of java.util.Properties.load.
     """
     text = str(value)
-    return text if _PLAIN_PROPERTY.fullmatch(text) else _escape_properties(text, always="", first="#!=: ")
+    return text if _PLAIN_PROPERTY.fullmatch(text) else _escape_properties_text(text, always="", first="#!=: ")
 
 
 def escape_properties_key(value: object) -> str:
     """Return a key escaped for a Java properties file."""
     text = str(value)
-    return text if _PLAIN_KEY.fullmatch(text) else _escape_properties(text, always="=: ", first="#!")
+    return text if _PLAIN_KEY.fullmatch(text) else _escape_properties_text(text, always="=: ", first="#!")
 
 
 _PROPERTIES_CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\\": "\\\\"}
 
 
-def _escape_properties(text: str, *, always: str, first: str) -> str:
-    out: list[str] = []
+def _escape_properties_text(text: str, *, always: str, first: str) -> str:
+    escaped: list[str] = []
     for position, char in enumerate(text):
         if char in _PROPERTIES_CONTROL:
-            out.append(_PROPERTIES_CONTROL[char])
+            escaped.append(_PROPERTIES_CONTROL[char])
         elif char in always or (position == 0 and char in first):
-            out.append("\\" + char)
+            escaped.append("\\" + char)
         elif " " <= char <= "~":
-            out.append(char)
+            escaped.append(char)
         else:
-            units = char.encode("utf-16-be")
-            out.extend(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
-    return "".join(out)
+            utf_16_bytes = char.encode("utf-16-be")
+            escaped.extend(f"\\u{utf_16_bytes[i]:02x}{utf_16_bytes[i + 1]:02x}" for i in range(0, len(utf_16_bytes), 2))
+    return "".join(escaped)
 
 
 def _double_quoted(value: object) -> str:
@@ -139,7 +139,7 @@ def escape_systemd_word(text: str) -> str:
         return text
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
         text = text.replace(char, escaped)
-    # Also what only a shell would read: the line is for people to copy.
+    # Characters that only a shell interprets are also escaped, because operators copy the line.
     return f'"{text}"' if not text or any(char in " \t;*?'\\\"" for char in text) else text
 
 
@@ -172,7 +172,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    # A template decides nothing, so nothing else is there to be used.
+    # Templates make no decisions, so they get no other functions.
     environment.filters = _ESCAPERS | {name: FILTERS[name] for name in ("join", "length")}
     environment.tests = {"none": TESTS["none"]}
     environment.globals.clear()

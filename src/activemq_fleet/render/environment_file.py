@@ -28,12 +28,12 @@ def environment_variables(broker: Broker) -> dict[str, str]:
 
     They are as in its environment file.
     """
-    where, home = broker_directory_paths(broker), broker.settings.java_home
+    paths, home = broker_directory_paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
-        "ACTIVEMQ_HOME": where.home,
-        "ACTIVEMQ_BASE": where.base,
-        "ACTIVEMQ_CONF": where.conf,
-        "ACTIVEMQ_DATA": where.data,
+        "ACTIVEMQ_HOME": paths.home,
+        "ACTIVEMQ_BASE": paths.base,
+        "ACTIVEMQ_CONF": paths.conf,
+        "ACTIVEMQ_DATA": paths.data,
         "ACTIVEMQ_OPTS_MEMORY": f"-Xmx{broker.settings.heap}",
         "ACTIVEMQ_OPTS": " ".join(java_options(broker)),
     }

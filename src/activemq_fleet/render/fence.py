@@ -23,7 +23,7 @@ def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, byte
     if command is None or not broker.calls_fence_command:
         return {}
     current = broker_directory_paths(broker).current
-    call = {
+    template_variables = {
         "argv": list(command.argv),
         "timeout": command.timeout,
         "environment": {
@@ -36,4 +36,4 @@ def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, byte
         f"{name}={shlex.quote(secrets.secret_text(f'activemq_fence_command.secrets.{name}', value))}\n"
         for name, value in command.secrets.items()
     ]
-    return {FENCE_COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}
+    return {FENCE_COMMAND: (json.dumps(template_variables, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}

@@ -14,7 +14,7 @@ from activemq_fleet.settings.host_settings import XmlFragmentSettings
 from activemq_fleet.topology import Broker
 
 _BROKER = f"{{{CORE}}}broker"
-# Beans of lists that a broker has once, or once for each value of these attributes.
+# Beans in lists that a broker has once, or once per value of these attributes.
 TOLD_APART_BY = {
     "authenticationUser": ("username",),
     "authorizationPlugin": (),
@@ -26,16 +26,16 @@ TOLD_APART_BY = {
 }
 
 # Outside the broker these can only be Spring's elements, also without a namespace.
-_SPRINGS_OWN = frozenset({f"{{{CORE}}}{name}" for name in ("alias", "bean", "import")})
+_SPRING_ELEMENTS = frozenset({f"{{{CORE}}}{name}" for name in ("alias", "bean", "import")})
 
-# Properties that we fill and that hold one bean: another kind of bean takes its place.
-_HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
+# Properties that the templates fill and that hold one bean: a bean of another kind replaces the rendered one.
+_SINGLE_BEAN_PROPERTIES = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 
 _INDENT = "  "
 _MARKUP = re.compile(r"""<!--.*?-->|<\?.*?\?>|(?P<start_tag><[^!?/](?:[^"'>]|"[^"]*"|'[^']*')*>)""", re.DOTALL)
 _ATTRIBUTE = re.compile(r"""(\s+)([^\s=]+)="([^"]*)\"""")
-_PARSED_TEXT = re.compile(r" \(<string>, line \d+\)$")
-"""How lxml names the text that it parsed, at the end of an error."""
+_PARSED_TEXT_SUFFIX = re.compile(r" \(<string>, line \d+\)$")
+"""The name that lxml gives a parsed text, at the end of an error."""
 
 
 class _StartTag(NamedTuple):
@@ -59,14 +59,14 @@ def merge_xml_fragments(document: bytes, broker: Broker) -> bytes:
     text = document.decode()
     start_tags = _start_tags(root, text)
     for position, fragment in enumerate(broker.settings.xml_fragments):
-        where = f"{broker.host}: in activemq_xml_fragments[{position}]"
-        elements = _parse(fragment, where)
+        context = f"{broker.host}: in activemq_xml_fragments[{position}]"
+        elements = _parse_fragment(fragment, context)
         names = [] if fragment.parent == "beans" else fragment.parent.split("/")
-        parent = _find_or_create_parent(root, names, where)
+        parent = _find_or_create_parent(root, names, context)
         for element in elements:
             if element.tag == _BROKER and parent is root:
                 raise SettingsError(
-                    f"{where}, the value of xml contains <broker>, which activemq.xml has already: set parent to "
+                    f"{context}, the value of xml contains <broker>, which activemq.xml has already: set parent to "
                     "broker, and write only its child elements"
                 )
             (_put_property if len(names) % 2 else _put_bean)(parent, element)
@@ -91,16 +91,16 @@ def _serialize(root: etree._Element, start_tags: Mapping[etree._Element, _StartT
 
     def in_rendered_layout(match: re.Match[str]) -> str:
         tag = match["start_tag"]
-        earlier = start_tags.get(next(elements)) if tag else None
-        return _in_layout_of(earlier, tag) if earlier else match[0]
+        rendered_tag = start_tags.get(next(elements)) if tag else None
+        return _in_layout_of(rendered_tag, tag) if rendered_tag else match[0]
 
     return _MARKUP.sub(in_rendered_layout, etree.tostring(root, encoding="unicode"))
 
 
-def _in_layout_of(earlier: _StartTag, tag: str) -> str:
+def _in_layout_of(rendered_tag: _StartTag, tag: str) -> str:
     """Return a serialized start tag in the layout that it had before the merge; new attributes follow the last one."""
-    attributes = {name: (space, value) for space, name, value in _ATTRIBUTE.findall(earlier.rendered)}
-    unchanged = {(name, value) for _, name, value in _ATTRIBUTE.findall(earlier.serialized)}
+    attributes = {name: (space, value) for space, name, value in _ATTRIBUTE.findall(rendered_tag.rendered)}
+    unchanged = {(name, value) for _, name, value in _ATTRIBUTE.findall(rendered_tag.serialized)}
     last_space = next((space for space, _ in reversed(attributes.values())), " ")
     for _, name, value in _ATTRIBUTE.findall(tag):
         if (name, value) not in unchanged:
@@ -111,22 +111,22 @@ def _in_layout_of(earlier: _StartTag, tag: str) -> str:
     return f"{name}{''.join(texts)}{'/>' if tag.endswith('/>') else '>'}"
 
 
-def _parse(fragment: XmlFragmentSettings, where: str) -> list[etree._Element]:
+def _parse_fragment(fragment: XmlFragmentSettings, context: str) -> list[etree._Element]:
     try:
         root = _parse_in_namespace(fragment.xml, CORE)
-        if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:
+        if fragment.parent == "beans" and {child.tag for child in root} <= _SPRING_ELEMENTS:
             root = _parse_in_namespace(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
-        reason = _PARSED_TEXT.sub("", str(error))
-        raise SettingsError(f"{where}, the value of xml is not well-formed XML ({reason}): correct it") from None
+        reason = _PARSED_TEXT_SUFFIX.sub("", str(error))
+        raise SettingsError(f"{context}, the value of xml is not well-formed XML ({reason}): correct it") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
         raise SettingsError(
-            f"{where}, the value of xml declares or uses an XML entity: replace the entity with its text"
+            f"{context}, the value of xml declares or uses an XML entity: replace the entity with its text"
         )
     elements = [child for child in root if isinstance(child.tag, str)]
     if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
         raise SettingsError(
-            f"{where}, the value of xml must consist of XML elements, without text between them: write one or more "
+            f"{context}, the value of xml must consist of XML elements, without text between them: write one or more "
             "elements, such as <plugins>…</plugins>"
         )
     return elements
@@ -136,13 +136,13 @@ def _parse_in_namespace(xml: str, namespace: str) -> etree._Element:
     return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), hardened_xml_parser())
 
 
-def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:
+def _find_or_create_parent(root: etree._Element, names: Sequence[str], context: str) -> etree._Element:
     parent = root
     for depth, name in enumerate(names):
         child = parent.find(f"{{{CORE}}}{name}")
         if child is None and parent is root:
             raise SettingsError(
-                f"{where}: the value of the key parent must begin with broker, not {name!r}: write a path such as "
+                f"{context}: the value of the key parent must begin with broker, not {name!r}: write a path such as "
                 "broker/plugins"
             )
         if child is None:
@@ -153,28 +153,28 @@ def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: st
 
 
 def _put_property(bean: etree._Element, element: etree._Element) -> None:
-    same = bean.find(str(element.tag))
-    if same is not None:
-        _merge(same, element, _put_bean)
+    existing = bean.find(str(element.tag))
+    if existing is not None:
+        _merge_element(existing, element, _put_bean)
         return
-    later = (child for child in bean if isinstance(child.tag, str) and _name(child) > _name(element))
-    _insert(bean, element, next(later, None))
+    later = (child for child in bean if isinstance(child.tag, str) and _local_name(child) > _local_name(element))
+    _insert_before(bean, element, next(later, None))
 
 
 def _put_bean(parent: etree._Element, element: etree._Element) -> None:
-    same = next(
+    existing = next(
         (child for child in parent.findall(str(element.tag)) if _exclude_each_other(child, element, parent)), None
     )
-    if same is not None:
-        _merge(same, element, _put_property)
+    if existing is not None:
+        _merge_element(existing, element, _put_property)
         return
-    if _name(parent) in _HOLDS_ONE:
+    if _local_name(parent) in _SINGLE_BEAN_PROPERTIES:
         for other in list(parent):
             parent.remove(other)
-    _insert(parent, element, None)
+    _insert_before(parent, element, None)
 
 
-def _insert(parent: etree._Element, node: etree._Element, later: etree._Element | None) -> None:
+def _insert_before(parent: etree._Element, node: etree._Element, later: etree._Element | None) -> None:
     """Insert an element or a comment before a child and its comments, or at the end, and indent it like its siblings.
 
     The white space before a node is the tail of the node before it, or the text of its parent.
@@ -204,27 +204,27 @@ def _exclude_each_other(bean: etree._Element, other_bean: etree._Element, parent
     """Return whether a property cannot hold both of two beans of the same kind."""
     if not str(bean.tag).startswith(f"{{{CORE}}}") or parent.tag == f"{{{BEANS}}}beans":
         return False
-    if not _name(parent).endswith("s"):  # in every schema the names of properties that hold lists end with s
+    if not _local_name(parent).endswith("s"):  # In every schema, the names of properties with lists end with s.
         return True
-    key_attributes = TOLD_APART_BY.get(_name(bean))
+    key_attributes = TOLD_APART_BY.get(_local_name(bean))
     if key_attributes is None:
         return False
-    # beans without any key attribute are different: links without a name, policies for temporary destinations
+    # Beans without a key attribute differ: links without a name, policies for temporary destinations.
     is_identified = not key_attributes or any(bean.get(name) is not None for name in key_attributes)
     return is_identified and all(bean.get(name) == other_bean.get(name) for name in key_attributes)
 
 
-def _merge(
-    into: etree._Element, element: etree._Element, put: Callable[[etree._Element, etree._Element], None]
+def _merge_element(
+    target: etree._Element, element: etree._Element, put_child: Callable[[etree._Element, etree._Element], None]
 ) -> None:
     for name, value in element.attrib.items():
-        into.set(name, value)
+        target.set(name, value)
     for child in list(element):
         if isinstance(child.tag, str):
-            put(into, child)
+            put_child(target, child)
         else:
-            _insert(into, child, None)  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
+            _insert_before(target, child, None)  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
 
 
-def _name(element: etree._Element) -> str:
+def _local_name(element: etree._Element) -> str:
     return etree.QName(element).localname

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from activemq_fleet.topology import Fleet
 
-_text = json.JSONEncoder(ensure_ascii=False).encode
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
@@ -24,20 +24,20 @@ def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
         "findings": [finding.to_dict() for finding in fleet.findings],
         "waivers": [dict(waiver) for waiver in fleet.waivers],
     }
-    # An item a line: two versions are compared line by line, and the encoder that indents is slow.
-    parts = [f'"{name}": [{_json_lines(map(_text, items))}]' for name, items in lists.items()]
-    parts.append(f'"files": {{{_json_lines(_hash_lines(files))}}}')
-    # A finding can quote a name with a lone surrogate, which UTF-8 cannot encode: its escape is valid JSON.
-    return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode(errors="backslashreplace")
+    # Each item is on one line, so that two versions can be compared by line. The encoder that indents is slow.
+    json_lists = [f'"{name}": [{_json_lines(map(_json_text, items))}]' for name, items in lists.items()]
+    json_lists.append(f'"files": {{{_json_lines(_hash_lines(files))}}}')
+    # A finding can quote a name with a lone surrogate. UTF-8 cannot encode it, but its escape is valid JSON.
+    return ("{\n  " + ",\n  ".join(json_lists) + "\n}\n").encode(errors="backslashreplace")
 
 
 def _hash_lines(files: Mapping[str, bytes]) -> Iterator[str]:
-    known: dict[bytes, str] = {}  # hosts share contents
+    hashes: dict[bytes, str] = {}  # hosts have equal files
     for path, content in sorted(files.items()):
-        sha = known.get(content)
+        sha = hashes.get(content)
         if sha is None:
-            sha = known[content] = hashlib.sha256(content).hexdigest()
-        yield f'{_text(path)}: "{sha}"'
+            sha = hashes[content] = hashlib.sha256(content).hexdigest()
+        yield f'{_json_text(path)}: "{sha}"'
 
 
 def _json_lines(items: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from activemq_fleet.topology import Broker
 
 # What the releases' start script passes to Java 9 and later: XStream, which turns objects of STOMP
 # and of the console into text, and the release's own JMX connector reach into these packages.
-_OPENED = (
+_OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.net",
     "java.base/java.security",
@@ -42,22 +42,22 @@ def java_options(broker: Broker) -> tuple[str, ...]:
     return (
         f"-Xmx{broker.settings.heap}",
         *_release_options(broker),
-        *_metrics_option(broker),
+        *_metrics_options(broker),
         *broker.settings.java_options,
     )
 
 
 # Seconds that the HTTP server of the exporter gives a client to send a request and to read the answer. Without them ten
 # idle connections hold all its threads for longer than a minute (exporter 0.20.0 in 5.18.3).
-_METRICS_TIMEOUTS = ("-Dsun.net.httpserver.maxReqTime=5", "-Dsun.net.httpserver.maxRspTime=30")
+_METRICS_TIMEOUT_OPTIONS = ("-Dsun.net.httpserver.maxReqTime=5", "-Dsun.net.httpserver.maxRspTime=30")
 
 
-def _metrics_option(broker: Broker) -> Iterator[str]:
+def _metrics_options(broker: Broker) -> Iterator[str]:
     settings = broker.settings
     if settings.metrics:
-        where = join_host_port(settings.metrics_bind, broker.ports["metrics"])
-        yield from _METRICS_TIMEOUTS
-        yield f"-javaagent:{settings.metrics_jar}={where}:{broker_directory_paths(broker).current}/{METRICS}"
+        listen_address = join_host_port(settings.metrics_bind, broker.ports["metrics"])
+        yield from _METRICS_TIMEOUT_OPTIONS
+        yield f"-javaagent:{settings.metrics_jar}={listen_address}:{broker_directory_paths(broker).current}/{METRICS}"
 
 
 def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
@@ -67,20 +67,20 @@ def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
     (distribution: take-over, a lost lock, a full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1
     (jars).
     """
-    where = broker_directory_paths(broker)
+    paths = broker_directory_paths(broker)
     jars = broker.settings.install == "jars"
     return (
-        f"-Dactivemq.home={where.home}",
-        f"-Dactivemq.base={where.base}",
-        f"-Dactivemq.conf={where.conf}",
-        f"-Dactivemq.data={where.data}",
-        *(f"-D{name}=file:{where.conf}/{log}" for name, log in log_files_by_property(broker).items()),
+        f"-Dactivemq.home={paths.home}",
+        f"-Dactivemq.base={paths.base}",
+        f"-Dactivemq.conf={paths.conf}",
+        f"-Dactivemq.data={paths.data}",
+        *(f"-D{name}=file:{paths.conf}/{log}" for name, log in log_files_by_property(broker).items()),
         "-cp",
         ":".join(_class_path(broker)),
         "org.apache.activemq.console.Main",
         *(("--noDefExt",) if jars else ()),
         "start",
-        f"xbean:file:{where.conf}/activemq.xml",
+        f"xbean:file:{paths.conf}/activemq.xml",
     )
 
 
@@ -94,19 +94,19 @@ def _class_path(broker: Broker) -> Iterator[str]:
 
 
 def _release_options(broker: Broker) -> Iterator[str]:
-    release, where = broker.release, broker_directory_paths(broker)
+    release, paths = broker.release, broker_directory_paths(broker)
     if release.java_minimum >= 8:
-        # A JVM without memory keeps its lock and serves no client; its standby takes over once it ends.
+        # A JVM without memory keeps its lock and serves no client. Its standby takes over after the JVM exits.
         yield "-XX:+ExitOnOutOfMemoryError"
     if release.java_minimum >= 9:
-        for package in _OPENED:
+        for package in _OPENED_PACKAGES:
             yield f"--add-opens={package}=ALL-UNNAMED"
     if broker.settings.jmx:
-        # The second address of a JMX client: the name of the queried machine, not the name that the machine reports.
+        # A JMX client connects to a second address: that of the queried machine, not the one that the machine reports.
         yield f"-Djava.rmi.server.hostname={broker.address}"
     if broker.settings.console:
         if release.console_accounts == "jaas":
-            yield f"-Djava.security.auth.login.config={where.conf}/login.config"
+            yield f"-Djava.security.auth.login.config={paths.conf}/login.config"
         if release.jolokia_policy_file == "conf/jolokia-access.xml":
-            # Without it Jolokia finds no policy and allows everything.
-            yield f"-Djolokia.conf=file:{where.conf}/jolokia-access.xml"
+            # Without this path, Jolokia finds no policy and allows every request.
+            yield f"-Djolokia.conf=file:{paths.conf}/jolokia-access.xml"

@@ -18,9 +18,9 @@ from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Broker
 
 PASSWORDS, ACCESS = "conf/jmx.password", "conf/jmx.access"
-# To Java 8 the file is one of java.util.Properties, later of words with spaces between (measured on Java 17).
+# Java 8 reads the file as java.util.Properties, and later releases as words separated by spaces (measured on 17).
 _PASSWORD = re.compile(r"(?![#!=:])[!-\[\]-~]+")
-_NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.\n"
+_FILE_HEADER = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.\n"
 
 
 def management_context_values(broker: Broker) -> dict[str, Any]:
@@ -57,10 +57,10 @@ def jmx_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
                 "letter, or begins with one of # ! = :. The JVM's password file cannot hold such a password: choose "
                 "another password"
             )
-    shown = [
+    user_passwords = [
         (user, secrets.secret_text(f"activemq_jmx.users[{position}].password", user.password))
         for position, user in enumerate(users)
     ]
-    passwords = "".join(f"{escape_properties_key(user.name)} {text}\n" for user, text in shown)
+    passwords = "".join(f"{escape_properties_key(user.name)} {text}\n" for user, text in user_passwords)
     access = "".join(f"{escape_properties_key(user.name)} {user.access}\n" for user in users)
-    return {PASSWORDS: (_NOTE + passwords).encode(), ACCESS: (_NOTE + access).encode()}
+    return {PASSWORDS: (_FILE_HEADER + passwords).encode(), ACCESS: (_FILE_HEADER + access).encode()}

@@ -21,9 +21,9 @@ from activemq_fleet.topology import Broker
 
 DEAD_LETTERS = "queue://ActiveMQ.DLQ"
 """The default dead letter queue of ActiveMQ, for which each broker has metrics even if no variable lists it."""
-# The JVM's own bean, which is there from the start, also at a standby: it carries the values of the inventory.
-_RUNTIME = "java.lang:type=Runtime"
-_FINGERPRINT = 12
+# The JVM's bean exists from the start, also on a standby, so the values of the inventory are attached to it.
+_RUNTIME_BEAN = "java.lang:type=Runtime"
+_FINGERPRINT_LENGTH = 12
 
 
 class ExporterMetric(NamedTuple):
@@ -46,12 +46,12 @@ _EXCEPTION_COUNTERS = "5.19.9 6.2.8 6.3.0"
 _MESSAGE_TIMES = "5.19.0 6.2.0"
 
 
-def _exceptions(attribute: str, name: str, where: str) -> ExporterMetric:
+def _exception_counter(attribute: str, name: str, place: str) -> ExporterMetric:
     """Return the counter of exceptions that an attribute of a link's or bridge's MBean shows."""
-    return ExporterMetric(attribute, name, "COUNTER", f"exceptions {where}", releases=_EXCEPTION_COUNTERS)
+    return ExporterMetric(attribute, name, "COUNTER", f"exceptions {place}", releases=_EXCEPTION_COUNTERS)
 
 
-def _message_time(attribute: str, name: str, meaning: str) -> ExporterMetric:
+def _message_time_gauge(attribute: str, name: str, meaning: str) -> ExporterMetric:
     """Return the gauge of a time, in seconds since 1970, that an attribute of a destination's MBean shows."""
     name = f"activemq_destination_last_{name}_timestamp_seconds"
     return ExporterMetric(attribute, name, "GAUGE", f"{meaning}; 0 for none", 0.001, _MESSAGE_TIMES)
@@ -88,7 +88,7 @@ BROKER = (
         0.01,
     ),
     ExporterMetric("TempLimit", "activemq_broker_temp_limit_bytes", "GAUGE", "size limit for temporary files"),
-    # No release has it at a node that waits for the store; a pure slave has it, and activemq_broker_standby 1.
+    # A node that waits for the store has no such attribute in any release. A pure slave has it.
     ExporterMetric("TotalMessageCount", "activemq_broker_messages", "GAUGE", "messages that wait in all destinations"),
     ExporterMetric("TotalConsumerCount", "activemq_broker_consumers", "GAUGE", "consumers of all destinations"),
     ExporterMetric("TotalProducerCount", "activemq_broker_producers", "GAUGE", "producers of all destinations"),
@@ -119,23 +119,29 @@ DESTINATION = (
         0.01,
     ),
 )
-# Zero, and therefore not shown, without a policy that has advanced_message_statistics_enabled.
+# Without a policy that has advanced_message_statistics_enabled, the value is zero and is therefore not shown.
 MESSAGE_TIMES = (
-    _message_time("EnqueuedMessageBrokerInTime", "enqueued_broker_in", "arrival of the last accepted message"),
-    _message_time("EnqueuedMessageTimestamp", "enqueued_sent", "sending time of the last accepted message"),
-    _message_time("DequeuedMessageBrokerInTime", "dequeued_broker_in", "arrival of the last acknowledged message"),
-    _message_time("DequeuedMessageBrokerOutTime", "dequeued_broker_out", "delivery of the last acknowledged message"),
-    _message_time("DequeuedMessageTimestamp", "dequeued_sent", "sending time of the last acknowledged message"),
+    _message_time_gauge("EnqueuedMessageBrokerInTime", "enqueued_broker_in", "arrival of the last accepted message"),
+    _message_time_gauge("EnqueuedMessageTimestamp", "enqueued_sent", "sending time of the last accepted message"),
+    _message_time_gauge(
+        "DequeuedMessageBrokerInTime", "dequeued_broker_in", "arrival of the last acknowledged message"
+    ),
+    _message_time_gauge(
+        "DequeuedMessageBrokerOutTime", "dequeued_broker_out", "delivery of the last acknowledged message"
+    ),
+    _message_time_gauge("DequeuedMessageTimestamp", "dequeued_sent", "sending time of the last acknowledged message"),
 )
 LINK = (
     ExporterMetric("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),
-    _exceptions("BridgeExceptionCount", "activemq_link_start_exceptions_total", "while bridges of the link started"),
-    _exceptions(
+    _exception_counter(
+        "BridgeExceptionCount", "activemq_link_start_exceptions_total", "while bridges of the link started"
+    ),
+    _exception_counter(
         "LocalExceptionCount",
         "activemq_link_local_exceptions_total",
         "that bridges of the link received from the local broker",
     ),
-    _exceptions(
+    _exception_counter(
         "RemoteExceptionCount",
         "activemq_link_remote_exceptions_total",
         "that bridges of the link received from the remote broker",
@@ -150,12 +156,12 @@ BRIDGE = (
     ),
     ExporterMetric("EnqueueCounter", "activemq_bridge_enqueued_messages_total", "COUNTER", "messages to be forwarded"),
     ExporterMetric("DequeueCounter", "activemq_bridge_dequeued_messages_total", "COUNTER", "messages forwarded"),
-    _exceptions(
+    _exception_counter(
         "LocalExceptionCount",
         "activemq_bridge_local_exceptions_total",
         "that the bridge received from the local broker",
     ),
-    _exceptions(
+    _exception_counter(
         "RemoteExceptionCount",
         "activemq_bridge_remote_exceptions_total",
         "that the bridge received from the remote broker",
@@ -163,7 +169,7 @@ BRIDGE = (
 )
 
 
-class _Beans(NamedTuple):
+class _BeanNames(NamedTuple):
     """How one naming style of MBeans writes object names (for the allow-list) and what the exporter matches."""
 
     broker: str
@@ -176,8 +182,8 @@ class _Beans(NamedTuple):
     destination_pattern: str
 
 
-_BEANS = {
-    "old": _Beans(
+_BEAN_NAMES = {
+    "old": _BeanNames(
         broker="BrokerName=*,Type=Broker",
         link="BrokerName=*,Type=NetworkConnector,NetworkConnectorName=*",
         bridges=("BrokerName=*,Type=NetworkBridge,NetworkConnectorName=*,Name=*",),
@@ -187,7 +193,7 @@ _BEANS = {
         bridge_pattern="BrokerName=[^,>]+, Type=NetworkBridge, NetworkConnectorName=([^,>]+), Name=([^,>]+)",
         destination_pattern="BrokerName=[^,>]+, Type=(Queue|Topic), Destination=([^,>]+)",
     ),
-    "new": _Beans(
+    "new": _BeanNames(
         broker="type=Broker,brokerName=*",
         link="type=Broker,brokerName=*,connector=networkConnectors,networkConnectorName=*",
         bridges=(
@@ -224,8 +230,8 @@ def exporter_configuration_files(
         keystore_password=secrets.secret_text("activemq_metrics_tls.keystore_password", tls.keystore_password)
         if tls
         else "",
-        beans=_allowed_beans(broker),
-        rules=(*_fact_rules(broker, broker_configuration_fingerprint(other_files)), *_series_rules(broker)),
+        beans=_allowed_bean_names(broker),
+        rules=(*_configuration_rules(broker, broker_configuration_fingerprint(other_files)), *_metric_rules(broker)),
     )
     return {METRICS: content}
 
@@ -240,7 +246,7 @@ def broker_configuration_fingerprint(broker_files: Mapping[str, bytes]) -> str:
     for path, content in sorted(broker_files.items()):
         if path != METRICS:
             digest.update(f"{path}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:_FINGERPRINT]
+    return digest.hexdigest()[:_FINGERPRINT_LENGTH]
 
 
 class _Rule(NamedTuple):
@@ -255,18 +261,18 @@ class _Rule(NamedTuple):
     value: str | None = None
 
 
-def _allowed_beans(broker: Broker) -> list[str]:
-    beans = _BEANS[broker.release.jmx_names]
+def _allowed_bean_names(broker: Broker) -> list[str]:
+    beans = _BEAN_NAMES[broker.release.jmx_names]
     names = [*broker.settings.metrics_destinations]
     if DEAD_LETTERS not in names:
         names.append(DEAD_LETTERS)
-    # A broker that finds others by multicast, and has none to find, has a link and never a bridge.
-    lonely = not broker.networked and any(link.kind == "multicast" for link in broker.links)
-    wanted = [beans.broker, *([] if lonely else [beans.link]), *beans.bridges]
+    # A broker that discovers others by multicast, but is the only broker, has a link and never a bridge.
+    has_no_bridge = not broker.networked and any(link.kind == "multicast" for link in broker.links)
+    allowed = [beans.broker, *([] if has_no_bridge else [beans.link]), *beans.bridges]
     for text in names:
         kind, _, name = text.partition("://")
-        wanted.append(beans.destination.format(kind=kind.capitalize(), name=_bean_name(name)))
-    return [_RUNTIME, *(f"org.apache.activemq:{bean}" for bean in wanted)]
+        allowed.append(beans.destination.format(kind=kind.capitalize(), name=_bean_name(name)))
+    return [_RUNTIME_BEAN, *(f"org.apache.activemq:{bean}" for bean in allowed)]
 
 
 def _bean_name(destination: str) -> str:
@@ -277,22 +283,22 @@ def _bean_name(destination: str) -> str:
     return re.sub("[:,'\"]", "_", destination).replace(">", "*")
 
 
-def _fact_rules(broker: Broker, mark: str) -> Iterator[_Rule]:
+def _configuration_rules(broker: Broker, fingerprint: str) -> Iterator[_Rule]:
     runtime = "java.lang<type=Runtime><>"
-    labels = {"release": broker.release.text, "ha": broker.settings.ha, "fingerprint": mark}
-    about = "always 1; the labels describe the configuration that is active on the host"
-    yield _Rule(f"{runtime}StartTime: ", "activemq_configuration_info", "GAUGE", about, labels, value="1")
+    labels = {"release": broker.release.text, "ha": broker.settings.ha, "fingerprint": fingerprint}
+    description = "always 1; the labels describe the configuration that is active on the host"
+    yield _Rule(f"{runtime}StartTime: ", "activemq_configuration_info", "GAUGE", description, labels, value="1")
     if limits := [
         int(limit) for connector in broker.connectors if (limit := connector.options.get("maximumConnections", ""))
     ]:
-        about = "the smallest maximumConnections of the connectors of the broker"
+        description = "the smallest maximumConnections of the connectors of the broker"
         yield _Rule(
-            f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", about, {}, value=str(min(limits))
+            f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", description, {}, value=str(min(limits))
         )
 
 
-def _series_rules(broker: Broker) -> Iterator[_Rule]:
-    beans = _BEANS[broker.release.jmx_names]
+def _metric_rules(broker: Broker) -> Iterator[_Rule]:
+    beans = _BEAN_NAMES[broker.release.jmx_names]
     policies = broker.settings.destination_policies
     message_times = MESSAGE_TIMES if any(policy.advanced_message_statistics_enabled for policy in policies) else ()
     tables: tuple[tuple[str, tuple[ExporterMetric, ...], dict[str, str]], ...] = (
@@ -303,8 +309,8 @@ def _series_rules(broker: Broker) -> Iterator[_Rule]:
         (beans.link_pattern, LINK, {"link": "$1"}),
     )
     for pattern, table, labels in tables:
-        for series in table:
-            if not broker.release.is_within_span(series.releases):
+        for metric in table:
+            if not broker.release.is_within_span(metric.releases):
                 continue
-            whole = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{series.attribute}: "
-            yield _Rule(whole, series.name, series.kind, series.help, labels, series.factor)
+            attribute_pattern = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{metric.attribute}: "
+            yield _Rule(attribute_pattern, metric.name, metric.kind, metric.help, labels, metric.factor)

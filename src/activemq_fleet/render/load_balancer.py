@@ -17,13 +17,13 @@ ENVIRONMENT = "systemd/environment"
 DROP_INS = {"haproxy": "systemd/haproxy.conf", "keepalived": "systemd/keepalived.conf"}
 """The path of the drop-in file in the rendered tree, by systemd unit."""
 
-_ANY_NUMBER = 10_000
+_DEFAULT_CONNECTION_LIMIT = 10_000
 """The limit of clients for a connector without ``maximumConnections``."""
-_SPARE = 100
+_SPARE_CONNECTIONS = 100
 
 
 class _Front(NamedTuple):
-    """One frontend of haproxy.cfg and the backends that it leads to."""
+    """One frontend of haproxy.cfg and its backends."""
 
     name: str
     bind: str
@@ -49,30 +49,32 @@ def balancer_files(balancer: Balancer, secrets: SecretSource) -> dict[str, bytes
             "loadbalancer/environment.j2", haproxy=f"{config}/{HAPROXY}", keepalived=f"{config}/{KEEPALIVED}"
         ),
     }
-    memory = {"haproxy": haproxy_systemd_memory_max(_all_connections(balancer)), "keepalived": KEEPALIVED_MEMORY}
-    return files | {path: _drop_in(unit, config, memory[unit]) for unit, path in DROP_INS.items()}
+    memory = {"haproxy": haproxy_systemd_memory_max(_total_connection_count(balancer)), "keepalived": KEEPALIVED_MEMORY}
+    return files | {path: _systemd_drop_in(unit, config, memory[unit]) for unit, path in DROP_INS.items()}
 
 
-def _drop_in(unit: str, config: str, memory: str) -> bytes:
+def _systemd_drop_in(service: str, config: str, memory: str) -> bytes:
     return render_template(
         "loadbalancer/dropin.conf.j2",
-        service=unit,
-        # Debian's unit does not start without the file in its usual place.
-        condition=f"{config}/{KEEPALIVED}" if unit == "keepalived" else None,
+        service=service,
+        # Debian's unit does not start without the file in its default place.
+        condition=f"{config}/{KEEPALIVED}" if service == "keepalived" else None,
         environment=f"{config}/{ENVIRONMENT}",
         memory=memory,
     )
 
 
-def _all_connections(balancer: Balancer) -> int:
-    return _SPARE + sum(_most_connections(address, front) for address in balancer.addresses for front in address.fronts)
+def _total_connection_count(balancer: Balancer) -> int:
+    return _SPARE_CONNECTIONS + sum(
+        _largest_connection_count(address, front) for address in balancer.addresses for front in address.fronts
+    )
 
 
 def _haproxy_config(balancer: Balancer, secrets: SecretSource) -> bytes:
     return render_template(
         "loadbalancer/haproxy.cfg.j2",
         host=balancer.host,
-        connections=_all_connections(balancer),
+        connections=_total_connection_count(balancer),
         check_port=balancer.settings.vip_check_port,
         groups=[
             (address, [_frontend(balancer, address, front, secrets) for front in address.fronts])
@@ -85,8 +87,8 @@ def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort,
     return _Front(
         name=haproxy_name(f"{address.group}.{front.connector}"),
         bind=join_host_port(address.address, front.port),
-        connections=_most_connections(address, front),
-        # The id is not to be seen through TLS.
+        connections=_largest_connection_count(address, front),
+        # The client id is not visible in a TLS connection.
         by_client=len(front.backends) > 1 and front.protocol == "mqtt" and not front.tls,
         steps=health_check_steps(balancer, front, secrets),
         backends=front.backends,
@@ -96,10 +98,12 @@ def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort,
     )
 
 
-def _most_connections(address: VirtualIpAddress, front: VirtualPort) -> int:
+def _largest_connection_count(address: VirtualIpAddress, front: VirtualPort) -> int:
     """Return the most clients of a port: the sum over brokers that can be active at once, one of each shared store."""
-    together = sum if address.masters_only else max
-    return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)
+    combine = sum if address.masters_only else max
+    return sum(
+        combine([server.limit or _DEFAULT_CONNECTION_LIMIT for server in backend.servers]) for backend in front.backends
+    )
 
 
 def _keepalived_config(balancer: Balancer) -> bytes:

@@ -9,8 +9,8 @@ from activemq_fleet.topology import Broker
 
 _LOG_SIZE = "10MB"
 _LOG_BACKUPS = "10"
-# As in the releases: these log at INFO what does not help operators.
-_QUIET = (
+# As in the releases: the INFO records of these loggers do not help operators.
+_LOGGERS_AT_WARN = (
     "org.apache.activemq.spring",
     "org.apache.activemq.web.handler",
     "org.springframework",
@@ -22,7 +22,7 @@ _QUIET = (
 @cache
 def render_log_configuration(name: str) -> bytes:
     """Return a log configuration, ``log4j.properties`` or ``log4j2.properties``; it is the same for all brokers."""
-    return render_template(f"broker/{name}.j2", quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS)
+    return render_template(f"broker/{name}.j2", quiet=_LOGGERS_AT_WARN, size=_LOG_SIZE, backups=_LOG_BACKUPS)
 
 
 def log_files_by_property(broker: Broker) -> dict[str, str]:

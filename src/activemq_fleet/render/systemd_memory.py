@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from activemq_fleet.settings.host_settings import HostSettings
 
 _MEBIBYTE = 1 << 20
-_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_HEAP = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)([0-9]+)([kmgt]?)", re.IGNORECASE)
-_DIRECT = re.compile(r"-XX:MaxDirectMemorySize=([0-9]+)([kmgt]?)", re.IGNORECASE)
-# Metaspace and classes 150 MiB, compiled code up to 240 MiB, and stacks of threads: 1 MiB each, seldom touched.
-_BESIDE_HEAP = 768 * _MEBIBYTE
+_BYTES_BY_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_HEAP_OPTION = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)([0-9]+)([kmgt]?)", re.IGNORECASE)
+_DIRECT_MEMORY_OPTION = re.compile(r"-XX:MaxDirectMemorySize=([0-9]+)([kmgt]?)", re.IGNORECASE)
+# Metaspace and classes need 150 MiB, compiled code up to 240 MiB, and each thread's stack 1 MiB, seldom used.
+_MEMORY_OUTSIDE_HEAP = 768 * _MEBIBYTE
 WATCHDOG_MEMORY = "512M"
 """``MemoryMax`` of a watchdog's unit: enough for Python, and for the JDK's thread dump of a broker."""
 KEEPALIVED_MEMORY = "256M"
@@ -31,7 +31,7 @@ def largest_heap_bytes(settings: HostSettings) -> int | None:
 
     It follows from ``activemq_heap`` and ``activemq_java_options``.
     """
-    return _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options))
+    return _last_size(_HEAP_OPTION, (f"-Xmx{settings.heap}", *settings.java_options))
 
 
 def broker_systemd_memory_max(settings: HostSettings) -> str:
@@ -44,8 +44,8 @@ def broker_systemd_memory_max(settings: HostSettings) -> str:
     if settings.unit_memory_max:
         return settings.unit_memory_max
     heap = largest_heap_bytes(settings) or 0
-    direct = _last_size(_DIRECT, settings.java_options) or heap
-    return _size_text(heap + heap // 4 + direct + _BESIDE_HEAP)
+    direct = _last_size(_DIRECT_MEMORY_OPTION, settings.java_options) or heap
+    return _size_text(heap + heap // 4 + direct + _MEMORY_OUTSIDE_HEAP)
 
 
 def haproxy_systemd_memory_max(connections: int) -> str:
@@ -56,7 +56,7 @@ def haproxy_systemd_memory_max(connections: int) -> str:
 def _last_size(pattern: re.Pattern[str], options: Iterable[str]) -> int | None:
     """Return the size in bytes of the last option that matches, which is the option that the JVM applies."""
     matches = [match for option in options if (match := pattern.fullmatch(option))]
-    return int(matches[-1][1]) * _FACTORS[matches[-1][2].lower()] if matches else None
+    return int(matches[-1][1]) * _BYTES_BY_UNIT[matches[-1][2].lower()] if matches else None
 
 
 def _size_text(size: int) -> str:

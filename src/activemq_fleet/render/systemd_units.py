@@ -22,18 +22,18 @@ from activemq_fleet.render.log_configuration import log_files_by_property, rende
 from activemq_fleet.render.systemd_memory import WATCHDOG_MEMORY, broker_systemd_memory_max
 from activemq_fleet.topology import Broker
 
-_FIRST_FREE_PORT = 1024
-# Seconds. A pure slave is started with its master, and waits for it this long.
+_FIRST_UNPRIVILEGED_PORT = 1024
+# Seconds. A pure slave is started together with its master, and waits for it until this timeout.
 _SLAVE_START_TIMEOUT = "600"
 _START_TIMEOUT = "90"
-# Longer than a guard waits for a share that does not answer, before it ends its broker itself.
-_GUARD_SILENCE = "30"
-# A stop writes the store's index and waits for clients; after that systemd kills.
+# Longer than the time after which a guard stops its broker because the share does not respond.
+_GUARD_TIMEOUT = "30"
+# A stop writes the store's index and waits for clients. After this timeout, systemd kills the process.
 STOP_TIMEOUT = 60
 """Seconds that an orderly stop may take before systemd sends SIGKILL."""
-# Where the module ``watchdog`` puts the program.
-_PROGRAMS = "/usr/local/sbin"
-_HOMES = ("/home/", "/root/", "/run/user/")
+# The directory in which the module ``watchdog`` installs the program.
+_PROGRAM_DIRECTORY = "/usr/local/sbin"
+_HOME_DIRECTORIES = ("/home/", "/root/", "/run/user/")
 
 
 def systemd_unit_relative_path(broker: Broker) -> str:
@@ -74,7 +74,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     """
     if not broker.has_guard:
         return ()
-    program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
+    program = f"{_PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
     command = (
         ("--fence-command", f"{broker_directory_paths(broker).current}/{FENCE_COMMAND}")
         if broker.calls_fence_command
@@ -96,7 +96,13 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
     if broker.ha_profile.has_database_lease or not keeps_store:
         return ()
     accept = ("--accept-loss",) if broker.settings.index_rebuild == "serve" else ()
-    return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend", *accept)
+    return (
+        f"{_PROGRAM_DIRECTORY}/{broker.settings.instance}-guard",
+        "--store",
+        broker.store_directory,
+        "--mend",
+        *accept,
+    )
 
 
 def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
@@ -108,7 +114,7 @@ def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
     """
     if broker.ha_profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
         return ()
-    program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
+    program = f"{_PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
     return (program, "--store", broker.store_directory, "--keep-index")
 
 
@@ -117,31 +123,31 @@ def _unit_file(broker: Broker) -> bytes:
 
 
 def _unit_variables(broker: Broker) -> dict[str, Any]:
-    settings, where = broker.settings, broker_directory_paths(broker)
-    outside = not broker.ha_profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
+    settings, paths = broker.settings, broker_directory_paths(broker)
+    outside = not broker.ha_profile.has_database_lease and not broker.store_directory.startswith(f"{paths.data}/")
     store = (broker.store_directory,) if outside else ()
-    low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
-    used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
+    low_port = any(port < _FIRST_UNPRIVILEGED_PORT for port in broker.ports.values())
+    used = (paths.base, paths.home, *store, settings.java_home or "", *_tls_files(broker))
     return {
         "description": _description(f"ActiveMQ {broker.release.text}", broker),
-        "mounts": " ".join((where.base, *store)),
+        "mounts": " ".join((paths.base, *store)),
         "user": settings.user,
-        "directory": where.data,
-        "environment_file": f"{where.current}/{environment_file_relative_path(broker)}",
+        "directory": paths.data,
+        "environment_file": f"{paths.current}/{environment_file_relative_path(broker)}",
         "before": [" ".join(map(escape_systemd_word, command)) for command in commands_before_start(broker)],
         "mend_store": " ".join(map(escape_systemd_word, repair_store_command(broker))),
-        # With "refuse" a start that would lose messages fails with the reason.
+        # With "refuse", a start that would lose messages fails and prints the reason.
         "mend_may_fail": broker.settings.index_rebuild == "serve",
         "keep_index": " ".join(map(escape_systemd_word, copy_store_index_command(broker))),
         # systemd reads k, m and g as upper case only.
         "memory": _systemd_size(broker_systemd_memory_max(settings)),
-        "command": _command(broker),
+        "command": _start_command(broker),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),
-        "guard": _GUARD_SILENCE if broker.has_guard else "",
+        "guard": _GUARD_TIMEOUT if broker.has_guard else "",
         "restart": not broker.ha_profile.needs_resync,
-        # A share that is away must fail in ExecStartPre, which reports it, not while mounting.
-        "writable": " ".join((where.data, *(f"-{directory}" for directory in store))),
+        # An unavailable share must fail in ExecStartPre, which reports it, and not during the mount.
+        "writable": " ".join((paths.data, *(f"-{directory}" for directory in store))),
         "protect_home": protect_home_value(used),
         # Capabilities of a user namespace do not open the host's ports.
         "private_users": "no" if low_port else "yes",
@@ -153,7 +159,7 @@ def _systemd_size(text: str) -> str:
     return text if text == "infinity" else text.upper()
 
 
-def _command(broker: Broker) -> str:
+def _start_command(broker: Broker) -> str:
     guard, arguments = (
         map(escape_systemd_word, guard_command(broker)),
         map(escape_systemd_word, arguments_after_java_options(broker)),
@@ -171,14 +177,14 @@ def protect_home_value(used_paths: tuple[str, ...]) -> str:
 
     It is read-only if a path is in a home directory.
     """
-    return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used_paths) else "yes"
+    return "read-only" if any(f"{path}/".startswith(_HOME_DIRECTORIES) for path in used_paths) else "yes"
 
 
 def _watchdog_file(broker: Broker) -> bytes:
-    settings, where = broker.settings, broker_directory_paths(broker)
+    settings, paths = broker.settings, broker_directory_paths(broker)
     unit = f"{settings.instance}.service"
     name = watchdog_service_name(settings.instance)
-    command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]
+    command = [f"{_PROGRAM_DIRECTORY}/{name}", "--base", paths.base, "--unit", unit, "--ha", settings.ha]
     if settings.metrics:
         command += ["--metrics", f"/run/{name}/metrics.prom"]
         command += [word for label, value in broker.metric_labels.items() for word in ("--label", f"{label}={value}")]
@@ -191,11 +197,11 @@ def _watchdog_file(broker: Broker) -> bytes:
         runtime=name,
         runtime_mode="0755" if settings.metrics else "0700",
         memory=WATCHDOG_MEMORY,
-        protect_home=protect_home_value((where.base,)),
+        protect_home=protect_home_value((paths.base,)),
     )
 
 
-def _key_files(broker: Broker) -> tuple[str, ...]:
+def _tls_files(broker: Broker) -> tuple[str, ...]:
     tls, metrics = broker.settings.tls, broker.settings.metrics_tls if broker.settings.metrics else None
     return (*((tls.keystore, tls.truststore) if tls else ()), *((metrics.keystore,) if metrics else ()))
 
@@ -207,19 +213,19 @@ def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:
     never code.
     """
     if broker.shared_store_directory:
-        return (("/bin/sh", "-c", _MARKER_TEST, broker.shared_store_directory, broker.pair, STORE_MARKER),)
+        return (("/bin/sh", "-c", _STORE_MARKER_SCRIPT, broker.shared_store_directory, broker.pair, STORE_MARKER),)
     if broker.is_replication_slave and broker.peer_address:
         host, port = broker.peer_address
-        return (("/bin/bash", "-c", _MASTER_WAIT, host, str(port)),)
+        return (("/bin/bash", "-c", _WAIT_FOR_MASTER_SCRIPT, host, str(port)),)
     return ()
 
 
-_MARKER_TEST = (
+_STORE_MARKER_SCRIPT = (
     'grep -qsxF -e "$1" "$0/$2" || { echo "activemq: $0 is not the store of pair $1: '
     "$2 in it is missing or names another pair. Mount the share of this pair; "
     'when it is mounted and new, write the name $1 into $0/$2" >&2; exit 1; }'
 )
-_MASTER_WAIT = (
+_WAIT_FOR_MASTER_SCRIPT = (
     'echo "activemq: waiting for the master at $0 port $1"; '
     'until (exec 3<>"/dev/tcp/$0/$1") 2>/dev/null; do sleep 1; done'
 )

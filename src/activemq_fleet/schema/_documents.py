@@ -17,7 +17,7 @@ from activemq_fleet.releases import BEANS, CORE, XBEAN
 
 ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans", f"{{{CORE}}}broker"})
 """The roots with which every release starts: Spring's <beans>, and a single <broker>."""
-# In place of any namespace that a jar of the user's own may bring, while a document is held against a schema.
+# Replaces, during validation, each namespace that a user's own jar can define.
 FOREIGN = "urn:activemq-fleet:foreign"
 # Bounds of what is checked. The largest of 110 foreign files has 74 elements, 8 attributes on one
 # element and a value of 599 characters; with these, the costliest megabyte is done in two seconds (benchmarks).
@@ -27,8 +27,8 @@ MOST_ATTRIBUTES = 200
 LONGEST_VALUE = 16_384
 MOST_PARTS = 500
 DEEPEST_URI = 20
-_URI_MARKS = ",&?"
-_DECLARED = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
+_URI_CHARACTERS = ",&?"
+_DECLARED_ENCODING = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
 _LONGEST_DECLARATION = 400  # bytes
 _CORRECT_XML = "correct the XML at this position: a broker does not start with a file that is not well-formed XML"
 
@@ -101,15 +101,15 @@ def parse_xml_elements(document: bytes) -> list[etree._Element]:
         root = etree.fromstring(document, hardened_xml_parser())
     except etree.XMLSyntaxError as error:
         if b"<!DOCTYPE" in document:
-            raise UnreadableXmlError(_doctype(document)) from None
+            raise UnreadableXmlError(_doctype_problem(document)) from None
         line, column = error.position
         reason = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
         problem = SchemaProblem(max(line, 1), max(column, 1), "", f"the file is not XML: {reason}", _CORRECT_XML)
         raise UnreadableXmlError(problem) from None
     if root.getroottree().docinfo.internalDTD is not None:
-        raise UnreadableXmlError(_doctype(document))
+        raise UnreadableXmlError(_doctype_problem(document))
     elements = list(islice(root.iter(etree.Element), MOST_ELEMENTS + 1))
-    _check_bounds(elements)
+    _check_size_limits(elements)
     return elements
 
 
@@ -125,8 +125,8 @@ def utf_16_encoding(document: bytes) -> str:
 
 def declared_encoding(document: bytes) -> str:
     """Return the encoding that the first line of an XML document declares, or "" without a declaration."""
-    begin = document[:_LONGEST_DECLARATION].decode(utf_16_encoding(document) or "latin-1", "replace")
-    declared = _DECLARED.match(begin.lstrip("\ufeffï»¿"))
+    first_bytes = document[:_LONGEST_DECLARATION].decode(utf_16_encoding(document) or "latin-1", "replace")
+    declared = _DECLARED_ENCODING.match(first_bytes.lstrip("\ufeffï»¿"))
     return declared[1] if declared else ""
 
 
@@ -192,8 +192,8 @@ class XmlDocument:
         self.__dict__.pop("elements_in_document_order", None)
 
 
-def _check_bounds(elements: Iterable[etree._Element]) -> None:
-    """Raise XmlTooLargeError for the first bound that a document is beyond, with the line of its element."""
+def _check_size_limits(elements: Iterable[etree._Element]) -> None:
+    """Raise XmlTooLargeError for the first limit that a document exceeds, with the line of the element."""
     brokers = 0
     for number, element in enumerate(elements, 1):
         tag, attributes = element.tag, element.items()
@@ -215,7 +215,7 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
             remedy = "shorten the value"
             for name, value in attributes:
                 if len(value) > LONGEST_VALUE or "(" in value or "?" in value:
-                    excess = excess or _excess_of(tag, str(name), str(value))
+                    excess = excess or _describe_excess(tag, str(name), str(value))
         if excess:
             message = f"{excess}. This limit bounds the duration of a check, so the file was not checked"
             fix = f"check the origin of the file. If the configuration is intended, {remedy}"
@@ -226,25 +226,25 @@ def _attribute_text(tag: str, name: str) -> str:
     return f"{local_name(name)} of <{local_name(tag)}>"
 
 
-def _excess_of(tag: str, name: str, value: str) -> str:
+def _describe_excess(tag: str, name: str, value: str) -> str:
     """Return what is too large about an attribute's value that is long or may be a URI; "" if nothing is."""
     if len(value) > LONGEST_VALUE:
         return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
-    if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
+    if sum(map(value.count, _URI_CHARACTERS)) > MOST_PARTS:
         return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators (',', '&' and '?')"
-    if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
+    if value.count("(") > DEEPEST_URI and _bracket_depth(value) > DEEPEST_URI:
         return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""
 
 
-def _depth(value: str) -> int:
+def _bracket_depth(value: str) -> int:
     steps = ({"(": 1, ")": -1}.get(character, 0) for character in value)
     return max(accumulate(steps))
 
 
-def _doctype(document: bytes) -> SchemaProblem:
-    before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+def _doctype_problem(document: bytes) -> SchemaProblem:
+    text_before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
+    line, column = text_before.count("\n") + 1, len(text_before) - text_before.rfind("\n")
     message = "the file has a DOCTYPE, which could include other files, so it was not checked"
     return SchemaProblem(line, column, "", message, "remove the DOCTYPE")
 

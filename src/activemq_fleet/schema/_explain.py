@@ -21,12 +21,12 @@ from activemq_fleet.schema._spring import STUBS
 from activemq_fleet.similar_names import most_similar_name
 
 _ATTRIBUTE = re.compile(r"attribute '([^']+)'")
-_FEW = 6
-_MOST = 50  # problems that are reported per document
-_ROUNDS = 50
-_LARGEST = {"integer": (1 << 31) - 1, "long": (1 << 63) - 1, "short": (1 << 15) - 1}
-_WHOLE = re.compile(r"[+-]?\d+")
-_TYPES = {
+_MAXIMUM_LISTED_NAMES = 6
+_MAXIMUM_PROBLEMS = 50  # problems that are reported per document
+_MAXIMUM_VALIDATIONS = 50
+_LARGEST_VALUES = {"integer": (1 << 31) - 1, "long": (1 << 63) - 1, "short": (1 << 15) - 1}
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+_PERMITTED_BY_TYPE = {
     "boolean": "true or false",
     "integer": "a whole number",
     "long": "a whole number",
@@ -87,32 +87,32 @@ class SchemaErrorExplainer:
             fix = f"write {_root_tag(name)}" if name in ("beans", "broker") else ""
             explained = [_Explanation(root, _root_message(root), fix=fix)]
         else:
-            explained = [self._misplaced_child(root, element) for element in misplaced_elements]
-            explained += islice(self._explained(root), _MOST)
+            explained = [self._explain_misplaced_child(root, element) for element in misplaced_elements]
+            explained += islice(self._explanations(root), _MAXIMUM_PROBLEMS)
         problems = set()
-        for reason in explained[:_MOST]:
+        for reason in explained[:_MAXIMUM_PROBLEMS]:
             element, attribute = reason.element, reason.attribute
-            place = (
+            position = (
                 positions.attribute_position(element, attribute) if attribute else positions.element_position(element)
             )
             edits = reason.xml_repair_edits(positions)
             fix = reason.fix or (f"write {reason.name}" if reason.name else "")
-            problems.add(SchemaProblem(*place, element_path(element), reason.message, fix, edits))
+            problems.add(SchemaProblem(*position, element_path(element), reason.message, fix, edits))
         return tuple(sorted(problems))
 
-    def _explained(self, root: etree._Element) -> Iterator[_Explanation]:
+    def _explanations(self, root: etree._Element) -> Iterator[_Explanation]:
         """Yield an explanation of each error that libxml2 finds in a document.
 
         libxml2 stops at an invalid element, so the document is validated again without that element.
         """
-        left = deepcopy(root)
-        original = dict(zip(left.iter(), root.iter(), strict=True))
+        remaining = deepcopy(root)
+        original = dict(zip(remaining.iter(), root.iter(), strict=True))
         reported: set[etree._Element] = set()
-        for _ in range(_ROUNDS):
-            if self._compiled.validate(left):
+        for _ in range(_MAXIMUM_VALIDATIONS):
+            if self._compiled.validate(remaining):
                 return
-            entries = list(islice(cast("Iterable[etree._LogEntry]", self._compiled.error_log), _MOST))
-            for entry, element in [(entry, _element_of(left, entry.path or "")) for entry in entries]:
+            entries = list(islice(cast("Iterable[etree._LogEntry]", self._compiled.error_log), _MAXIMUM_PROBLEMS))
+            for entry, element in [(entry, _element_at_path(remaining, entry.path or "")) for entry in entries]:
                 yield from self._explain_and_remove(element, entry, original, reported)
 
     def _explain_and_remove(
@@ -122,133 +122,167 @@ class SchemaErrorExplainer:
         original: Mapping[etree._Element, etree._Element],
         reported: set[etree._Element],
     ) -> Iterator[_Explanation]:
-        """Yield an error of libxml2 about an element in plain words, and remove its cause from the document.
+        """Yield an explanation of an error of libxml2 about an element, and remove its cause from the document.
 
         ``original`` maps the elements of this document to those of the complete one.
-        ``reported`` are the elements of which a misplaced child was reported.
+        ``reported`` contains the elements for which a misplaced child was reported.
         """
-        place, parent, message = original[element], element.getparent(), entry.message
-        outer = place.getparent()
+        original_element, parent, message = original[element], element.getparent(), entry.message
+        outer = original_element.getparent()
         attribute = _ATTRIBUTE.search(message)
         if attribute and attribute[1] in element.attrib:
             name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
             is_unknown = message.endswith("is not allowed.")
             if is_unknown:
-                meant = sole_similar_name(name, self._attributes(place), self._model.words_in_declared_names)
-                yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
+                intended_name = sole_similar_name(
+                    name, self._allowed_attributes(original_element), self._model.words_in_declared_names
+                )
+                yield _Explanation(
+                    original_element,
+                    self._no_attribute_message(original_element, name),
+                    attribute[1],
+                    name=intended_name,
+                )
             else:
-                fix = f"set {name} to {self._permitted_value(place, name, value)}"
-                yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1], fix=fix)
+                fix = f"set {name} to {self._permitted_value(original_element, name, value)}"
+                yield _Explanation(
+                    original_element, self._bad_value_message(original_element, name, value), attribute[1], fix=fix
+                )
         elif "Character content" in message:
             element.text = None
             for child in element:
                 child.tail = None
-            name = local_name(place.tag)
+            name = local_name(original_element.tag)
             fix = f"remove the text between the elements of <{name}>, such as a character after a tag"
-            yield _Explanation(place, f"<{name}> contains text, but allows only elements", fix=fix)
+            yield _Explanation(original_element, f"<{name}> contains text, but allows only elements", fix=fix)
         elif "Element content" in message:
             for child in list(element.iterchildren(etree.Element)):
                 element.remove(child)
-                yield self._misplaced_child(place, original[child])
+                yield self._explain_misplaced_child(original_element, original[child])
         elif parent is None or outer is None:
-            yield _Explanation(place, f"<{local_name(place.tag)}>: {_plain(message)}")
+            yield _Explanation(
+                original_element, f"<{local_name(original_element.tag)}>: {_without_namespaces(message)}"
+            )
         else:
             parent.remove(element)
             if entry.type != etree.ErrorTypes.SCHEMAV_ELEMENT_CONTENT:
-                yield self._foreign_element(place)
+                yield self._explain_foreign_element(original_element)
                 return
-            in_sequence = local_name(place.tag) in self._children(outer) and self._is_ordered(outer)
+            in_sequence = local_name(original_element.tag) in self._allowed_children(outer) and self._is_ordered(outer)
             if in_sequence:
-                self._put_in_order(element, parent, self._children(outer))
+                self._move_before_followers(element, parent, self._allowed_children(outer))
             if not in_sequence:
-                yield self._misplaced_child(outer, place)
-            elif outer not in reported:  # others out of order follow from the first
-                yield self._misordered_child(outer, place)
+                yield self._explain_misplaced_child(outer, original_element)
+            elif outer not in reported:  # The first element out of order causes the others.
+                yield self._explain_misordered_child(outer, original_element)
             reported.add(outer)
 
-    def _misordered_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
-        """Return an explanation of a child that its parent has twice, or that is behind one that it must precede."""
-        explanation = self._misplaced_child(parent, child)
-        return replace(explanation, order=self._children(parent))
+    def _explain_misordered_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
+        """Return an explanation of a repeated child, or of a child that follows a sibling that it must precede."""
+        explanation = self._explain_misplaced_child(parent, child)
+        return replace(explanation, order=self._allowed_children(parent))
 
     def _later_sibling(self, parent: etree._Element, child: etree._Element) -> str:
         """Return the name of the nearest preceding sibling that the schema requires after a child; "" without one."""
-        allowed, name = self._children(parent), local_name(child.tag)
-        before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
-        if name in before or not self._is_ordered(parent):
+        allowed, name = self._allowed_children(parent), local_name(child.tag)
+        preceding = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
+        if name in preceding or not self._is_ordered(parent):
             return ""
-        later = [other for other in before if other in allowed and allowed.index(other) > allowed.index(name)]
+        later = [other for other in preceding if other in allowed and allowed.index(other) > allowed.index(name)]
         return later[-1] if later else ""
 
-    def _put_in_order(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
-        """Put an element before those that must follow it, so that its content is validated; not a second of a name."""
+    def _move_before_followers(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
+        """Put an element before those that must follow it, to validate its content.
+
+        A second element of a name is not moved.
+        """
         later = names[names.index(local_name(element.tag)) + 1 :]
         follower = next((child for child in parent.iterchildren(etree.Element) if local_name(child.tag) in later), None)
         if follower is not None and parent.find(element.tag) is None:
             follower.addprevious(element)
 
-    def _misplaced_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
+    def _explain_misplaced_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
         name = local_name(child.tag)
-        known = self._model.global_element_declarations if local_name(parent.tag) == "beans" else self._children(parent)
-        is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
-        meant = sole_similar_name(name, known, self._model.words_in_declared_names) if is_misspelt else ""
-        fix = "" if meant else self._placement_fix(parent, child)
-        return _Explanation(child, self._misplaced_message(parent, child), name=meant, fix=fix)
+        allowed_names = (
+            self._model.global_element_declarations
+            if local_name(parent.tag) == "beans"
+            else self._allowed_children(parent)
+        )
+        is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in allowed_names
+        intended_name = (
+            sole_similar_name(name, allowed_names, self._model.words_in_declared_names) if is_misspelt else ""
+        )
+        fix = "" if intended_name else self._placement_fix(parent, child)
+        return _Explanation(child, self._misplaced_message(parent, child), name=intended_name, fix=fix)
 
-    def _foreign_element(self, element: etree._Element) -> _Explanation:
-        meant = ""
+    def _explain_foreign_element(self, element: etree._Element) -> _Explanation:
+        intended_name = ""
         if etree.QName(element).namespace == CORE:
-            meant = sole_similar_name(
+            intended_name = sole_similar_name(
                 local_name(element.tag), self._model.global_element_declarations, self._model.words_in_declared_names
             )
-        return _Explanation(element, self._foreign_message(element), name=meant)
+        return _Explanation(element, self._foreign_message(element), name=intended_name)
 
     def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:
-        allowed = self._children(parent)
-        name, inside = local_name(child.tag), local_name(parent.tag)
+        allowed = self._allowed_children(parent)
+        name, parent_name = local_name(child.tag), local_name(parent.tag)
         if name not in allowed or not child.tag.startswith(f"{{{CORE}}}"):
             return self._no_child_message(parent, child)
-        before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
-        if name in before:
-            return f"<{name}> is allowed only once in <{inside}> in this release"
+        preceding = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
+        if name in preceding:
+            return f"<{name}> is allowed only once in <{parent_name}> in this release"
         if later := self._later_sibling(parent, child):
-            return f"<{name}> must be before <{later}>: this release requires an order of the children of <{inside}>"
-        if before:
-            return f"<{inside}> allows only one element in this release: <{name}> cannot follow <{before[0]}>"
+            return (
+                f"<{name}> must be before <{later}>: this release requires an order of the children of <{parent_name}>"
+            )
+        if preceding:
+            return f"<{parent_name}> allows only one element in this release: <{name}> cannot follow <{preceding[0]}>"
         return self._no_child_message(parent, child)
 
     def _placement_fix(self, parent: etree._Element, child: etree._Element) -> str:
-        """Return what to do about a child that its parent allows, but not at this place; "" for one not allowed."""
-        name, inside = local_name(child.tag), local_name(parent.tag)
-        before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
-        if name not in self._children(parent) or not child.tag.startswith(f"{{{CORE}}}") or not before:
+        """Return the fix for a child that its parent allows at another place only; "" for any other child."""
+        name, parent_name = local_name(child.tag), local_name(parent.tag)
+        preceding = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
+        if name not in self._allowed_children(parent) or not child.tag.startswith(f"{{{CORE}}}") or not preceding:
             return ""
         if later := self._later_sibling(parent, child):
             return f"move <{name}> before <{later}>"
-        return f"keep only one <{name}> in <{inside}>" if name in before else f"keep only one element in <{inside}>"
+        return (
+            f"keep only one <{name}> in <{parent_name}>"
+            if name in preceding
+            else f"keep only one element in <{parent_name}>"
+        )
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
-        name, inside = local_name(child.tag), local_name(parent.tag)
+        name, parent_name = local_name(child.tag), local_name(parent.tag)
         if child.tag == f"{{{BEANS}}}{name}" and name in self._model.global_element_declarations:
             return f'<{name}> lacks xmlns="{CORE}"'
-        known = sorted(self._model.global_element_declarations) if inside == "beans" else list(self._children(parent))
-        text = f"<{name}> is not allowed in <{inside}> in this release"
-        return text + _suggestion(name, known, "<{}>") if known else text
+        allowed_names = (
+            sorted(self._model.global_element_declarations)
+            if parent_name == "beans"
+            else list(self._allowed_children(parent))
+        )
+        text = f"<{name}> is not allowed in <{parent_name}> in this release"
+        return text + _suggestion(name, allowed_names, "<{}>") if allowed_names else text
 
     def _no_attribute_message(self, element: etree._Element, name: str) -> str:
         text = f"<{local_name(element.tag)}> has no attribute {name} in this release"
-        return text + _suggestion(name, list(self._attributes(element)), "{}", few=0)
+        return text + _suggestion(name, list(self._allowed_attributes(element)), "{}", few=0)
 
     def _permitted_value(self, element: etree._Element, name: str, value: str) -> str:
         """Return a description of the values that the schema permits for an attribute, such as ``true or false``."""
-        kind = self._attributes(element).get(name, "")
-        permitted = _TYPES.get(kind, "a value that the schema of this release accepts")
-        return f"{permitted} up to {_LARGEST[kind]}" if kind in _LARGEST and _WHOLE.fullmatch(value) else permitted
+        kind = self._allowed_attributes(element).get(name, "")
+        permitted = _PERMITTED_BY_TYPE.get(kind, "a value that the schema of this release accepts")
+        return (
+            f"{permitted} up to {_LARGEST_VALUES[kind]}"
+            if kind in _LARGEST_VALUES and _WHOLE_NUMBER.fullmatch(value)
+            else permitted
+        )
 
     def _bad_value_message(self, element: etree._Element, name: str, value: str) -> str:
-        shown = value if len(value) <= 60 else f"{value[:60]}…"
+        shortened_value = value if len(value) <= 60 else f"{value[:60]}…"
         permitted = self._permitted_value(element, name, value)
-        return f'{name}="{shown}" of <{local_name(element.tag)}> must be {permitted}'
+        return f'{name}="{shortened_value}" of <{local_name(element.tag)}> must be {permitted}'
 
     def _foreign_message(self, element: etree._Element) -> str:
         namespace = etree.QName(element).namespace
@@ -269,10 +303,10 @@ class SchemaErrorExplainer:
             return path if self._model.element_declarations(path) else name
         return name
 
-    def _children(self, element: etree._Element) -> tuple[str, ...]:
+    def _allowed_children(self, element: etree._Element) -> tuple[str, ...]:
         return self._model.child_names(self._declared_path(element))
 
-    def _attributes(self, element: etree._Element) -> Mapping[str, str]:
+    def _allowed_attributes(self, element: etree._Element) -> Mapping[str, str]:
         return self._model.attribute_types(self._declared_path(element))
 
     def _is_ordered(self, element: etree._Element) -> bool:
@@ -290,31 +324,31 @@ def _root_tag(name: str) -> str:
     return f'<{name} xmlns="{BEANS if name == "beans" else CORE}">'
 
 
-def _element_of(root: etree._Element, path: str) -> etree._Element:
-    """Return the element at a path of libxml2's, such as ``/*/ns:broker/*[2]``; the nearest one above if none is."""
+def _element_at_path(root: etree._Element, path: str) -> etree._Element:
+    """Return the element at a path of libxml2, such as ``/*/ns:broker/*[2]``, or else its nearest existing ancestor."""
     element = root
     for step in path.split("/")[2:]:
         name, _, number = step.rstrip("]").partition("[")
-        children = [child for child in element.iterchildren(etree.Element) if name in ("*", _prefixed(child))]
+        children = [child for child in element.iterchildren(etree.Element) if name in ("*", _prefixed_name(child))]
         if len(children) < int(number or 1):
             break
         element = children[int(number or 1) - 1]
     return element
 
 
-def _prefixed(element: etree._Element) -> str:
+def _prefixed_name(element: etree._Element) -> str:
     return f"{element.prefix}:{local_name(element.tag)}" if element.prefix else local_name(element.tag)
 
 
-def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> str:
-    similar = most_similar_name(name, known, certain=True)
+def _suggestion(name: str, known_names: list[str], form: str, *, few: int = _MAXIMUM_LISTED_NAMES) -> str:
+    similar = most_similar_name(name, known_names, certain=True)
     if similar:
         return f"; did you mean {form.format(similar)}?"
-    if len(known) <= few:
-        return f"; the permitted names are {', '.join(form.format(other) for other in known)}"
+    if len(known_names) <= few:
+        return f"; the permitted names are {', '.join(form.format(other) for other in known_names)}"
     return ""
 
 
-def _plain(message: str) -> str:
+def _without_namespaces(message: str) -> str:
     """Return a message of libxml2 without the namespaces of names."""
     return re.sub(r"\{[^}]*\}", "", message).rstrip(". ")

@@ -35,7 +35,7 @@ class XsdModel:
         )
 
     @cached_property
-    def _nested(self) -> Mapping[str, list[etree._Element]]:
+    def _nested_declarations(self) -> Mapping[str, list[etree._Element]]:
         elements_by_name: dict[str, list[etree._Element]] = {}
         for node in self._root.iter(_XS + "element"):
             name = node.get("name")
@@ -52,15 +52,15 @@ class XsdModel:
         nodes = (
             [self.global_element_declarations[first]]
             if first in self.global_element_declarations
-            else self._nested.get(first, [])
+            else self._nested_declarations.get(first, [])
         )
         for name in rest:
-            nodes = [child for node in nodes for child in self._resolved(node) if child.get("name") == name]
+            nodes = [child for node in nodes for child in self._child_declarations(node) if child.get("name") == name]
         return nodes
 
     def child_names(self, path: str) -> tuple[str, ...]:
         """Return the names of the ActiveMQ elements that the XSD allows inside an element, in schema order."""
-        children = (child for node in self.element_declarations(path) for child in self._resolved(node))
+        children = (child for node in self.element_declarations(path) for child in self._child_declarations(node))
         return tuple(dict.fromkeys(child.get("name", "") for child in children))
 
     def attribute_types(self, path: str) -> Mapping[str, str]:
@@ -75,7 +75,7 @@ class XsdModel:
         """Return whether the XSD requires the children of an element in order, each at most once."""
         return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.element_declarations(path))
 
-    def _resolved(self, node: etree._Element) -> Iterator[etree._Element]:
+    def _child_declarations(self, node: etree._Element) -> Iterator[etree._Element]:
         """Yield the declarations of the children of a declared element, references followed."""
         for child in _particles(node.find(_XS + "complexType")):
             reference = child.get("ref")

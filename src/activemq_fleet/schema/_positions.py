@@ -25,10 +25,10 @@ _MARKUP = re.compile(
 )
 _START_TAG = re.compile(r"<(?:!--.*?-->|!\[CDATA\[.*?\]\]>|\?.*?\?>|(?P<tag>[^/!?]))", re.DOTALL)
 _ATTRIBUTE = re.compile(rf"([^\s=]+)\s*=\s*({_VALUE})", re.DOTALL)
-# One character of the value that a parser hands out: a reference, a line end, or itself.
+# The source of one character of a parsed value: a reference, a line end, or the character itself.
 _CHARACTER = re.compile(r"&#x[0-9A-Fa-f]+;|&#[0-9]+;|&[A-Za-z]\w*;|\r\n|.", re.DOTALL)
 
-# The rest of a line that holds nothing but comments, which are about the tag before them.
+# The rest of a line that contains only comments, which belong to the preceding tag.
 _COMMENTS = re.compile(r"(?:[ \t]*<!--(?:(?!-->).)*-->)*[ \t]*(?=[\r\n])", re.DOTALL)
 _BLANK = re.compile(r"(?:\s|<!--.*?-->|<\?.*?\?>)*", re.DOTALL)
 
@@ -43,39 +43,39 @@ class XmlPositions:
 
     def __init__(self, text: str, root: etree._Element) -> None:
         self._text = text
-        self._starts = dict(zip(root.iter(etree.Element), self._start_offsets(), strict=False))
-        self._last_value: tuple[SourcePosition, list[int]] = (-1, -1), []
+        self._offsets_by_element = dict(zip(root.iter(etree.Element), self._start_offsets(), strict=False))
+        self._cached_value_offsets: tuple[SourcePosition, list[int]] = (-1, -1), []
 
     def element_position(self, element: etree._Element) -> SourcePosition:
         """Return the position at which an XML element's start tag begins."""
-        begin = self._starts.get(element)
-        return (1, 1) if begin is None else self._place(begin)
+        begin = self._offsets_by_element.get(element)
+        return (1, 1) if begin is None else self._position_at(begin)
 
     def attribute_position(self, element: etree._Element, name: str) -> SourcePosition:
         """Return the position of the name of an XML element's attribute.
 
         Without such an attribute, it is the position of the element.
         """
-        match = self._attribute(element, name)
-        return self._place(match.start(1)) if match else self.element_position(element)
+        match = self._attribute_match(element, name)
+        return self._position_at(match.start(1)) if match else self.element_position(element)
 
     def value_position(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
         """Return the position of a part of an XML attribute's value.
 
         Without ``part``, it is the position of the attribute.
         """
-        match = self._attribute(element, name)
-        value = element.get(_key(element, name), "")
+        match = self._attribute_match(element, name)
+        value = element.get(_attribute_key(element, name), "")
         index = value.find(part) if part else -1
         if match is None or index < 0:
             return self.attribute_position(element, name)
         begin = match.start(2) + 1
-        starts = self._starts_of_characters(begin, match.end(2) - 1)
-        return self._place(starts[index] if index < len(starts) else begin)
+        starts = self._character_offsets(begin, match.end(2) - 1)
+        return self._position_at(starts[index] if index < len(starts) else begin)
 
     def element_renaming_edits(self, element: etree._Element, name: str) -> tuple[TextEdit, ...]:
         """Return the text edits that rename an XML element, in its start tag and its end tag."""
-        tag = self._tag(element)
+        tag = self._start_tag_match(element)
         if tag is None or tag["name"].rpartition(":")[2] != etree.QName(element).localname:
             return ()
         end = self._end_tags[tag.start()]
@@ -91,7 +91,7 @@ class XmlPositions:
 
         The result is () if the element has attributes with both names.
         """
-        match = self._attribute(element, old_name)
+        match = self._attribute_match(element, old_name)
         if match is None or match[1] != old_name or name in element.attrib:
             return ()
         return (TextEdit(match.start(1), match.end(1), name),)
@@ -103,11 +103,11 @@ class XmlPositions:
 
         With ``length``, only the first ``length`` characters of the part are replaced.
         """
-        match = self._attribute(element, name)
-        index = element.get(_key(element, name), "").find(part) if part else -1
+        match = self._attribute_match(element, name)
+        index = element.get(_attribute_key(element, name), "").find(part) if part else -1
         if match is None or index < 0:
             return ()
-        starts = [*self._starts_of_characters(match.start(2) + 1, match.end(2) - 1), match.end(2) - 1]
+        starts = [*self._character_offsets(match.start(2) + 1, match.end(2) - 1), match.end(2) - 1]
         end = index + (len(part) if length is None else length)
         if end >= len(starts):
             return ()
@@ -119,19 +119,19 @@ class XmlPositions:
         Each child moves with the comments before it. Comments after a child on the same line move with it, too. () for
         text between the children, for a child that is not in ``names``, and for two of a name.
         """
-        tag = self._tag(parent)
+        tag = self._start_tag_match(parent)
         children = list(parent.iterchildren(etree.Element))
         order = [etree.QName(child).localname for child in children]
         if tag is None or not set(order) <= set(names) or len(set(order)) < len(order):
             return ()
-        begin = self._after_comments(tag.end())
-        pieces: list[tuple[str, str]] = []  # the white space, which stays in its place, and what moves
+        begin = self._offset_after_comments(tag.end())
+        pieces: list[tuple[str, str]] = []  # the white space, which does not move, and the element, which moves
         bounds = [begin]
         for child in children:
-            child_begin = self._starts[child]
+            child_begin = self._offsets_by_element[child]
             if not _BLANK.fullmatch(self._text, bounds[-1], child_begin):
                 return ()
-            bounds.append(self._after_comments(self._end_tags[child_begin].end()))
+            bounds.append(self._offset_after_comments(self._end_tags[child_begin].end()))
             piece = self._text[bounds[-2] : bounds[-1]]
             pieces.append((piece[: len(piece) - len(piece.lstrip())], piece.lstrip()))
         ranks = sorted(range(len(order)), key=lambda index: names.index(order[index]))
@@ -142,7 +142,7 @@ class XmlPositions:
         text = "".join(pieces[index][0] + pieces[ranks[index]][1] for index in range(first, last))
         return (TextEdit(bounds[first], bounds[last], text),)
 
-    def _after_comments(self, offset: int) -> int:
+    def _offset_after_comments(self, offset: int) -> int:
         match = _COMMENTS.match(self._text, offset)
         return match.end() if match else offset
 
@@ -161,36 +161,36 @@ class XmlPositions:
                 ends[open_tags.pop()] = match
         return ends
 
-    def _starts_of_characters(self, begin: int, end: int) -> list[int]:
+    def _character_offsets(self, begin: int, end: int) -> list[int]:
         """Return the offset of each character of a value; the offsets of the latest value are cached."""
-        if self._last_value[0] != (begin, end):
+        if self._cached_value_offsets[0] != (begin, end):
             characters = _CHARACTER.finditer(self._text, begin, end)
-            self._last_value = (begin, end), [match.start() for match in characters]
-        return self._last_value[1]
+            self._cached_value_offsets = (begin, end), [match.start() for match in characters]
+        return self._cached_value_offsets[1]
 
-    def _attribute(self, element: etree._Element, name: str) -> re.Match[str] | None:
-        tag = self._tag(element)
+    def _attribute_match(self, element: etree._Element, name: str) -> re.Match[str] | None:
+        tag = self._start_tag_match(element)
         if tag is None:
             return None
-        wanted = name.rpartition("}")[2]
+        local = name.rpartition("}")[2]
         attributes = _ATTRIBUTE.finditer(self._text, tag.start("rest"), tag.end("rest"))
-        return next((match for match in attributes if match[1].rpartition(":")[2] == wanted), None)
+        return next((match for match in attributes if match[1].rpartition(":")[2] == local), None)
 
     def _start_offsets(self) -> list[int]:
         return [match.start() for match in _START_TAG.finditer(self._text) if match["tag"]]
 
-    def _tag(self, element: etree._Element) -> re.Match[str] | None:
-        begin = self._starts.get(element)
+    def _start_tag_match(self, element: etree._Element) -> re.Match[str] | None:
+        begin = self._offsets_by_element.get(element)
         return None if begin is None else _MARKUP.match(self._text, begin)
 
     @cached_property
-    def _lines(self) -> list[int]:
+    def _line_starts(self) -> list[int]:
         lines = self._text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
         return [0, *accumulate([len(line) + 1 for line in lines[:-1]])]
 
-    def _place(self, offset: int) -> SourcePosition:
-        line = bisect_right(self._lines, offset)
-        return line, offset - self._lines[line - 1] + 1
+    def _position_at(self, offset: int) -> SourcePosition:
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
 
 
 def decode_xml_document(document: bytes, encoding: str | None, errors: str = "replace") -> str:
@@ -207,6 +207,6 @@ def decode_xml_document(document: bytes, encoding: str | None, errors: str = "re
     return text.removeprefix("\ufeff")
 
 
-def _key(element: etree._Element, name: str) -> str:
-    wanted = name.rpartition("}")[2]
-    return next((str(key) for key in element.attrib if str(key).rpartition("}")[2] == wanted), name)
+def _attribute_key(element: etree._Element, name: str) -> str:
+    local = name.rpartition("}")[2]
+    return next((str(key) for key in element.attrib if str(key).rpartition("}")[2] == local), name)

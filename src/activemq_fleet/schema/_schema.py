@@ -26,9 +26,9 @@ from activemq_fleet.schema._spring import STUBS
 if TYPE_CHECKING:
     from activemq_fleet.schema._explain import SchemaErrorExplainer
 
-_LET_THROUGH = f"{{{FOREIGN}}}element"
+_ALLOWED_ELEMENT = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
-_BUFFER = re.compile(r" \(<string>, line \d+\)$")
+_BUFFER_SUFFIX = re.compile(r" \(<string>, line \d+\)$")
 """The place in a text without a file name, which lxml appends to its reason."""
 _KNOWN_NAMESPACES = frozenset({"", CORE, *STUBS})
 
@@ -45,8 +45,8 @@ def _without_foreign(root: etree._Element) -> etree._Element:
     copied = deepcopy(root)
     for element in copied.iter(etree.Element):
         parent = element.getparent()
-        if _is_foreign(element.tag) or (parent is not None and parent.tag == _LET_THROUGH):
-            element.tag = _LET_THROUGH
+        if _is_foreign(element.tag) or (parent is not None and parent.tag == _ALLOWED_ELEMENT):
+            element.tag = _ALLOWED_ELEMENT
     return copied
 
 
@@ -54,7 +54,7 @@ def _is_foreign(tag: str) -> bool:
     return namespace_of(tag) not in _KNOWN_NAMESPACES
 
 
-def _with_ranges_of_java(root: etree._Element) -> etree._Element:
+def _with_java_integer_ranges(root: etree._Element) -> etree._Element:
     """Return a copy of an XSD in which integers have 32 bits, as the int that XBean makes an xs:integer of."""
     copied = deepcopy(root)
     for attribute in copied.iter(f"{_XS}attribute"):
@@ -70,7 +70,7 @@ class _Stubs(etree.Resolver):
     No file is read, and no connection is opened.
     """
 
-    # lxml-stubs lacks the third argument that lxml passes and wants back
+    # lxml-stubs lacks the third argument that lxml passes and expects back
     def resolve(self, system_url: str, public_id: str, context: Any) -> Any:  # type: ignore[override]
         if system_url in STUBS:
             return self.resolve_string(STUBS[system_url], context, base_url=system_url)
@@ -97,10 +97,10 @@ class CompiledActivemqXsd:
                 )
             for namespace in STUBS:
                 root.insert(0, root.makeelement(f"{_XS}import", namespace=namespace, schemaLocation=namespace))
-            self._compiled = etree.XMLSchema(_with_ranges_of_java(root))
+            self._compiled = etree.XMLSchema(_with_java_integer_ranges(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
             raise SchemaUnavailableError(
-                f"the file {source} is not an XML schema of ActiveMQ ({_BUFFER.sub('', str(error))}): use the "
+                f"the file {source} is not an XML schema of ActiveMQ ({_BUFFER_SUFFIX.sub('', str(error))}): use the "
                 "activemq.xsd of a release"
             ) from None
         self.model = XsdModel(root)
@@ -114,7 +114,7 @@ class CompiledActivemqXsd:
 
     def accepts(self, root: etree._Element) -> bool:
         """Return whether the schema accepts a parsed XML document, given its root element."""
-        if root.tag not in ROOTS or self._strangers(root):
+        if root.tag not in ROOTS or self._foreign_children(root):
             return False
         return self._compiled.validate(_without_foreign(root))
 
@@ -130,7 +130,7 @@ class CompiledActivemqXsd:
         root = _without_foreign(root)
         if self.accepts(root):
             return ()
-        return self._explainer.explain_problems(document.content, root, self._strangers(root))
+        return self._explainer.explain_problems(document.content, root, self._foreign_children(root))
 
     @cached_property
     def _explainer(self) -> SchemaErrorExplainer:
@@ -138,7 +138,7 @@ class CompiledActivemqXsd:
 
         return SchemaErrorExplainer(self._compiled, self.model)
 
-    def _strangers(self, root: etree._Element) -> list[etree._Element]:
+    def _foreign_children(self, root: etree._Element) -> list[etree._Element]:
         # the wildcard for other namespaces in <beans> is lax, so a misspelt <borker> would pass
         return [
             child

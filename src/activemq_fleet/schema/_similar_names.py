@@ -7,15 +7,15 @@ from collections.abc import Iterable, Set
 
 from activemq_fleet.releases import MISSPELT_ATTRIBUTES, is_element_of_any_release
 
-# Names that releases corrected, or misspelt later; both names set the same property (the setters of the release tags).
+# Names that releases corrected or misspelled later. Both names set the same property (see the setters of the tags).
 _RENAMED = {
     **MISSPELT_ATTRIBUTES,
     "batchStatements": "batchStatments",
     "zkSessionTmeout": "zkSessionTimeout",
 }
-_OTHER_NAME = {**_RENAMED, **{new: old for old, new in _RENAMED.items()}}
-# A name of later releases that means something else than the close name of earlier ones.
-_OTHER_MEANING = frozenset({"findAllMessageIdsStatement"})
+_CORRESPONDING_NAMES = {**_RENAMED, **{new: old for old, new in _RENAMED.items()}}
+# A name of later releases whose meaning differs from that of the similar name of earlier releases.
+_DIFFERENT_MEANING = frozenset({"findAllMessageIdsStatement"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORTEST, _SHORT = 3, 8  # letters of a name with one mistake, and with two
 # What cannot be undone: only the author knows whether it was meant.
@@ -36,16 +36,16 @@ def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
     something else, as ``dynamicallyExcludedDestinations`` does.
     """
     names = [other for other in known if other not in _IRREVERSIBLE]
-    if _OTHER_NAME.get(name) in names:
-        return _OTHER_NAME[name]
+    if _CORRESPONDING_NAMES.get(name) in names:
+        return _CORRESPONDING_NAMES[name]
     equal = [other for other in names if _letters(other) == _letters(name)]
     if equal:
         return equal[0] if len(equal) == 1 else ""
-    most = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
-    close = [other for other in names if _edit_distance(_letters(name), _letters(other), most) <= most]
+    max_distance = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
+    close = [other for other in names if _edit_distance(_letters(name), _letters(other), max_distance) <= max_distance]
     if (
         len(close) != 1
-        or name in _OTHER_MEANING
+        or name in _DIFFERENT_MEANING
         or is_element_of_any_release(name)
         or _has_other_word(name, close[0], words)
     ):
@@ -63,13 +63,13 @@ def _letters(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _edit_distance(first: str, second: str, most: int) -> int:
+def _edit_distance(first: str, second: str, max_distance: int) -> int:
     """Return the edit distance of two names: the number of missing, added, wrong or exchanged letters.
 
     A distance above ``most`` is returned as any number above ``most``.
     """
-    if abs(len(first) - len(second)) > most:
-        return most + 1
+    if abs(len(first) - len(second)) > max_distance:
+        return max_distance + 1
     before_last: list[int] = []
     last = list(range(len(second) + 1))
     for row, letter in enumerate(first, 1):

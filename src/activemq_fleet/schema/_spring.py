@@ -20,7 +20,7 @@ _STUB = """\
   {elements}
 </xs:schema>
 """
-# Another namespace is let through at the top level: its handler may come with a user's jar. An
+# Another namespace is allowed at the top level, because a user's jar may contain its handler. An
 # element without a namespace, such as a <broker> whose xmlns was forgotten, is not.
 _ROOT = """\
   <xs:element name="beans"><xs:complexType>
@@ -32,13 +32,13 @@ _ROOT = """\
     <xs:anyAttribute processContents="lax"/>
   </xs:complexType></xs:element>
 """
-_SPRINGS = (
+_SPRING_ELEMENTS = (
     "alias arg-type array attribute bean constructor-arg description entry idref import key list lookup-method map"
     " meta null prop property props qualifier ref replaced-method set value"
 )
 _ELEMENTS = {
-    BEANS: _SPRINGS,
-    XBEAN: _SPRINGS,
+    BEANS: _SPRING_ELEMENTS,
+    XBEAN: _SPRING_ELEMENTS,
     FOREIGN: "element",
     "http://www.springframework.org/schema/jee": "jndi-lookup local-slsb remote-slsb",
     "http://www.springframework.org/schema/util": "constant list map properties property-path set",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 _DURATION = re.compile(r"<(\d+)(s|m|h|)>")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "": 1}
-_MUTE = " unless on (group, pair) activemq:operation"
+_NO_PLANNED_OPERATION = " unless on (group, pair) activemq:operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Alert:
 
         With 1, they are unchanged.
         """
-        return scale_durations(self.expr + (_MUTE if self.planned else ""), duration_factor)
+        return scale_durations(self.expr + (_NO_PLANNED_OPERATION if self.planned else ""), duration_factor)
 
 
 def _read_toml() -> dict[str, list[dict[str, Any]]]:

@@ -16,9 +16,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-_SOURCE = {"type": "prometheus", "uid": "${source}"}
+_DATA_SOURCE = {"type": "prometheus", "uid": "${source}"}
 _WIDTH, _HEIGHT = 8, 8
-_ACROSS = 24
+_GRID_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +102,21 @@ def _dashboard_model(dashboard: Dashboard) -> dict[str, Any]:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
-        "templating": {"list": [_SOURCE_CHOICE, *_choice_models(dashboard.variables)]},
-        "panels": [_panel_model(panel, at) for at, panel in enumerate(dashboard.panels)],
+        "templating": {"list": [_DATA_SOURCE_VARIABLE, *_variable_models(dashboard.variables)]},
+        "panels": [_panel_model(panel, position) for position, panel in enumerate(dashboard.panels)],
     }
 
 
-_SOURCE_CHOICE = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+_DATA_SOURCE_VARIABLE = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
 
 
-def _choice_models(variables: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+def _variable_models(variables: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     for label, metric in variables:
         query = f"label_values({metric}, {label})"
         yield {
             "name": label,
             "type": "query",
-            "datasource": _SOURCE,
+            "datasource": _DATA_SOURCE,
             "query": {"query": query, "refId": label},
             "definition": query,
             "refresh": 2,
@@ -126,14 +126,19 @@ def _choice_models(variables: Iterable[tuple[str, str]]) -> Iterator[dict[str, A
         }
 
 
-def _panel_model(panel: Panel, at: int) -> dict[str, Any]:
-    across = _ACROSS // _WIDTH
+def _panel_model(panel: Panel, position: int) -> dict[str, Any]:
+    panels_per_row = _GRID_WIDTH // _WIDTH
     return {
-        "id": at + 1,
+        "id": position + 1,
         "type": panel.kind,
         "title": panel.title,
-        "datasource": _SOURCE,
-        "gridPos": {"x": at % across * _WIDTH, "y": at // across * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "datasource": _DATA_SOURCE,
+        "gridPos": {
+            "x": position % panels_per_row * _WIDTH,
+            "y": position // panels_per_row * _HEIGHT,
+            "w": _WIDTH,
+            "h": _HEIGHT,
+        },
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "targets": _query_models(panel.queries),
     }
@@ -141,6 +146,6 @@ def _panel_model(panel: Panel, at: int) -> dict[str, Any]:
 
 def _query_models(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     return [
-        {"refId": chr(ord("A") + at), "datasource": _SOURCE, "expr": expr, "legendFormat": legend}
-        for at, (expr, legend) in enumerate(pairs)
+        {"refId": chr(ord("A") + index), "datasource": _DATA_SOURCE, "expr": expr, "legendFormat": legend}
+        for index, (expr, legend) in enumerate(pairs)
     ]

@@ -32,11 +32,11 @@ class PrometheusSettings:
     node: str | None = None
 
 
-_PRODUCTION = PrometheusSettings()
+_PRODUCTION_SETTINGS = PrometheusSettings()
 
 
 def prometheus_and_grafana_files(
-    fleet: Fleet, fingerprints: Mapping[str, str], settings: PrometheusSettings = _PRODUCTION
+    fleet: Fleet, fingerprints: Mapping[str, str], settings: PrometheusSettings = _PRODUCTION_SETTINGS
 ) -> dict[str, bytes]:
     """Return the configuration, targets and rules for a Prometheus server, and Grafana dashboards, by path.
 
@@ -142,7 +142,7 @@ def _agent_target(agent: Agent) -> tuple[str, dict[str, str]]:
 
 
 def _scraped_address(bind: str, address: str) -> str:
-    """Return the address to scrape: that which is listened on, or the host's where that is all addresses or its own."""
+    """Return the address to scrape: the listening address, or the host's address if that is a wildcard or loopback."""
     return address if bind in ("0.0.0.0", "::", "127.0.0.1", "::1", "localhost") else bind  # noqa: S104
 
 
