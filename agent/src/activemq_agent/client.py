@@ -71,7 +71,7 @@ class Client:
         for batch in _split_into_batches(
             _encode_request(_publish_request(topic, payload, None, None)) for topic, payload in events
         ):
-            answers += self._exchange(batch)
+            answers += self._exchange_lines(batch)
         return [str(_checked_answer(answer)["id"]) for answer in answers]
 
     def status(self) -> dict[str, Any]:
@@ -94,9 +94,9 @@ class Client:
 
         The answer to a refused request has the keys ``error`` and ``code``.
         """
-        return self._exchange([_encode_request(request)])[0]
+        return self._exchange_lines([_encode_request(request)])[0]
 
-    def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
+    def _exchange_lines(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
         """Send request lines to the running agent, and return its answers.
 
         Raises AgentError if a request gets no answer.

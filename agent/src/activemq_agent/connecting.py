@@ -300,7 +300,7 @@ class BrokerSelectionStateMachine:
                 self._resume_at = now + self.policy.refused_pause
                 return (*self._close_connection(reason), ReportConnectionAlarmAction(reason))
             case ConnackReceived(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
-                return (*self._close_connection(reason), *self._next_attempt(now))
+                return (*self._close_connection(reason), *self._connect_or_pause(now))
             case ConnectionEnded(reason=reason):
                 return self._process_loss(connection, reason, event.silent or event.hostile, now)
             case CanaryReceived() if is_up and 0 < event.number <= connection.number:
@@ -321,7 +321,7 @@ class BrokerSelectionStateMachine:
                 f"the broker sent no CONNACK in {self.policy.connack_timeout:g} s after the agent's login: check the "
                 "broker's process, and check that mb.urls in agent.conf names its MQTT port"
             )
-            return (*self._close_connection(reason), *self._next_attempt(now))
+            return (*self._close_connection(reason), *self._connect_or_pause(now))
         return self._check_canary(connection, now)
 
     # -- attempts ---------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ class BrokerSelectionStateMachine:
         self._connection = _Connection(broker, next(self.numbers), now + self.policy.connack_timeout)
         return (OpenConnection(broker, self._connection.conn),)
 
-    def _next_attempt(self, now: float) -> tuple[Action, ...]:
+    def _connect_or_pause(self, now: float) -> tuple[Action, ...]:
         """Return the ``OpenConnection`` of the next broker of a quick walk.
 
         At the end of a quick walk, and in a slow one, set a pause and return no action.

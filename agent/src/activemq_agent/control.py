@@ -80,7 +80,7 @@ class LocalRequestServer:
         self._callers: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._listener = _listen(path)
+        self._listener = _open_listener(path)
         self.thread = threading.Thread(target=self._accept_connections, name="control", daemon=True)
 
     def start(self) -> None:
@@ -189,7 +189,7 @@ class LocalRequestServer:
             request = _parse_request(line)
             match request.get("op"):
                 case "publish":
-                    return self._publish(request)
+                    return self._accept_event(request)
                 case "status":
                     return self._status()
                 case "requeue":
@@ -200,7 +200,7 @@ class LocalRequestServer:
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure_answer(error)
 
-    def _publish(self, request: dict[str, Any]) -> Future[str]:
+    def _accept_event(self, request: dict[str, Any]) -> Future[str]:
         if self.stopping:
             raise _AgentStoppingError(
                 "the agent is stopping and accepts no more events: publish this event again after the agent has started"
@@ -238,7 +238,7 @@ class LocalRequestServer:
         return {"error": str(error), "code": error.code}
 
 
-def _listen(path: Path) -> socket.socket:
+def _open_listener(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise AgentError(
             f"the path {path} of the agent's socket has more than {_LONGEST_PATH} bytes: set a shorter path with the "

@@ -94,7 +94,7 @@ class MessageMemoryReservation:
 
 
 class ReceivedMqttPacketFilter:
-    """A filter of received MQTT packets, which skips oversized messages and refuses packets that no broker may send.
+    """A filter of received MQTT packets, which skips oversized messages and rejects packets that no broker may send.
 
     It is between a socket and the MQTT client. ``on_oversized_message`` is called for each message above ``limit``
     bytes, which is read and discarded.

@@ -127,7 +127,7 @@ class Publisher:
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
-        """The topic prefixes on which delivery is not proved, because no canary of the agent came back.
+        """The topic prefixes on which delivery is not proved, because the agent received no canary.
 
         A canary is a test message of the agent to itself. Events with these prefixes stay unconfirmed.
         """

@@ -63,7 +63,7 @@ class Store:
     ) -> Store:  # fmt: skip
         """Open the store in the state directory of an agent, and return it.
 
-        Locks the directory; a store is made, with a new epoch, if there is none. ``sweep``: seconds, of real time,
+        Locks the directory; a missing store is created, with a new epoch. ``sweep``: seconds, of real time,
         between checks for expired events; None leaves expiry to ``expire_events``. With ``synchronous`` NORMAL an
         accepted event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or
         if it cannot be used.

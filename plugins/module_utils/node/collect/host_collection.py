@@ -199,7 +199,7 @@ class _HostCollection:
             self._add_text(f"threads/{number}.txt", text)
 
     def _add_listing(self, name: str, directory: str, account: int | None) -> None:
-        """Add a list of the names, sizes and times of a directory's entries, as an account sees them, without contents.
+        """Add a list of the names, sizes and times of the entries of a directory, without contents, read as an account.
 
         ``find`` has a time limit, so that a share whose server is unreachable does not block the collection.
         """

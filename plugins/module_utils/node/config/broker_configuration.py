@@ -90,8 +90,8 @@ def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) ->
         element.get("directory", "") for name in _KAHADB_ELEMENTS for element in elements_with_local_name(root, name)
     ]
     return DeployedBrokerSettings(
-        listeners=tuple(_listeners(root)),
-        consoles=tuple(_consoles(root, conf)),
+        listeners=tuple(_parse_listeners(root)),
+        consoles=tuple(_read_console_addresses(root, conf)),
         login=_find_login(root, passwords),
         probe_login=_find_probe_login(root, passwords),
         release=tuple(map(int, release.groups())) if release else (),
@@ -166,7 +166,7 @@ def elements_with_local_name(root: ElementTree.Element, name: str) -> list[Eleme
     return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
 
 
-def _listeners(root: ElementTree.Element) -> list[Listener]:
+def _parse_listeners(root: ElementTree.Element) -> list[Listener]:
     listeners = []
     for element in elements_with_local_name(root, "transportConnector"):
         uri = element.get("uri", "")
@@ -179,7 +179,7 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
     return listeners
 
 
-def _consoles(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]:
+def _read_console_addresses(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]:
     """Yield addresses and ports of the consoles in the files that activemq.xml imports; a port of 0 is left out."""
     for name in {os.path.basename(element.get("resource", "")) for element in elements_with_local_name(root, "import")}:
         try:

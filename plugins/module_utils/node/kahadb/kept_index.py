@@ -55,7 +55,7 @@ class KeptIndex:
 
         Drops the copy and all files if the kept files belong to a different store, which was replaced.
         """
-        kept, present = self._kept_inodes(), _inodes(self.store)
+        kept, present = self._kept_inodes(), _data_file_inodes(self.store)
         if kept and not _belong_to_one_store(kept, present):
             self.delete_kept_index_directory()
             kept = {}
@@ -73,7 +73,7 @@ class KeptIndex:
 
         The files are still in ``kept-index``, for the copy of the store's index.
         """
-        present = _inodes(self.store)
+        present = _data_file_inodes(self.store)
         removed = {}
         for name in self._kept_inodes():
             if name not in present:
@@ -102,7 +102,7 @@ class KeptIndex:
         if not journal_file_numbers_for_recovery(os.path.join(self.store, INDEX[0])):
             return False
         self.hard_link_data_files()
-        files = sorted(_inodes(self.store))
+        files = sorted(_data_file_inodes(self.store))
         new = f"{self._copy}-{time.time_ns()}"
         os.makedirs(new, 0o750)
         if not try_copy_settled_index(self.store, new):
@@ -135,7 +135,7 @@ class KeptIndex:
 
         No later data file is missing.
         """
-        kept, present = self._kept_inodes(), _inodes(self.store)
+        kept, present = self._kept_inodes(), _data_file_inodes(self.store)
         return _belong_to_one_store(kept, present) and self._includes_required_files(kept.keys() | present.keys())
 
     def _includes_required_files(self, names: Iterable[str]) -> bool:
@@ -155,7 +155,7 @@ class KeptIndex:
         store, or a generation that was made from it. ``clear_index()`` removes the index of the target after a check
         that all kept files exist.
         """
-        kept, present, target_inodes = self._kept_inodes(), _inodes(self.store), _inodes(target)
+        kept, present, target_inodes = self._kept_inodes(), _data_file_inodes(self.store), _data_file_inodes(target)
         if not _belong_to_one_store(kept, present):
             return ""
         # A file that is still in the store is never linked: a broker that may be alive could write to it.
@@ -199,11 +199,13 @@ class KeptIndex:
         for name in os.listdir(self._copy):
             os.link(os.path.join(self._copy, name), os.path.join(copy, name))
         disk.set_symlink_target(generation_index._copy, os.path.basename(copy))
-        for name in self._kept_inodes().keys() - _inodes(self.store).keys() - _inodes(target).keys():
+        for name in (
+            self._kept_inodes().keys() - _data_file_inodes(self.store).keys() - _data_file_inodes(target).keys()
+        ):
             os.link(os.path.join(self._journal, name), os.path.join(generation_index._journal, name))
 
     def _kept_inodes(self) -> dict[str, int]:
-        return _inodes(self._journal)
+        return _data_file_inodes(self._journal)
 
 
 def try_copy_settled_index(store: str, target: str, settling_seconds: float = SETTLING) -> bool:
@@ -235,7 +237,7 @@ def _index_file_states(store: str) -> dict[str, tuple[int, int, int]]:
     return states
 
 
-def _inodes(directory: str) -> dict[str, int]:
+def _data_file_inodes(directory: str) -> dict[str, int]:
     """Return the inode of each data file in a directory, by name; empty if the directory does not exist."""
     inodes = {}
     with suppress(FileNotFoundError), os.scandir(directory) as entries:

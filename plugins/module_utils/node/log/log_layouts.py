@@ -31,7 +31,7 @@ READABLE_LAYOUTS = (
     "configure the log of the broker with the pattern %d | %-5p | %m | %c | %t%n, with a pattern that begins with %d "
     "and has %p, %c and %m, or as JSON with one object per line"
 )
-"""The advice for a log of a layout that no reader knows."""
+"""The advice for a log whose layout is not supported."""
 
 _ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 _TIME = rf"\[?{_DATE}[ T]{_CLOCK}(?:[.,]\d{{1,9}})?(?: ?{_ZONE})?\]?"

@@ -194,7 +194,7 @@ class _SecretValueReader:
         line_begin = text[self._line_start(start) : start]
         if self._kind == "yaml" and sign == ":" and first < last and not line_begin.strip(" -\"'"):
             end_of_line = self._value_limit(last)
-            below = self._block_end(end_of_line, _indentation(line_begin, " -"), takes_items=False)
+            below = self._indented_block_end(end_of_line, _indentation(line_begin, " -"), takes_items=False)
             if below > end_of_line or _YAML_REST.match(text, last, end_of_line) is None:
                 first, last = first - (text[first - 1] in "\"'"), below
         return first, last
@@ -251,7 +251,7 @@ class _SecretValueReader:
             return at, at
         line_begin = text[self._line_start(start) : start]
         indent = _indentation(line_begin, " -" if is_yaml and not line_end["block"] else " \t")
-        end = self._block_end(at, indent, takes_items=is_yaml)
+        end = self._indented_block_end(at, indent, takes_items=is_yaml)
         if end > at:
             return at, end
         line = _NEXT_LINE.match(text, at)
@@ -259,7 +259,7 @@ class _SecretValueReader:
             return at, at
         return self._find_value(start, line.start(1), is_quoted=False)
 
-    def _block_end(self, end: int, indent: int, *, takes_items: bool) -> int:
+    def _indented_block_end(self, end: int, indent: int, *, takes_items: bool) -> int:
         """Return the end of the block of lines after ``end`` that are indented more than ``indent``.
 
         ``takes_items``: also of those that are indented equally and are items of a list.
@@ -313,7 +313,7 @@ class _SecretValueReader:
         return at, limit
 
     def _quoted_span(self, opening: re.Match[str], limit: int) -> tuple[int, int]:
-        """Return a value between quotes; one whose quote is not closed goes on to ``limit``."""
+        """Return a value between quotes; a value without a closing quote ends at ``limit``."""
         text, start, quote = self._text, opening.end(), opening[0]
         search_limit = (
             min(len(text), start + _MORE_LINES) if self._is_file and start >= self._unclosed.get(quote, 0) else limit

@@ -118,13 +118,13 @@ class MBeanServerConnection:
                 if isinstance(name := self._to_python_value(object_name), str)
             )
 
-    def mbean_attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
-        """Return the wanted attributes of a JVM's MBean, by attribute name.
+    def mbean_attributes(self, mbean: str, attribute_names: Sequence[str]) -> dict[str, Any]:
+        """Return the given attributes of a JVM's MBean, by attribute name.
 
         Only those that the MBean has are included: numbers and texts unchanged, ObjectNames as text. Empty if the MBean
         was unregistered in the meantime.
         """
-        arguments = serialize_object_name(mbean) + serialize_java_strings(wanted) + NULL
+        arguments = serialize_object_name(mbean) + serialize_java_strings(attribute_names) + NULL
         try:
             with _raise_as_jmx_error():
                 answer = self._call_method(self._connection, _GET_ATTRIBUTES, arguments)

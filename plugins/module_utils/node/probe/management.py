@@ -56,7 +56,7 @@ def query_mbeans(
     attributes that it has. ``most``: how many MBeans are read at most; ``timeout``: seconds for everything together.
     Raises NodeError when the JVM refuses or does not answer in time.
     """
-    return _run_as_account_of(process, timeout, _query, pattern, view, most)
+    return _run_as_account_of(process, timeout, _query_in_child, pattern, view, most)
 
 
 def fetch_thread_dump(process: Process, timeout: float = _ATTACH_TIMEOUT) -> str:
@@ -97,7 +97,7 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
 
 @dataclass(frozen=True)
 class _Jvm:
-    """A broker's process, and a descriptor of the root directory that it sees."""
+    """A broker's process, and a descriptor of its root directory."""
 
     process: Process
     root: int
@@ -112,7 +112,7 @@ class _Jvm:
         return f"/proc/self/fd/{self.root}/tmp/{name_without_pid}{pid_inside}"  # noqa: S108 -- the JVM's own name
 
 
-def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | None) -> list[dict[str, Any]]:
+def _query_in_child(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | None) -> list[dict[str, Any]]:
     process = jvm.process
     try:
         with closing(MBeanServerConnection(_local_jmx_url(jvm, deadline), _remaining_seconds(jvm, deadline))) as server:

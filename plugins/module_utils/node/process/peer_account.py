@@ -94,7 +94,7 @@ def _find_socket_row(local: tuple[str, int], remote: tuple[str, int], pid: int) 
         if row[1].endswith(port)
         and row[2].endswith(peer_port)
         and row[3] != LISTENING
-        and (_ip_of(row[1]), _ip_of(row[2])) == (local[0], remote[0])
+        and (_ip_address_text(row[1]), _ip_address_text(row[2])) == (local[0], remote[0])
     ]
     return min(rows, key=lambda row: row[9] == _NO_INODE, default=None)
 
@@ -104,15 +104,16 @@ def _listening_uids(address: tuple[str, int], pid: int) -> set[int]:
     return {
         int(row[7])
         for row in tcp_socket_rows(pid)
-        if row[3] == LISTENING and socket_accepts_connections_to(row[1].partition(":")[0], _port_of(row[1]), address)
+        if row[3] == LISTENING
+        and socket_accepts_connections_to(row[1].partition(":")[0], _port_number(row[1]), address)
     }
 
 
-def _ip_of(text: str) -> str:
+def _ip_address_text(text: str) -> str:
     return kernel_ip_address_to_text(text.partition(":")[0])
 
 
-def _port_of(text: str) -> int:
+def _port_number(text: str) -> int:
     return int(text.partition(":")[2], 16)
 
 

@@ -65,7 +65,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
-    """Return the directory of the store's files, as the account sees it. Raises NodeError."""
+    """Return the directory of the store's files, read as the account. Raises NodeError."""
 
     def find_directory() -> str:
         try:
