@@ -61,11 +61,11 @@ def temporary_staging_directory(directory: str, host: str) -> Iterator[str]:
     for name in os.listdir(directory):
         if name.startswith((f".new-{host}-", f".old-{host}-")):
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
-    place = tempfile.mkdtemp(prefix=f".new-{host}-", dir=directory)
+    staging_directory = tempfile.mkdtemp(prefix=f".new-{host}-", dir=directory)
     try:
-        yield place
+        yield staging_directory
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(staging_directory, ignore_errors=True)
 
 
 def replace_evidence_from_archive(
@@ -100,10 +100,10 @@ def replace_evidence_from_archive(
             f"the files that were collected from {host} cannot be unpacked on the controller: {error}"
         ) from None
     if os.path.lexists(target):
-        old = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
-        os.rename(target, os.path.join(old, "tree"))
+        old_directory = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
+        os.rename(target, os.path.join(old_directory, "tree"))
         os.rename(tree, target)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old_directory, ignore_errors=True)
     else:
         os.rename(tree, target)
 

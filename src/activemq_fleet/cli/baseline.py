@@ -47,9 +47,9 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
             )
         unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
         if unknown:
-            named = ", ".join(sorted(unknown))
+            unknown_names = ", ".join(sorted(unknown))
             raise InputError(
-                f"{path}: the baseline contains rules that do not exist ({named}). To write it again, run "
+                f"{path}: the baseline contains rules that do not exist ({unknown_names}). To write it again, run "
                 f"activemq-fleet check with --write-baseline {path}"
             )
         return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])

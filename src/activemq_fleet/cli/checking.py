@@ -90,11 +90,11 @@ def report_on_files(
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
     """
-    named = find_broker_xml_files(paths)
-    contents, findings = _read_files(named)
+    files_to_check = find_broker_xml_files(paths)
+    contents, findings = _read_files(files_to_check)
     rules = read_releases_by_file_pattern(release_from) if release_from else ()
     of_other_kinds = {path for path, content in contents.items() if foreign_file_kind(content, str(path))}
-    brokers_files = {path: contents[path] for path in named if path in contents and path not in of_other_kinds}
+    brokers_files = {path: contents[path] for path in files_to_check if path in contents and path not in of_other_kinds}
     configured = () if release or rules else configured_releases
     source = "the project's configuration" if configured else "--release-from"
     releases = releases_of_files(brokers_files, release, rules or configured, source)
@@ -124,7 +124,9 @@ def report_on_files(
                 ignore=ignore,
             )
     exempt = {(rule, str(path)) for path in read_with_others for rule in (KIND_RULE, NO_BROKER_RULE)}
-    exempt |= {(NO_BROKER_RULE, str(path)) for path in named if path not in paths and not has_activemq_xml_name(path)}
+    exempt |= {
+        (NO_BROKER_RULE, str(path)) for path in files_to_check if path not in paths and not has_activemq_xml_name(path)
+    }
     findings = [finding for finding in findings if (finding.rule, finding.file) not in exempt]
     findings += lint_links_between_files(
         {str(path): content for path, content in contents.items() if path in texts},
@@ -149,7 +151,9 @@ def report_on_files(
                 )
     proven = {replace(finding, waived=None) for repair in repairs.values() for finding in repair.repaired}
     marked = tuple(f if f.waived is None and f in proven else replace(f, edits=()) for f in suppressed)
-    return CheckReport(tuple(map(str, named)), marked, warnings=tuple(warnings), is_about_files=True, repairs=repairs)
+    return CheckReport(
+        tuple(map(str, files_to_check)), marked, warnings=tuple(warnings), is_about_files=True, repairs=repairs
+    )
 
 
 def print_proposed_repairs(report: CheckReport) -> int:
@@ -184,8 +188,8 @@ def write_repairs_and_print_diffs(report: CheckReport, *, keep_original: bool, t
             written = False
             continue
         click.echo(colored_repair_diff(path, repair), err=to_stderr)
-        kept = f"; the previous content is in {original}" if original else ""
-        print_escaped_to_stderr(f"{path}: {count_with_noun(len(repair.repaired), 'finding')} repaired{kept}")
+        copy_note = f"; the previous content is in {original}" if original else ""
+        print_escaped_to_stderr(f"{path}: {count_with_noun(len(repair.repaired), 'finding')} repaired{copy_note}")
     _print_withheld(report)
     return written
 

@@ -57,11 +57,11 @@ def read_nearest_configuration(directory: Path) -> CheckConfiguration:
     ``[tool.activemq-fleet]`` of ``pyproject.toml``. Raises InputError for a file that cannot be read, and for unknown
     keys and wrong values.
     """
-    for place in (directory, *directory.parents):
-        if (place / FILE).is_file():
-            return _read_configuration(place / FILE)
-        if (place / _PYPROJECT).is_file() and _read_settings_table(place / _PYPROJECT) is not None:
-            return _read_configuration(place / _PYPROJECT)
+    for candidate in (directory, *directory.parents):
+        if (candidate / FILE).is_file():
+            return _read_configuration(candidate / FILE)
+        if (candidate / _PYPROJECT).is_file() and _read_settings_table(candidate / _PYPROJECT) is not None:
+            return _read_configuration(candidate / _PYPROJECT)
     return CheckConfiguration()
 
 

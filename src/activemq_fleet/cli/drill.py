@@ -103,13 +103,13 @@ def _drill_result_text(result: DrillResult) -> str:
     for fault in result.faults:
         successor = (fault.successor or "none").partition(".")[0]
         takeover_time = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
-        gap = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
+        downtime = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
         if fault.unserved is not None:
-            gap += f", no active node for {fault.unserved:.1f} s according to Prometheus"
+            downtime += f", no active node for {fault.unserved:.1f} s according to Prometheus"
         problem = fault.problem or (f"void: {fault.void}" if fault.void else "")
         lines.append(
-            f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took over{takeover_time}{gap}"
-            + (f"; {problem}" if problem else "")
+            f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took "
+            f"over{takeover_time}{downtime}" + (f"; {problem}" if problem else "")
         )
     lines += ["", *map(_account_line, result.accounts), _LEGEND]
     lines += ["", *result.reasons] if result.reasons else []

@@ -51,7 +51,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         from activemq_fleet.validation import fleet_with_lint_findings
 
         with ACTIVITY.spinner_with_text("Checking the fleet"):
-            shown = fleet_with_lint_findings(fleet, render_activemq_xml_documents_by_host(fleet))
+            displayed_fleet = fleet_with_lint_findings(fleet, render_activemq_xml_documents_by_host(fleet))
     else:
         from activemq_fleet.status import parse_states_and_findings
 
@@ -61,9 +61,9 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
                 f"the file {status} contains no broker of this inventory: set --status to the output of "
                 "`status --format json` for the same inventory"
             )
-        shown = replace(fleet, findings=findings)
+        displayed_fleet = replace(fleet, findings=findings)
     with ACTIVITY.spinner_with_text("Drawing the fleet"):
-        write_file_atomically(output, writers[output.suffix](shown, states).encode())
+        write_file_atomically(output, writers[output.suffix](displayed_fleet, states).encode())
     numbers = pair_and_single_broker_count_texts(fleet.brokers)
     if any(broker.ha_profile.has_peer for broker in fleet.brokers):
         numbers.insert(0, count_with_noun(len(fleet.brokers), "broker"))

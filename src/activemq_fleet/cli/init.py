@@ -95,9 +95,9 @@ def _occupied_directory_message(directory: Path) -> str | None:
     if not names:
         return None
     shown = names[:_SHOWN_NAMES]
-    more = f" and {count_with_noun(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
+    rest = f" and {count_with_noun(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
     return (
-        f"{directory}: the directory is not empty (it contains {', '.join(shown)}{more}), and init would replace "
+        f"{directory}: the directory is not empty (it contains {', '.join(shown)}{rest}), and init would replace "
         f"it: set another directory with -o, or move or remove {'this path' if len(names) == 1 else 'these paths'}"
     )
 

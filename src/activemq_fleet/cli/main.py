@@ -57,8 +57,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = most_similar_name(name, COMMANDS)
-            hint = f"; did you mean {near}?" if near else ""
+            suggestion = most_similar_name(name, COMMANDS)
+            hint = f"; did you mean {suggestion}?" if suggestion else ""
             ctx.fail(f"No such command '{name}'{hint}")
         return super().resolve_command(ctx, args)
 

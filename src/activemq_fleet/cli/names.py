@@ -85,7 +85,10 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
             terminal_safe_json(
                 {
                     "hosts": rows,
-                    **{name: _proposal_object(shown) if shown else None for name, shown in proposals.items()},
+                    **{
+                        name: _proposal_object(naming_proposal) if naming_proposal else None
+                        for name, naming_proposal in proposals.items()
+                    },
                 }
             )
         )
@@ -252,14 +255,14 @@ def _adopt_text(
 ) -> list[str]:
     """Return the command lines that adopt the files of hosts with the proposed conventions, the most hosts first."""
     proposals = [
-        (shown, meaning)
-        for shown, meaning in ((proposal, "as nodes of pairs"), (single_brokers, "each as a single broker"))
-        if shown
+        (naming_proposal, meaning)
+        for naming_proposal, meaning in ((proposal, "as nodes of pairs"), (single_brokers, "each as a single broker"))
+        if naming_proposal
     ]
     if not proposals:
         return []
     proposals.sort(key=lambda entry: -len(entry[0].identities))
-    commands = [shown.adopt_command_line() for shown, _ in proposals]
+    commands = [naming_proposal.adopt_command_line() for naming_proposal, _ in proposals]
     instruction = (
         "To adopt the activemq.xml files of these hosts, put the path of each file in place of FILE, and the "
         "ActiveMQ release in place of RELEASE."
@@ -269,8 +272,8 @@ def _adopt_text(
     if len(proposals) == 1:
         return ["", instruction, "", *commands]
     lines = ["", instruction]
-    for (shown, meaning), command in zip(proposals, commands, strict=True):
-        lines += ["", f"To adopt {_host_list(shown)} {meaning}:", "", command]
+    for (naming_proposal, meaning), command in zip(proposals, commands, strict=True):
+        lines += ["", f"To adopt {_host_list(naming_proposal)} {meaning}:", "", command]
     return lines
 
 

@@ -75,8 +75,8 @@ def _to_dict(rule: DescribedRule) -> dict[str, Any]:
     if isinstance(rule, Rule):
         described |= {"cannot_see": rule.limitations, "source": rule.evidence_for_rule, "scope": rule.scope}
         described["releases"] = rule.releases_in_words
-        described["fires"] = [{"release": shown.release, "text": shown.text} for shown in rule.failing_examples]
-        described["silent"] = [{"release": shown.release, "text": shown.text} for shown in rule.passing_examples]
+        described["fires"] = [{"release": example.release, "text": example.text} for example in rule.failing_examples]
+        described["silent"] = [{"release": example.release, "text": example.text} for example in rule.passing_examples]
     return described
 
 

@@ -90,10 +90,10 @@ def list_messages_left_behind_command(directory: Path, form: str) -> None:
         print_escaped(json.dumps(rows, indent=2))
         return
     for row in rows:
-        more = "".join(f"  {escape_unprintable(row[key])}" for key in ("event", "transaction") if key in row)
+        extra_columns = "".join(f"  {escape_unprintable(row[key])}" for key in ("event", "transaction") if key in row)
         print_escaped(
             f"generation {row['generation']}  {escape_unprintable(row['destination'])}  "
-            f"{escape_unprintable(row['message'])}{more}"
+            f"{escape_unprintable(row['message'])}{extra_columns}"
         )
     if not rows:
         print_escaped(_no_action_text(directory))

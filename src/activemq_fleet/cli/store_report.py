@@ -72,10 +72,10 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
 def _generation_state_text(generation: dict[str, Any]) -> str:
     if generation["in_force"]:
         return "the pair uses this copy, which the following lines describe"
-    ended = "the broker of this copy " + ("has stopped" if generation["ended"] else "may still run")
-    kept = ", and only this copy holds some messages (activemq-fleet store behind lists them)"
-    kept = kept if generation["kept"] else ""
-    return f"{ended}{kept}"
+    broker_note = "the broker of this copy " + ("has stopped" if generation["ended"] else "may still run")
+    kept_note = ", and only this copy holds some messages (activemq-fleet store behind lists them)"
+    kept_note = kept_note if generation["kept"] else ""
+    return f"{broker_note}{kept_note}"
 
 
 def _content_lines(report: dict[str, Any]) -> list[str]:

@@ -92,8 +92,8 @@ def user_color_choice() -> bool | None:
 
 def is_terminal(stream: TextIO | None = None) -> bool:
     """Return whether a stream, by default stdout, is a terminal."""
-    shown = sys.stdout if stream is None else stream
-    return bool(getattr(shown, "isatty", bool)())
+    output = sys.stdout if stream is None else stream
+    return bool(getattr(output, "isatty", bool)())
 
 
 def stdout_terminal_width() -> int | None:
@@ -109,11 +109,11 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
     from rich.console import Console
 
     color = user_color_choice()
-    shown = is_terminal() if color is None else color
+    has_color = is_terminal() if color is None else color
     return Console(
         file=file or sys.stdout,
-        force_terminal=shown,
-        color_system="auto" if shown else None,
+        force_terminal=has_color,
+        color_system="auto" if has_color else None,
         no_color=None if color is None else not color,
         width=width or stdout_terminal_width() or UNFOLDED_WIDTH,
         highlight=False,

@@ -67,7 +67,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
 
 def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
     settings, urls = agent.settings, mqtt_urls_for_agent_conf(pair)
-    shown = [
+    displayed_keys = [
         ExplanationEntry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
         variable_entry(settings, "agent_username", "account", settings.agent_username or "none"),
         variable_entry(settings, "agent_client_id", "client id", settings.agent_client_id or agent.host),
@@ -77,16 +77,16 @@ def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
         ),
         variable_entry(settings, "agent_handlers", "handlers", settings.agent_handlers or "none"),
     ]  # fmt: skip
-    return ExplanationSection("told", "Configuration", tuple(shown))
+    return ExplanationSection("told", "Configuration", tuple(displayed_keys))
 
 
 def _broker_death_section(pair: Pair) -> ExplanationSection:
     master, brokers = pair.preferred_master, pair.brokers_in_dialling_order
-    fate = "if {} fails while it is active, the agent continues its MQTT session on the other node of the pair"
+    effect = "if {} fails while it is active, the agent continues its MQTT session on the other node of the pair"
     if len(brokers) == 1 or not master.ha_profile.has_peer:
-        fate = "if {} fails, the agent waits until this broker runs again"
+        effect = "if {} fails, the agent waits until this broker runs again"
     names = [broker.identity.short_host_name for broker in brokers]
-    entries = [ExplanationEntry(name, fate.format(name)) for name in names]
+    entries = [ExplanationEntry(name, effect.format(name)) for name in names]
     entries.append(
         ExplanationEntry("within", takeover_time_text(master, XmlDocument(render_activemq_xml_bytes(master))))
     )

@@ -43,7 +43,7 @@ def _finding_entry(same: Sequence[Finding], host: str) -> ExplanationEntry:
     """Return the entry of a finding, which names the hosts that have it unless that is ``host`` alone."""
     finding = same[0]
     kind = finding.severity if finding.waived is None else "waived"
-    hosts = list(dict.fromkeys(each.host for each in same))
+    hosts = list(dict.fromkeys(equal_finding.host for equal_finding in same))
     host_prefix = "" if hosts == [host] else f"{' and '.join(hosts)}: "
     position_prefix = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
     details = (f"fix: {finding.fix}",) if finding.waived is None else (f"waived: {finding.waived}",)

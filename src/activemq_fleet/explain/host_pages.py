@@ -131,10 +131,10 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
             f"{' or '.join(sorted(short))}"
         )
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
-    near = most_similar_name(name, labels)
+    suggestion = most_similar_name(name, labels)
     hint = (
-        f"did you mean {labels[near]}?"
-        if near
+        f"did you mean {labels[suggestion]}?"
+        if suggestion
         else f"use a host such as {next(iter(hosts))}"
         if hosts
         else "the inventory has no hosts"

@@ -127,8 +127,8 @@ def ttl_in_words(link: Link) -> str:
     The TTL is the number of bridges that messages and consumers' demand can cross.
     """
     if link.network_ttl is not None:
-        most = "" if link.network_ttl == -1 else "at most "
-        return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridge_count_text(link.network_ttl)}"
+        limit_text = "" if link.network_ttl == -1 else "at most "
+        return f"networkTTL {link.network_ttl}: a message crosses {limit_text}{_bridge_count_text(link.network_ttl)}"
     limit, demand = _bridge_count_text(link.message_ttl or 0), _bridge_count_text(link.consumer_ttl or 0)
     ttl = f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}"
     return f"{ttl}: a subscription crosses {demand}, a message crosses {limit}"

@@ -71,8 +71,8 @@ def _variable_word(entry: ExplanationEntry) -> str:
 
 
 def _emphasize_variable(line: str, variable: str, emphasis: Emphasis) -> str:
-    shown = variable.replace("\u00a0", " ")
-    head, occurrence, tail = line.rpartition(shown)
+    printed_variable = variable.replace("\u00a0", " ")
+    head, occurrence, tail = line.rpartition(printed_variable)
     return f"{head}{emphasis(occurrence, 'variable')}{tail}" if occurrence else line
 
 

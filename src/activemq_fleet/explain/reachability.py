@@ -69,11 +69,11 @@ def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator
     stranded = routes.source_target_pairs_lost_without(broker.host)
     others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
-        shown = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
+        routes_text = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
         yield ExplanationEntry(
             "lost routes",
-            shown,
+            routes_text,
             why=f"messages cannot take these routes between other {others} while {broker.host} is down",
             severity="warning",
             data=data,

@@ -164,8 +164,8 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
     yield ExplanationEntry("within", within)
     yield ExplanationEntry("measured", _MEASURED_PURE)
     if others:
-        listed = ", ".join(others[:MOST_AGENTS])
-        yield ExplanationEntry("messages", f"the queues of {broker.peer} drain to {listed} if consumers exist there")
+        host_list = ", ".join(others[:MOST_AGENTS])
+        yield ExplanationEntry("messages", f"the queues of {broker.peer} drain to {host_list} if consumers exist there")
         yield ExplanationEntry(
             "messages", f"messages of durable topic subscriptions stay on {broker.peer} until the recovery"
         )
@@ -193,9 +193,9 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
     agents = [agent.host for agent in agents_with_home_pair_of_broker(fleet, broker)]
     if not agents:
         return
-    listed = names_to_text(agents, most=MOST_AGENTS)
+    host_list = names_to_text(agents, most=MOST_AGENTS)
     if broker.peer is None:
         effect = f"wait until {broker.host} runs again: they connect to no other pair"
     else:
         effect = f"continue their sessions on {broker.peer}"
-    yield ExplanationEntry("agents", f"{listed} {effect}", data={"agents": agents})
+    yield ExplanationEntry("agents", f"{host_list} {effect}", data={"agents": agents})

@@ -50,18 +50,18 @@ class AddressBlockReservations:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or _DIRECTORY
 
-    def reserve_address_block_number(self, lab: Path, wanted_number: int | None = None) -> int:
-        """Reserve a block of loopback addresses for a lab, if possible the wanted one, and return its number.
+    def reserve_address_block_number(self, lab: Path, preferred_number: int | None = None) -> int:
+        """Reserve a block of loopback addresses for a lab, if possible the preferred one, and return its number.
 
-        A lab that has a claim keeps it, unless the wanted block is another one and free. With no free block, that of
+        A lab that has a claim keeps it, unless the preferred block is another one and free. With no free block, that of
         the lab that has been idle longest is reassigned. Raises LabError when every block has a running lab.
         """
         with self._locked():
             claims, busy = self._read_claims(), _blocks_with_listeners()
             current_block = next((number for number, claim in claims.items() if claim.directory == str(lab)), None)
-            unused = [number for number in (wanted_number, *_block_order(lab)) if number and number not in busy]
+            unused = [number for number in (preferred_number, *_block_order(lab)) if number and number not in busy]
             free = [number for number in unused if number not in claims or not _exists(claims[number].directory)]
-            choice = current_block if wanted_number not in free else wanted_number
+            choice = current_block if preferred_number not in free else preferred_number
             choice = (
                 choice or next(iter(free), None) or min(unused, key=lambda number: claims[number].claimed, default=None)
             )

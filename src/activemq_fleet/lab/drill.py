@@ -191,15 +191,15 @@ class _LabDrill:
                 case "resume":
                     self.lab.resume(*step.hosts)
                 case "inject":
-                    head = f"fault {next_fault.number} of {len(plan.order)}: {plan.what} {step.hosts[0]}"
+                    prefix = f"fault {next_fault.number} of {len(plan.order)}: {plan.what} {step.hosts[0]}"
                     fault = run.record_fault(
-                        self._inject_fault(run, next_fault.number, str(step.pair), step.hosts[0], head)
+                        self._inject_fault(run, next_fault.number, str(step.pair), step.hosts[0], prefix)
                     )
                     if problem := fault.problem or (f"the fault does not count: {fault.void}" if fault.void else ""):
-                        self.progress(f"{head}: {problem}")
+                        self.progress(f"{prefix}: {problem}")
             last_act_time = time.monotonic()
 
-    def _inject_fault(self, run: DrillRun, number: int, pair: str, host: str, head: str) -> Fault:
+    def _inject_fault(self, run: DrillRun, number: int, pair: str, host: str, prefix: str) -> Fault:
         """Inject one fault, and wait until the pair has an active and a standby node again.
 
         The returned fault describes what went wrong. The takeover is printed, after ``head``, before the failed node
@@ -213,7 +213,7 @@ class _LabDrill:
             time.sleep(_BURST_HEAD_START)
             with self.lab.record_operation_begin_and_end("lab drill", host):
                 fault = replace(fault, at=self._disrupt_broker(host))
-                fault = self._wait_for_recovery(fault, head)
+                fault = self._wait_for_recovery(fault, prefix)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
             run.wait_until_event_handled_after(pair, since, self.options.patience)
         except FleetError as error:
@@ -227,17 +227,17 @@ class _LabDrill:
         act: Callable[[str], float | None] = getattr(self.lab, self.options.what)
         return act(host) or at
 
-    def _wait_for_recovery(self, fault: Fault, head: str) -> Fault:
+    def _wait_for_recovery(self, fault: Fault, prefix: str) -> Fault:
         """Wait until a pair has recovered from a fault; return the fault with its measured effects."""
         if fault.what == "pause":
             fault = self._kill_or_resume_frozen_broker(fault)
             if fault.back is not None:
-                self.progress(f"{head}: {_describe_takeover(fault)}")
+                self.progress(f"{prefix}: {_describe_takeover(fault)}")
                 return fault
         successor = fault.successor or self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
-        self.progress(f"{head}: {_describe_takeover(fault)}")
+        self.progress(f"{prefix}: {_describe_takeover(fault)}")
         if self.lab.fleet.broker(fault.host).ha_profile.needs_resync:
             return self._resync(fault)
         self._wait_until_standby(fault.host)

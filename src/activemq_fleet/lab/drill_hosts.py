@@ -61,11 +61,11 @@ def begin_drill_and_return_fault_sequence(
                 f"{broker.host}: activemq_service is none, so the playbook drill cannot start the broker after a "
                 "fault: set activemq_service: systemd, or choose another pair with activemq_target"
             )
-    every = [pair for pair in fleet.pairs_by_name.values() if pair.name in pairs]
-    eligible = [pair for pair in every if not pair.ha_profile.replicates and supports_mqtt_agents(pair)]
-    if every and not eligible:
-        pure = [pair.name for pair in every if pair.ha_profile.replicates]
-        without_mqtt = [pair.name for pair in every if not pair.ha_profile.replicates]
+    selected_pairs = [pair for pair in fleet.pairs_by_name.values() if pair.name in pairs]
+    eligible = [pair for pair in selected_pairs if not pair.ha_profile.replicates and supports_mqtt_agents(pair)]
+    if selected_pairs and not eligible:
+        pure = [pair.name for pair in selected_pairs if pair.ha_profile.replicates]
+        without_mqtt = [pair.name for pair in selected_pairs if not pair.ha_profile.replicates]
         causes = (
             ("activemq_ha: pure", pure),
             ("no MQTT connector that agents can use", without_mqtt),

@@ -165,10 +165,10 @@ def _open_connection(connector: _LoadConnector, timeout: float) -> socket.socket
         raise
 
 
-def _addresses_with_reasons(bad: dict[Address, str]) -> str:
+def _addresses_with_reasons(unreachable: dict[Address, str]) -> str:
     """Return the addresses of unreachable connectors with their reasons, as far as they fit into a line."""
-    shown: Iterable[str] = [
-        f"{join_host_port(*address)} ({reason})" for address, reason in list(bad.items())[:_MOST_SHOWN]
+    named_addresses: Iterable[str] = [
+        f"{join_host_port(*address)} ({reason})" for address, reason in list(unreachable.items())[:_MOST_SHOWN]
     ]
-    rest = f" and {len(bad) - _MOST_SHOWN} more addresses" if len(bad) > _MOST_SHOWN else ""
-    return f"{', '.join(shown)}{rest}"
+    rest = f" and {len(unreachable) - _MOST_SHOWN} more addresses" if len(unreachable) > _MOST_SHOWN else ""
+    return f"{', '.join(named_addresses)}{rest}"

@@ -44,24 +44,28 @@ class FreezeResult:
 
     def freeze_effect_sentences(self) -> tuple[str, ...]:
         """Return sentences about the effects of freezing an active broker, on the broker and its pair."""
-        taken = (
+        takeover_sentence = (
             f"no node took over while {self.host} was frozen"
             if self.served_after is None
             else f"{self.successor} served clients {self.served_after:.1f} s after the lock of {self.host} was released"
         )
         if self.ended_after is not None:
-            thawed = f"{self.host} stopped {self.ended_after:.2f} s after it resumed"
+            resume_sentence = f"{self.host} stopped {self.ended_after:.2f} s after it resumed"
         elif self.serves and self.served_after is None:
-            thawed = f"{self.host} serves clients again after it resumed"
+            resume_sentence = f"{self.host} serves clients again after it resumed"
         elif self.serves:
-            thawed = (
+            resume_sentence = (
                 f"{self.host} serves clients again after it resumed. {self.host} and {self.successor} may both write "
                 "to the store: "
                 "stop the lab (`lab down`), and start it with empty stores (`lab up --fresh`)"
             )
         else:
-            thawed = f"{self.host} still runs after it resumed, and serves no clients"
-        return (taken, thawed, *([f"after {self.host} resumed: {self.two_masters}"] if self.two_masters else []))
+            resume_sentence = f"{self.host} still runs after it resumed, and serves no clients"
+        return (
+            takeover_sentence,
+            resume_sentence,
+            *([f"after {self.host} resumed: {self.two_masters}"] if self.two_masters else []),
+        )
 
 
 def freeze_and_resume_active_broker(

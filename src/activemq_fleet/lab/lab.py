@@ -186,8 +186,8 @@ class Lab(ReadOnlyLab):
             }
             write_client_and_agent_files(self._layout, self.client_fleet)
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
-                kept = self.monitoring.running_pids() if prometheus else ()
-                stop_outdated_brokers(hosts, versions, self.database, kept, self._progress)
+                pids_to_keep = self.monitoring.running_pids() if prometheus else ()
+                stop_outdated_brokers(hosts, versions, self.database, pids_to_keep, self._progress)
                 try:
                     start_fleet(hosts, self.database, timeout, self._progress)
                 except BaseException:
@@ -213,8 +213,8 @@ class Lab(ReadOnlyLab):
         Returns () if they do not differ.
         """
         state = load_lab_state(self._layout)
-        made = tuple(state.sources) if state else ()
-        return made if self._sources and made != self._sources else ()
+        original_sources = tuple(state.sources) if state else ()
+        return original_sources if self._sources and original_sources != self._sources else ()
 
     # -- one host -----------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
     """
     specs = specs_from_json((directory / "load.json").read_text())
     (directory / "load.json").unlink()  # The file contains passwords.
-    stop, deadline = directory / "stop", time.monotonic() + longest
+    stop_file, deadline = directory / "stop", time.monotonic() + longest
     with tempfile.TemporaryDirectory(prefix="load-") as sockets:
         generators = [make_load_generator(spec, directory, Path(sockets)) for spec in specs]
         try:
@@ -78,7 +78,7 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
                 generator.start_load(_PATIENCE)
             (directory / "ready").touch()
             last_status_at = 0.0
-            while not stop.exists() and time.monotonic() < deadline and _is_process_alive(parent):
+            while not stop_file.exists() and time.monotonic() < deadline and _is_process_alive(parent):
                 _start_requested_bursts(directory, generators)
                 if time.monotonic() - last_status_at >= _STATUS_EVERY:
                     write_load_generator_status(directory, generators)

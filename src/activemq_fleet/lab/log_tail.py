@@ -44,8 +44,8 @@ class LogTail:
         It is yielded file by file.
         """
         files = _log_files_and_inodes(self._data)
-        begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
-        for path, inode in files[begin:]:
+        first_index = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
+        for path, inode in files[first_index:]:
             with path.open("rb") as log:
                 if os.fstat(log.fileno()).st_ino != inode:
                     return  # The file was rolled since its inode was read. The next call continues with this file.

@@ -89,9 +89,11 @@ def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str]
     survives a change of its inventory.
     """
     lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
-    kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
-    by_address = {broker.address: kept[broker.host] for broker in fleet.brokers if broker.host in kept}
-    taken, rows = set(by_address.values()), dict[str, int]()
+    kept_addresses = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
+    by_address = {
+        broker.address: kept_addresses[broker.host] for broker in fleet.brokers if broker.host in kept_addresses
+    }
+    used_addresses, rows = set(by_address.values()), dict[str, int]()
     for broker in fleet.brokers:
         if broker.address in by_address:
             continue
@@ -99,13 +101,13 @@ def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str]
         first = 1 if broker.role == "master" else 2
         steps = range(row, _ROWS * _NODES_A_ROW // 2)
         candidates = (f"127.{block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}" for step in steps)
-        address = next((address for address in candidates if address not in taken), None)
+        address = next((address for address in candidates if address not in used_addresses), None)
         if address is None:
             raise LabError(
                 f"{broker.host}: no loopback address is left for this broker of the lab: use an inventory with fewer "
                 "brokers"
             )
-        taken.add(address)
+        used_addresses.add(address)
         by_address[broker.address] = address
     return {broker.host: by_address[broker.address] for broker in fleet.brokers}
 
@@ -172,8 +174,8 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     lines = {"127.0.0.1": dict.fromkeys(["localhost", socket.gethostname()])}
     for broker in fleet.brokers:
         names = lines.setdefault(addresses[broker.host], {})
-        named = [broker.address] if not _is_literal(broker.address) else []
-        names |= dict.fromkeys([*named, broker.host, broker.identity.short_host_name])
+        host_names = [broker.address] if not _is_literal(broker.address) else []
+        names |= dict.fromkeys([*host_names, broker.host, broker.identity.short_host_name])
     text = "".join(f"{address} {' '.join(names)}\n" for address, names in lines.items())
     return f"# Names of this lab's brokers, for the option -Djdk.net.hosts.file of their JVMs.\n{text}"
 
@@ -358,12 +360,12 @@ def database_password(seed: str) -> str:
     return _derive_secret(seed, "database")
 
 
-def _derive_secret(seed: str, *place: str) -> str:
+def _derive_secret(seed: str, *names: str) -> str:
     """Derive a secret of a lab from its seed and the given names.
 
     It has 32 hexadecimal digits.
     """
-    return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
+    return hmac.new(seed.encode(), "\0".join(names).encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def _has_encrypted_value(value: Any) -> bool:
@@ -374,19 +376,19 @@ def _has_encrypted_value(value: Any) -> bool:
     return isinstance(value, UndecryptedVaultValue)
 
 
-def _replace_encrypted(value: Any, place: str, seed: str) -> Any:
+def _replace_encrypted(value: Any, path: str, seed: str) -> Any:
     """Return the value of a variable with a generated secret in place of each encrypted value.
 
     The secrets depend on the variable, not on the host: peers must agree on what they were given together. An entry of
     a list is identified by its name, else by its position.
     """
     if isinstance(value, UndecryptedVaultValue):
-        return _derive_secret(seed, place)
+        return _derive_secret(seed, path)
     if isinstance(value, Mapping):
-        return {key: _replace_encrypted(item, f"{place}.{key}", seed) for key, item in value.items()}
+        return {key: _replace_encrypted(item, f"{path}.{key}", seed) for key, item in value.items()}
     if isinstance(value, list | tuple):
         names = (item.get("name", at) if isinstance(item, Mapping) else at for at, item in enumerate(value))
-        return [_replace_encrypted(item, f"{place}[{name}]", seed) for name, item in zip(names, value, strict=True)]
+        return [_replace_encrypted(item, f"{path}[{name}]", seed) for name, item in zip(names, value, strict=True)]
     return value
 
 

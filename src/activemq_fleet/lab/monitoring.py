@@ -124,8 +124,8 @@ class Monitoring:
             if login and isinstance(password, SecretStr):
                 write_lab_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
         # Alertmanager rejects a wait of 0 s. It sends no notification, but its page shows the alerts.
-        quiet = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
-        route = {"route": quiet | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
+        silent_route = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
+        route = {"route": silent_route | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
         write_lab_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
     def reload_prometheus(self) -> None:
@@ -141,13 +141,13 @@ class Monitoring:
 
         Each has ``metric`` (labels) and ``value`` (time, text).
         """
-        answer = self._request("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
-        if answer is None:
+        response = self._request("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
+        if response is None:
             raise LabError(
                 f"Prometheus of the lab does not answer the query {promql}: check its log "
                 f"{self.directory}/prometheus/console.log"
             )
-        series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
+        series: list[dict[str, Any]] = json.loads(response)["data"]["result"]
         return series
 
     def query_prometheus_range_json(self, promql: str, began: float, ended: float) -> bytes:
@@ -158,18 +158,18 @@ class Monitoring:
         """
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
         parameters = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
-        answer = self._request("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(parameters))
-        if answer is None:
+        response = self._request("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(parameters))
+        if response is None:
             raise LabError(
                 f"Prometheus of the lab does not answer the query {promql}: check its log "
                 f"{self.directory}/prometheus/console.log"
             )
-        return answer
+        return response
 
     def active_alert_labels(self) -> list[dict[str, str]]:
         """Return the labels of each alert that is active in Alertmanager."""
-        answer = self._request("alertmanager", "/api/v2/alerts?active=true")
-        return [alert["labels"] for alert in json.loads(answer or b"[]")]
+        response = self._request("alertmanager", "/api/v2/alerts?active=true")
+        return [alert["labels"] for alert in json.loads(response or b"[]")]
 
     def _is_ready(self, name: str) -> bool:
         return self._request(name, "/metrics" if name == "node-exporter" else "/-/ready") is not None
@@ -204,8 +204,8 @@ class Monitoring:
     def _request(self, name: str, path: str, method: str = "GET") -> bytes | None:
         request = urllib.request.Request(self.program_url(name) + path, method=method)  # noqa: S310 -- an address of the lab
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-                return bytes(answer.read())
+            with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
+                return bytes(response.read())
         except (OSError, urllib.error.URLError):
             return None
 

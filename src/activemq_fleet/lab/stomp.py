@@ -108,8 +108,8 @@ class StompConnection:
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
-        named = {"destination": destination, "persistent": "true", **(headers or {}), "receipt": receipt}
-        self._write("SEND", named, body)
+        all_headers = {"destination": destination, "persistent": "true", **(headers or {}), "receipt": receipt}
+        self._write("SEND", all_headers, body)
         self._await_receipt(receipt)
 
     def send_transaction(self, destination: str, bodies: Iterable[str]) -> None:

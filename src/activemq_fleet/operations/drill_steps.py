@@ -179,12 +179,12 @@ def decide_drill_step(request: OperationDecisionRequest) -> Decision:
             access = WritableAndNewestGenerationNumbers(evidence.generation, evidence.generation_in_force)
             accesses.setdefault(pair, {})[host] = access
     for pair, nodes in accesses.items():
-        if both := two_masters_message(nodes):
+        if two_masters := two_masters_message(nodes):
             unit = request.broker_facts_by_host[min(nodes)].unit_name
             raise InputError(
-                f"pair {pair} has two masters ({both}), which can damage its store. Immediately stop the broker with "
-                f"fewer client connections (systemctl stop {unit} on its host). Copy the store before you start this "
-                "broker again"
+                f"pair {pair} has two masters ({two_masters}), which can damage its store. Immediately stop the broker "
+                f"with fewer client connections (systemctl stop {unit} on its host). Copy the store before you start "
+                "this broker again"
             )
     waited, settle = request.progress.waited, float(options["settle"])
     return request.show_notes_and_serialize_step(

@@ -233,11 +233,11 @@ def _disk_space_problems(node: ObservedNode, _settle: float) -> Iterator[Blockin
 
 
 def _port_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
-    for taken in node.taken_ports:
+    for taken_port in node.taken_ports:
         yield BlockingPairProblem(
-            f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder_text}, so the standby "
-            "could not serve clients after a failover. Stop this process, or set another port for the broker in the "
-            "inventory, such as in activemq_connectors"
+            f"{node.host}: port {taken_port.port} of the standby is in use by {taken_port.port_holder_text}, so the "
+            "standby could not serve clients after a failover. Stop this process, or set another port for the broker "
+            "in the inventory, such as in activemq_connectors"
         )
 
 
@@ -256,9 +256,9 @@ def _store_problems(node: ObservedNode, settle: float) -> Iterator[BlockingPairP
             "start the broker again. Check that the share is mounted, then run the playbook site"
         )
     elif node.pair not in node.store_marker:
-        named = (node.store_marker or ("(no name)",))[0]
+        owner = (node.store_marker or ("(no name)",))[0]
         yield BlockingPairProblem(
-            f"{node.host}: directory {node.store} contains the store of pair {named}, not of pair {node.pair}. Mount "
+            f"{node.host}: directory {node.store} contains the store of pair {owner}, not of pair {node.pair}. Mount "
             f"the store of {node.pair} there"
         )
 

@@ -78,11 +78,13 @@ def facts_without_manual_broker_ports_and_warning(
     The broker runs from ``activemq_home``. The warning is "" if there are no such ports. With --check, the broker
     that an adopted inventory describes may run until the playbook starts its successor.
     """
-    manual_broker_ports = [taken for taken in host_facts.taken_ports if taken.pid in host_facts.home_processes]
+    manual_broker_ports = [
+        taken_port for taken_port in host_facts.taken_ports if taken_port.pid in host_facts.home_processes
+    ]
     if not manual_broker_ports:
         return host_facts, ""
-    ports = ", ".join(str(taken.port) for taken in manual_broker_ports)
-    other_ports = tuple(taken for taken in host_facts.taken_ports if taken not in manual_broker_ports)
+    ports = ", ".join(str(taken_port.port) for taken_port in manual_broker_ports)
+    other_ports = tuple(taken_port for taken_port in host_facts.taken_ports if taken_port not in manual_broker_ports)
     return replace(host_facts, taken_ports=other_ports), (
         f"{broker.host}: a broker that runs from {broker.home} (pid {manual_broker_ports[0].pid}) uses these ports of "
         f"the new broker: {ports}. Stop it before you run the playbook without --check"

@@ -272,12 +272,12 @@ def _refuse_lost_hosts(request: OperationDecisionRequest) -> None:
     """
     if "alive" not in request.options:
         return
-    if lost := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
+    if lost_hosts := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
         remedy = remedy_for_dropped_hosts(
-            lost, [request.evidence], "correct the errors that Ansible printed for them above"
+            lost_hosts, [request.evidence], "correct the errors that Ansible printed for them above"
         )
         raise InputError(
-            f"{', '.join(lost)} failed or was not reached, so no further host is changed. {remedy}, "
+            f"{', '.join(lost_hosts)} failed or was not reached, so no further host is changed. {remedy}, "
             f"and run {request.options['same_command']}. To work on other pairs only, add "
             "the option -e activemq_target=PAIR"
         )
@@ -309,9 +309,9 @@ def outcome_table_lines(
     """
     rows = [_TABLE_HEAD]
     for host in hosts:
-        now, gap = after.get(host), gaps.get(host)
+        evidence, gap = after.get(host), gaps.get(host)
         # The record of a host that was not changed has no release and state from before the run.
-        states = before.get(host) or release_and_state_text(now), release_and_state_text(now)
+        states = before.get(host) or release_and_state_text(evidence), release_and_state_text(evidence)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, _downtime_text(gap, states[0], acted.get(host, ())), acts))
     return align_columns(rows)

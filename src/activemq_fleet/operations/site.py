@@ -41,9 +41,13 @@ def pending_actions(
     """
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
     if pair[0].ha_profile.needs_resync:
-        new = [node.host in acted or (node.state == "stopped" and node.store_used is not True) for node in pair]
+        are_startable = [
+            node.host in acted or (node.state == "stopped" and node.store_used is not True) for node in pair
+        ]
         is_complete = len(pair) == 2 and all(node.host in chosen for node in pair)
-        return [("start", node) for node in pair if node.host not in acted] if is_complete and all(new) else []
+        return (
+            [("start", node) for node in pair if node.host not in acted] if is_complete and all(are_startable) else []
+        )
     nodes = [node for node in pair if node.host in chosen]
     # A stopped node becomes the standby that replaces the active node during its restart.
     starts = [("start", node) for node in nodes if node.state == "stopped"]

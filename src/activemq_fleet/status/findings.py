@@ -190,13 +190,13 @@ def _watchdog_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) ->
 def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding for each port that another process holds, so that the standby could not open it at a failover."""
     for observed in evidence.get("taken_ports") or ():
-        taken = TakenPort(**observed)
+        taken_port = TakenPort(**observed)
         yield _finding(
             "port-in-use",
             "error",
             row.host,
-            f"port {taken.port} of the standby is in use by {taken.port_holder_text}, so the standby cannot serve "
-            "clients after a failover",
+            f"port {taken_port.port} of the standby is in use by {taken_port.port_holder_text}, so the standby cannot "
+            "serve clients after a failover",
             f"on {row.host}, stop this process. Or set another port for the broker in the inventory, such as in "
             "activemq_connectors",
         )

@@ -144,8 +144,10 @@ def _last_complaint(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     it.
     """
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
-    named = [text for text in complaints if any(name in text for name in names)]
-    recent_complaints = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_LAST_COMPLAINTS:]
+    complaints_about_peer = [text for text in complaints if any(name in text for name in names)]
+    recent_complaints = (complaints_about_peer or [text for text in complaints if _BRIDGE_ENDED in text])[
+        -_LAST_COMPLAINTS:
+    ]
     reasons = [text for text in recent_complaints if not _CONSEQUENCE.search(text)] or recent_complaints
     return " ".join(reasons[-1].split()) if reasons else ""
 

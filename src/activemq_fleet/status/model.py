@@ -175,10 +175,10 @@ class FleetStatus:
         """The numbers of brokers in all and by state, and of errors and warnings, as a dictionary."""
         states = Counter(broker.state for broker in self.brokers)
         severities = Counter(finding.severity for finding in self.findings)
-        shown = [*STATES, "unreachable", "unknown"]
+        counted_states = [*STATES, "unreachable", "unknown"]
         return {
             "brokers": len(self.brokers),
-            **{state: states[state] for state in shown},  # type: ignore[index]
+            **{state: states[state] for state in counted_states},  # type: ignore[index]
             "errors": severities["error"],
             "warnings": severities["warning"],
         }
@@ -219,7 +219,7 @@ class FleetStatus:
         ``--format json`` prints it.
         """
         brokers = [{**asdict(row), "configuration": row.configuration_state} for row in self.brokers]
-        shown = ("rule", "severity", "host", "message", "fix")
+        finding_keys = ("rule", "severity", "host", "message", "fix")
         return {
             "format": FORMAT,
             "time": rfc3339(self.time),
@@ -228,7 +228,7 @@ class FleetStatus:
             "brokers": brokers,
             "agents": [asdict(row) for row in self.agents],
             "balancers": [asdict(row) for row in self.balancers],
-            "findings": [{name: getattr(finding, name) for name in shown} for finding in self.findings],
+            "findings": [{name: getattr(finding, name) for name in finding_keys} for finding in self.findings],
         }
 
 

@@ -17,14 +17,14 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
     fleet does not have.
     """
     nodes: tuple[Broker | Agent | Balancer, ...] = (*fleet.brokers, *fleet.agents, *fleet.balancers)
-    every = {node.host for node in nodes}
+    all_hosts = {node.host for node in nodes}
     if not name:
-        return tuple(sorted(every))
+        return tuple(sorted(all_hosts))
     group = next((group for group in fleet.groups if group.name == name), None)
     brokers = group.brokers if group else fleet.pairs_by_name[name].brokers if name in fleet.pairs_by_name else ()
     if brokers:
         return tuple(sorted(broker.host for broker in brokers))
-    hosts = sorted(host for host in every if name in (host, host.partition(".")[0]))
+    hosts = sorted(host for host in all_hosts if name in (host, host.partition(".")[0]))
     if not hosts:
         raise InputError(
             f"the inventory has no host, pair or group {name}: correct the name, or list the hosts with "

@@ -94,14 +94,14 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
     for titles, rows in status_tables(status):
-        kept = [
+        kept_positions = [
             position
             for position, title in enumerate(titles)
             if title in COMPACT_COLUMNS and any(row[position] not in _EMPTY_CELLS.get(title, (_NONE,)) for row in rows)
         ]
         tables.append((
-            [titles[position] for position in kept],
-            [tuple(_without_domain(row[position], domain) for position in kept) for row in rows],
+            [titles[position] for position in kept_positions],
+            [tuple(_without_domain(row[position], domain) for position in kept_positions) for row in rows],
         ))  # fmt: skip
     return tables
 
@@ -134,8 +134,10 @@ def table_lines(status: FleetStatus) -> list[str]:
     Columns are padded.
     """
     tables = status_tables(status)
-    shown = ([titles, *([escape_unprintable(cell) for cell in row] for row in rows)] for titles, rows in tables)
-    return [line for rows in shown for line in align_columns(rows)]
+    printable_tables = (
+        [titles, *([escape_unprintable(cell) for cell in row] for row in rows)] for titles, rows in tables
+    )
+    return [line for rows in printable_tables for line in align_columns(rows)]
 
 
 def status_headline(status: FleetStatus) -> str:

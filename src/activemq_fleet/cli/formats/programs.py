@@ -142,10 +142,10 @@ def _sarif_location(report: CheckReport, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": finding_subject(finding), "kind": "resource"}]}
     path, line, column = _position_in_repository(report, finding)
     if path is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": _sarif_uri(path)}}
+        physical_location: dict[str, Any] = {"artifactLocation": {"uri": _sarif_uri(path)}}
         if line is not None:
-            place["region"] = {"startLine": line, "startColumn": column or 1}
-        location["physicalLocation"] = place
+            physical_location["region"] = {"startLine": line, "startColumn": column or 1}
+        location["physicalLocation"] = physical_location
     return location
 
 
@@ -196,11 +196,11 @@ def _github_command(report: CheckReport, findings: Sequence[Finding]) -> str:
     properties = {"title": f"{finding.rule} {hosts}".rstrip()}
     path, line, column = _position_in_repository(report, finding)
     if path is not None:
-        place = {"line": line, "col": column}
-        properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
-    shown = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
+        line_and_column = {"line": line, "col": column}
+        properties = {"file": path, **{n: str(v) for n, v in line_and_column.items() if v is not None}, **properties}
+    property_text = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
     message = _github_data(report.message_with_fix_and_rendered_position(finding))
-    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{message}"
+    return f"::{_GITHUB_COMMANDS[finding.severity]} {property_text}::{message}"
 
 
 def _github_data(text: str) -> str:

@@ -98,8 +98,8 @@ class CheckReport:
         """
         position = self.inventory_position_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
-        place = _finding_position(finding)
-        return f"{source} ({place})" if source and place else source or place
+        finding_position = _finding_position(finding)
+        return f"{source} ({finding_position})" if source and finding_position else source or finding_position
 
     def message_with_fix_and_rendered_position(self, finding: Finding) -> str:
         """Return a finding's message and fix with the finding's position in the rendered file.
@@ -123,11 +123,11 @@ def finding_grouping_key(finding: Finding) -> Hashable:
 
     Findings with the same key are shown as one. A finding on a line of a hostless file has a separate key.
     """
-    place: Hashable = finding.file
+    position: Hashable = finding.file
     if not finding.host:
-        place = (finding.file, finding.line, finding.column) if finding.line else ()
+        position = (finding.file, finding.line, finding.column) if finding.line else ()
     text = (finding.rule, finding.severity, finding.message, finding.why, finding.fix, finding.waived)
-    return *text, place
+    return *text, position
 
 
 def finding_subject(finding: Finding) -> str:
@@ -156,8 +156,8 @@ def _finding_position(finding: Finding) -> str:
 
 def message_with_fix(finding: Finding) -> str:
     """Return a finding's message and fix on one line, with ``Fix:`` between them."""
-    stop = "" if finding.message.endswith(("?", ".", "…")) else "."
-    return f"{finding.message}{stop} Fix: {finding.fix}"
+    full_stop = "" if finding.message.endswith(("?", ".", "…")) else "."
+    return f"{finding.message}{full_stop} Fix: {finding.fix}"
 
 
 def _path_in_output_directory(finding: Finding) -> str | None:

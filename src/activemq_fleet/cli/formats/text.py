@@ -35,12 +35,12 @@ def format_report_as_text(report: CheckReport) -> str:
         subjects = tuple(dict.fromkeys(map(finding_subject, findings)))
         groups.setdefault((KINDS.index(_kind(findings[0])), subjects), []).append(findings)
     lines: list[str] = []
-    shown: tuple[str, ...] = ()
+    last_subjects: tuple[str, ...] = ()
     for (_, subjects), same in sorted(groups.items(), key=lambda group: (group[0][0], -len(group[0][1]))):
-        if subjects != shown:
+        if subjects != last_subjects:
             lines += [""] if lines else []
             lines.append(click.style(escape_unprintable(_heading(subjects, report)), bold=True))
-            shown = subjects
+            last_subjects = subjects
         for findings in same:
             lines += _finding_lines(report, findings, subjects)
     return "\n".join([*lines, *([""] if lines else []), _summary(report)])
