@@ -58,7 +58,7 @@ __all__ = ["AnsibleError", "LoadedInventory", "ansible_error_message", "open_ans
 PLUGIN = "activemq.fleet.topology"
 _PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
 _YAML_FILES = (".yml", ".yaml", ".json")
-_OUR_OWN = re.compile(r".*\.activemq\.ya?ml: ")
+_PLUGIN_FILE_ERROR = re.compile(r".*\.activemq\.ya?ml: ")
 _POSITION = re.compile(r"^Origin: (/.*:\d+):\d+$", re.MULTILINE)
 _STATED_POSITION = re.compile(r" \((/[^()]*:\d+)\)$")
 _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
@@ -85,9 +85,9 @@ _NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variable
 _NO_FILE = re.compile(r".*Could not find or access '(.+?)'")
 _NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
 _NO_HOSTS = "Plugin configuration YAML file"
-_SNIFFED = 8192
+_BYTES_TO_CHECK = 8192
 """The number of bytes of a file that decide whether it is text."""
-_LIST_AT_TOP = "should be a dictionary, got: <class"
+_NOT_A_MAPPING = "should be a dictionary, got: <class"
 
 
 def activemq_variable_origins(
@@ -127,7 +127,7 @@ class LoadedInventory:
         Warnings of the project's own plugin are left out: the fleet that is built from the same hosts has them too.
         """
         texts = (_warning_text(warning.event) for warning in self._warnings.get_warnings())
-        return tuple(text for text in texts if not _OUR_OWN.match(text))
+        return tuple(text for text in texts if not _PLUGIN_FILE_ERROR.match(text))
 
     def collection_version_warnings(self) -> tuple[str, ...]:
         """Return a tuple with one warning if Ansible's search path has another version of the collection, or ().
@@ -199,7 +199,10 @@ def _globals_of(options: Mapping[str, object]) -> Iterator[None]:
     functions = ((load_extra_vars, "extra_vars"), (load_options_vars, "options_vars"))
     remembered = [function.__dict__.pop(name, None) for function, name in functions]
     context.CLIARGS, VaultSecretsContext._current = CLIArgs(options), None
-    display.verbosity, constants.DEFAULT_DEBUG = 0, False  # what they add goes to stdout, where our output is
+    display.verbosity, constants.DEFAULT_DEBUG = (
+        0,
+        False,
+    )  # their additional output goes to stdout, which contains the output of activemq-fleet
     _forget_files()
     try:
         yield
@@ -262,7 +265,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         cause = (meant or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
         reason = reason.removeprefix("Failed to parse inventory: ")
-        if _LIST_AT_TOP in reason:
+        if _NOT_A_MAPPING in reason:
             return (
                 f"{refused}: the file contains a list, but an inventory is a mapping of groups. Write all: in the "
                 "first line, and hosts: below it"
@@ -291,9 +294,9 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
 def _is_text(path: str) -> bool:
     """Return whether the beginning of a file is text in UTF-8."""
     with open(path, "rb") as file:
-        beginning = file.read(_SNIFFED)
+        beginning = file.read(_BYTES_TO_CHECK)
     try:
-        # A character that the end of the beginning cuts is no error.
+        # A character that is cut at the end of the bytes is not an error.
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:
         return False

@@ -173,14 +173,14 @@ def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[s
             rivals = [
                 group.name
                 for group, other in definitions[:-1]
-                if (group.depth, group.priority) == (winner.depth, winner.priority) and _differ(other, value)
+                if (group.depth, group.priority) == (winner.depth, winner.priority) and _are_different(other, value)
             ]
             if rivals and variables.variables_set_on_host(host).get(name) is None:
                 conflicts.append(ConflictingGroupVariable(host.name, name, rivals[-1], winner.name))
     return conflicts
 
 
-def _differ(left: object, right: object) -> bool:
+def _are_different(left: object, right: object) -> bool:
     """Return whether two values of a variable surely differ; encrypted values are not decrypted."""
     return not isinstance(left, EncryptedString) and not isinstance(right, EncryptedString) and left != right
 
@@ -191,7 +191,7 @@ class _GroupedVariables:
     def __init__(self, inventory: Any, loader: Any, sources: Sequence[str]) -> None:
         self._loader, self._sources = loader, sources
         self._extra = load_extra_vars(loader)
-        self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
+        self._variables_by_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
     def merged_variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
         """Return the variables that Ansible inventory groups define, merged into one mapping by variable name.
@@ -215,15 +215,15 @@ class _GroupedVariables:
     def variables_set_on_group(self, group: Any) -> Mapping[str, object]:
         """Return the variables that an Ansible inventory group itself defines, not its parent or child groups."""
         self._variable_layers([group])
-        files, variables = self._of_group[group.name]
+        files, variables = self._variables_by_group[group.name]
         return {**variables, **files}
 
     def _variable_layers(self, groups: Sequence[Any]) -> list[dict[str, object]]:
         layers = []
         for group in reversed(sort_groups(groups)):
-            if group.name not in self._of_group:
-                self._of_group[group.name] = (self._file_variables(group), group.vars)
-            layers.append(self._of_group[group.name])
+            if group.name not in self._variables_by_group:
+                self._variables_by_group[group.name] = (self._file_variables(group), group.vars)
+            layers.append(self._variables_by_group[group.name])
         return [files for files, _ in layers] + [variables for _, variables in layers]
 
     def _file_variables(self, entity: Any) -> dict[str, object]:

@@ -34,12 +34,12 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
 
     def __init__(self) -> None:
         self._ciphertexts: list[str] = []
-        self._token = token_hex(16)  # no inventory can hold it
+        self._token = token_hex(16)  # no inventory contains it
         self._placeholder = re.compile(f"<{self._token}:([0-9]+)>")
 
     def handle_marker(self, value: Marker) -> str:
         if isinstance(value, TruncationMarker):
-            return ""  # what comes after the placeholder of a template that ended there
+            return ""  # the text after the placeholder of a template that ended early
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
@@ -75,7 +75,7 @@ class TemplateEvaluator:
     def __init__(self, loader: Any) -> None:
         self._encrypted = _EncryptedValues()
         self._engine = _Engine(loader, self._encrypted)
-        # Hosts share the values of their groups; by identity, and kept alive so that ids stay.
+        # Hosts share the values of their groups. The keys are ids, so the values are kept alive.
         self._constants: dict[int, tuple[Any, Any]] = {}
 
     def switch_to_host(self, variables: dict[str, Any]) -> TemplateEvaluator:

@@ -33,7 +33,7 @@ def validated_host_name(text: str) -> str:
     of java.net.URI), and the broker then opens no connection.
     """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    # No name ends like an address, and most are names; a zone is any text, and means nothing on the peer's side.
+    # No name ends like an address, and most texts are names. A zone is any text, and has no meaning for the peer.
     if "%" not in bare and (":" in bare or bare[-1:].isdigit()):
         try:
             return str(ipaddress.ip_address(bare))

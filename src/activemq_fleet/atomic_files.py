@@ -35,7 +35,7 @@ def replace_directory_files(
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            _fill(staged, files)
+            _write_files(staged, files)
             exchange_paths(staged, target)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
@@ -140,7 +140,7 @@ def os_errors_as_output_errors(action: str, target: Path) -> Iterator[None]:
         raise OutputError(error.errno or errno.EIO, reason, str(target), action) from error
 
 
-def _fill(root: Path, files: Mapping[str, bytes]) -> None:
+def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
     root.chmod(0o777 & ~_umask())
     for directory in {os.path.dirname(f"{root}/{name}") for name in files}:
         os.makedirs(directory, exist_ok=True)
@@ -155,7 +155,7 @@ def exchange_paths(staged: Path, target: Path) -> None:
     Where ``target`` does not exist, the staged path is only moved.
     """
     try:
-        os.rename(staged, target)  # on an absent or an empty directory
+        os.rename(staged, target)  # for a missing or an empty directory
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise

@@ -122,7 +122,7 @@ def _accepts_protocol(connector: Connector, protocol: str) -> bool:
 
 
 def _may_accept_user(broker: Broker, user: str) -> bool:
-    # Plugins and placeholders of the user may accept names that are not in the model.
+    # The user's plugins and placeholders may accept names that are not in the model.
     has_plugin_fragment = any(
         "lugin" in fragment.xml or "lugin" in fragment.parent for fragment in broker.settings.xml_fragments
     )
@@ -166,32 +166,32 @@ class ListenersByAddress:
     """
 
     def __init__(self, brokers: Iterable[Broker]) -> None:
-        self._named: dict[str, list[Broker]] = {}
+        self._brokers_by_name: dict[str, list[Broker]] = {}
         by_label: dict[str, list[Broker]] = {}
         for broker in brokers:
             for name in {broker.address.lower(), broker.host.lower()}:
-                self._named.setdefault(name, []).append(broker)
+                self._brokers_by_name.setdefault(name, []).append(broker)
             by_label.setdefault(broker.identity.short_host_name.lower(), []).append(broker)
         for label, named_brokers in by_label.items():
             if len({broker.address.lower() for broker in named_brokers}) == 1:
-                self._named.setdefault(label, named_brokers)
-        self._at: dict[Address, BrokerListener] = {}
-        for name, named_brokers in self._named.items():
+                self._brokers_by_name.setdefault(label, named_brokers)
+        self._listeners_by_address: dict[Address, BrokerListener] = {}
+        for name, named_brokers in self._brokers_by_name.items():
             for broker in named_brokers:
                 for connector in broker.connectors:
                     if connector.name != "replication":
-                        self._at.setdefault((name, connector.port), BrokerListener(broker, connector))
+                        self._listeners_by_address.setdefault((name, connector.port), BrokerListener(broker, connector))
 
     def listener_at(self, host: str, port: int) -> BrokerListener | None:
         """Return the broker's listener at an address (host and port), or None."""
-        return self._at.get((host.lower(), port))
+        return self._listeners_by_address.get((host.lower(), port))
 
     def broker_without_listener_at(self, host: str, port: int) -> Broker | None:
         """Return the broker at a host name if none of its connectors listens on a given port, else None.
 
         None is also returned where the broker may listen at the port.
         """
-        brokers = self._named.get(host.lower(), [])
+        brokers = self._brokers_by_name.get(host.lower(), [])
         if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None
         return brokers[0]

@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 OLDEST_ANSIBLE = (2, 19)
 """The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
 # Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
-_BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
+_PREFIXES_OF_OTHER_HOSTS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(r"\w+")
 _NOT_SET = re.compile(r"\b(activemq_\w+) is not set\b")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
 _CONNECTION = ("ansible_port", "ansible_connection")
-# What is missing because of a key that Ansible ignores or misreads; reported after the key is corrected.
+# Consequences of a key that Ansible ignores or misreads. They are reported after the key is corrected.
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
 _CORRECT_CONFIGURATION = "correct this setting in ansible.cfg or in the environment variables of Ansible"
 # What Ansible prints about keys and names for which there is a finding T038.
-_SKIPPED = re.compile(
+_REPORTED_BY_FINDING = re.compile(
     r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
 )
 
@@ -250,10 +250,10 @@ def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
 
     The error names host and variable.
     """
-    _refuse(errors_for_runtime_variables_by_host(hostvars))
+    _raise_for_problems(errors_for_runtime_variables_by_host(hostvars))
 
 
-def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
+def _raise_for_problems(problems_by_host: Mapping[str, Sequence[str]]) -> None:
     """Raise one SettingsError for the problems of all hosts, if there are any; hosts share a line for each problem."""
     hosts_by_problem: dict[str, list[str]] = {}
     for host, problems in problems_by_host.items():
@@ -268,7 +268,7 @@ def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
 def _ansible_module() -> Iterator[Any]:
     """Import Ansible and yield the module that uses it; Ansible's errors are raised as InputError."""
     try:
-        import ansible.errors  # the least of it, which reads no configuration
+        import ansible.errors  # the smallest module, which does not read the configuration
         from ansible.release import __version__ as release
     except ImportError as error:
         raise InputError(
@@ -307,11 +307,13 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
-    _refuse(loaded.stated.errors_for_runtime_variables_by_host())
+    _raise_for_problems(loaded.stated.errors_for_runtime_variables_by_host())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
     places = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in about_files)
-    reported = [text for text in loaded.ansible_warnings() if not (_SKIPPED.match(text) or text.startswith(places))]
+    reported = [
+        text for text in loaded.ansible_warnings() if not (_REPORTED_BY_FINDING.match(text) or text.startswith(places))
+    ]
     return dataclasses.replace(
         data, warnings=(*loaded.collection_version_warnings(), *reported), findings=(*about_files, *data.findings)
     )
@@ -376,7 +378,7 @@ def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
         line += hint or _unread_variable_hint(line, hosts[0], data)
         line = f"{line} ({position.file}:{position.line})" if position else line
         lines[line] = None
-        if hosts[0] in data.hosts:  # else the text before the colon names no host
+        if hosts[0] in data.hosts:  # otherwise, the text before the colon is not a host
             hosts_by_line[line] = hosts
     return type(error)(*lines, hosts_by_line=hosts_by_line)
 
@@ -532,7 +534,7 @@ def _read_hosts(
         except SettingsError as error:
             wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
         findings += _misspelt_findings(host, misspelt)
-    _refuse(wrong)
+    _raise_for_problems(wrong)
     return InventoryData(
         values_by_host,
         groups,
@@ -558,7 +560,7 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
     values: dict[str, object] = {}
     failed: dict[str, AnsibleError] = {}
     for name, raw in variables.items():
-        if isinstance(name, str) and name.startswith(PREFIX):  # YAML has keys that are no text
+        if isinstance(name, str) and name.startswith(PREFIX):  # YAML allows keys that are not text.
             if name in PART_VARIABLES and isinstance(raw, str) and "{{" in raw:
                 raise SettingsError(
                     f"{host}: {name} is a template, but Ansible groups the hosts before it evaluates templates: "
@@ -570,7 +572,7 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
                 failed[name] = reason
     if failed:
         is_broker = host in brokers or _is_named_as_broker(host, values)
-        meant = [name for name in failed if is_broker or name.startswith(_BEYOND_BROKERS)]
+        meant = [name for name in failed if is_broker or name.startswith(_PREFIXES_OF_OTHER_HOSTS)]
         if meant:
             raise SettingsError(
                 *(

@@ -125,7 +125,7 @@ def _entries(positions: Positions, origin: InventoryVariablesOfValue) -> Iterato
         if position is None:
             continue
         if isinstance(position.value, Mapping) and not origin.is_attribute:
-            continue  # an element as a whole is not about one of the keys
+            continue  # A position of the complete element does not belong to one of the keys.
         for key, value in _items(position.value):
             leaves = (*_key_leaf(key), *_leaves(value, str(key)))
             place = leaves[0].position if leaves else None

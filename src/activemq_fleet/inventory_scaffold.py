@@ -111,10 +111,12 @@ def scaffold_inventory(request: InventoryScaffoldRequest) -> ScaffoldedInventory
         ".gitignore": ".secrets/\n",
         **{f"{_SCHEMAS}/{kind}.schema.json": read_json_schema_text(kind) for kind in ("inventory", "variables")},
     }
-    return ScaffoldedInventory({path: text.encode() for path, text in texts.items()}, tuple(_readings(named)))
+    return ScaffoldedInventory(
+        {path: text.encode() for path, text in texts.items()}, tuple(_interpretation_lines(named))
+    )
 
 
-def _readings(named: _NamedHosts) -> Iterator[str]:
+def _interpretation_lines(named: _NamedHosts) -> Iterator[str]:
     for pair, members in named.parsed_host_names_by_pair.items():
         group = members[0].group
         if members[0].name in named.standalone_hosts:
@@ -149,8 +151,8 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
     for pair in pairs:
         stated |= {name: _stated_parts(name, pair, node) for name, node in zip(pair, "ab", strict=True)}
     if common and stated:
-        # The pattern and the node marks of all hosts would be those of these hosts, too.
-        stated |= {name: _parts_of(identity) for name, identity in read.items()}
+        # The pattern and the node marks of all hosts would also apply to these hosts.
+        stated |= {name: _identity_variables(identity) for name, identity in read.items()}
         common = {}
     identities = []
     for name in names:
@@ -164,7 +166,7 @@ def _is_address(name: str) -> bool:
     return ":" in name or name.rpartition(".")[2].isdigit()
 
 
-def _parts_of(identity: Identity) -> dict[str, str]:
+def _identity_variables(identity: Identity) -> dict[str, str]:
     """Return the variables of a host by which it is read as the identity, without any convention."""
     node = DEFAULT_MASTER_NODE if identity.role == "master" else "b"
     return {"activemq_group": identity.group, "activemq_pair": identity.pair, "activemq_node": node}
@@ -196,7 +198,7 @@ def _stated_parts(host: str, members: Sequence[str], node: str) -> dict[str, str
         "activemq_pair": pair,
         "activemq_node": node,
     }
-    # The name of a broker is otherwise the first label, which several addresses share.
+    # Without this variable, the broker's name is the first label, which several addresses share.
     if _is_address(host):
         parts["activemq_broker_name"] = pair
     return parts
@@ -278,7 +280,7 @@ def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> It
     yield "---\n"
     yield f"# yaml-language-server: $schema=../{_SCHEMAS}/variables.schema.json\n"
     yield "# Variables of all brokers. `ansible-doc -t role activemq.fleet.broker` describes every variable.\n\n"
-    yield _line(settings, "activemq_release")
+    yield _variable_line(settings, "activemq_release")
     if named.common:
         node = "odd or even number (the node)" if PARITY_VARIABLE in named.common else "number and node"
         yield f"# These variables find the group, {node} in each host name. Check the pairs in hosts.yml.\n"
@@ -287,13 +289,13 @@ def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> It
     yield from _failover_lines(settings)
     yield "\n# Limits of each broker.\n"
     for name in ("activemq_heap", "activemq_store_limit", "activemq_temp_limit"):
-        yield _line(settings, name)
+        yield _variable_line(settings, name)
     yield from _listener_lines(settings, tls=request.tls)
     yield from _installation_lines(request, settings)
     yield from _account_lines(named)
 
 
-def _line(settings: Mapping[str, object], name: str, comment: str = "") -> str:
+def _variable_line(settings: Mapping[str, object], name: str, comment: str = "") -> str:
     text = plain_variables_to_yaml({name: settings[name]}).rstrip("\n")
     return f"{text} # {comment}\n" if comment else f"{text}\n"
 
@@ -301,28 +303,30 @@ def _line(settings: Mapping[str, object], name: str, comment: str = "") -> str:
 def _failover_lines(settings: Mapping[str, object]) -> Iterator[str]:
     yield "\n"
     if settings["activemq_ha"] == "none":
-        yield _line(settings, "activemq_ha", "no failover: each broker has a separate store")
-        yield _line(settings, "activemq_fence", "no fence, because the brokers share no store")
-        yield _line(settings, "activemq_watchdog", "a hung broker is reported and not killed")
-        yield _line(settings, "activemq_topology", "no links: a message stays at the broker that accepted it")
+        yield _variable_line(settings, "activemq_ha", "no failover: each broker has a separate store")
+        yield _variable_line(settings, "activemq_fence", "no fence, because the brokers share no store")
+        yield _variable_line(settings, "activemq_watchdog", "a hung broker is reported and not killed")
+        yield _variable_line(settings, "activemq_topology", "no links: a message stays at the broker that accepted it")
         return
     yield "# The nodes of a pair share one store. Mount it on both nodes at /srv/activemq/PAIR.\n"
     yield "# `activemq-fleet help shared-stores` describes how to mount a shared store.\n"
-    yield _line(settings, "activemq_ha")
-    yield _line(
+    yield _variable_line(settings, "activemq_ha")
+    yield _variable_line(
         settings, "activemq_uid", "user id of the broker's account: the same on both nodes, which share a store"
     )
-    yield _line(settings, "activemq_gid", "group id of the broker's account")
-    yield _line(
+    yield _variable_line(settings, "activemq_gid", "group id of the broker's account")
+    yield _variable_line(
         settings, "activemq_fence", "a node that resumes after a freeze cannot write into the store of its peer"
     )
-    yield _line(settings, "activemq_watchdog", "a hung broker is killed, so that its peer takes over")
+    yield _variable_line(settings, "activemq_watchdog", "a hung broker is killed, so that its peer takes over")
 
 
 def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[str]:
     yield "\n# Listeners.\n"
-    yield _line(settings, "activemq_bind")
-    yield _line(settings, "activemq_console_bind", "address of the web console: connect to it through an SSH tunnel")
+    yield _variable_line(settings, "activemq_bind")
+    yield _variable_line(
+        settings, "activemq_console_bind", "address of the web console: connect to it through an SSH tunnel"
+    )
     if not tls:
         yield "# The network transports passwords and messages in clear text unless you set activemq_tls.\n"
         yield "# `activemq-fleet init --tls` writes an inventory with activemq_tls.\n"
@@ -355,8 +359,8 @@ def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str
         f"# activemq_archive: /srv/software/apache-activemq-{request.release}-bin.tar.gz\n"
         "# activemq_archive_sha512: CHECKSUM\n"
     )
-    yield _line(settings, "activemq_install")
-    yield _line(settings, "activemq_home", "the directory of the release, or a link to it")
+    yield _variable_line(settings, "activemq_install")
+    yield _variable_line(settings, "activemq_home", "the directory of the release, or a link to it")
 
 
 def _account_lines(named: _NamedHosts) -> Iterator[str]:

@@ -25,7 +25,7 @@ _DIRECTORIES = ("group_vars", "host_vars")
 _EXTENSIONS = ("", ".yml", ".yaml", ".json")
 # Names of copies and notes, which Ansible does not read as variables of a group or host.
 _OTHER_FILES = re.compile(r"^\.|~$|\.(?:bak|cfg|ini|md|old|orig|pyc|retry|rst|swp|txt)$")
-_WHY_STRUCTURE = (
+_STRUCTURE_REASON = (
     "Ansible does not use the hosts or variables in this part of the inventory as intended, so the fleet lacks them"
 )
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
@@ -33,7 +33,7 @@ _ROLE_GROUPS = ("activemq_agents", "activemq_loadbalancers", "activemq_brokers")
 _GENERATED = re.compile(r"activemq_(?:masters|slaves|(?:group|pair)_.*)")
 _SECTION_REFUSED = re.compile(r"Section \[(?P<group>[^]:]+):(?P<kind>[^]]+)\]")
 _VARIABLES_OF_HOSTS = {"activemq_address", "activemq_node", "activemq_pair", "ansible_host"}
-_MOST_NAMED = 4
+_MAXIMUM_NAMES = 4
 _VAULT = b"$ANSIBLE_VAULT"
 _Place = tuple[str | None, int | None]
 """A file and a line, 1-based; None where they are unknown."""
@@ -204,7 +204,7 @@ class _FileScan:
                 )
 
     def _finding(self, node: yaml.Node, message: str, fix: str, severity: Severity = "error") -> Finding:
-        return _file_finding("T038", severity, message, fix, _WHY_STRUCTURE, (self.file, _line(node)))
+        return _file_finding("T038", severity, message, fix, _STRUCTURE_REASON, (self.file, _line(node)))
 
     def repeated_key_findings(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
         """Yield a finding for each key that is repeated in a YAML mapping of the inventory file.
@@ -250,7 +250,7 @@ class _FileScan:
         children = _pairs(sections.get("children"))
         if children and all(_is_host(value) for _, value in children):
             key = next(key for key, _ in _pairs(node) if key.value == "children")
-            names = ", ".join(child.value for child, _ in children[:_MOST_NAMED])
+            names = ", ".join(child.value for child, _ in children[:_MAXIMUM_NAMES])
             message = (
                 f"the entries {names} below `children:` of group {name.value} directly contain variables, as hosts do, "
                 "but Ansible reads these entries as groups"
@@ -399,7 +399,7 @@ def _variables_listed_as_hosts(layout: InventoryLayout, reported: Container[int 
                 "error",
                 f"the variable {variable} is listed as a host",
                 f"write {variable} on the line of its host, or in the section [GROUP:vars] of its group",
-                _WHY_STRUCTURE,
+                _STRUCTURE_REASON,
                 place,
             )
 

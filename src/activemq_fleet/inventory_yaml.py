@@ -17,10 +17,10 @@ from yaml.representer import SafeRepresenter
 
 STRING = "tag:yaml.org,2002:str"
 UNSAFE = "!unsafe"
-# What makes Ansible evaluate a string: Jinja's delimiters, and the header that can set others.
-_PERHAPS_TEMPLATE = re.compile(r"\{[{%#]|\A#jinja2:")
+# Ansible evaluates a string with Jinja's delimiters, or with the header that can set other delimiters.
+_POSSIBLE_TEMPLATE = re.compile(r"\{[{%#]|\A#jinja2:")
 # A brace that opens a delimiter together with what follows it, and the first character of the header.
-_OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
+_OPENING_DELIMITER = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def escape_jinja_delimiters(text: str) -> str:
 
     An expression may directly follow.
     """
-    return _OPENS.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
+    return _OPENING_DELIMITER.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
 
 
 def scalar_to_yaml_node(value: Any) -> yaml.Node:
@@ -59,7 +59,7 @@ def scalar_to_yaml_node(value: Any) -> yaml.Node:
         return yaml.ScalarNode(STRING, value.text_as_jinja_template)
     node = SafeRepresenter().represent_data(value)
     if isinstance(value, str):
-        tag = UNSAFE if _PERHAPS_TEMPLATE.search(value) else node.tag
+        tag = UNSAFE if _POSSIBLE_TEMPLATE.search(value) else node.tag
         return yaml.ScalarNode(tag, node.value, style="|" if "\n" in value else None)
     return node
 

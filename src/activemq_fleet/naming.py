@@ -32,12 +32,12 @@ NODE_MARK = "[A-Za-z0-9]+"
 Role = Literal["master", "slave"]
 Parity = Literal["odd-even", "even-odd"]
 
-_NEARLY = re.compile(r"-mq[0-9]+", re.IGNORECASE)
+_NEARLY_MATCHING_NAME = re.compile(r"-mq[0-9]+", re.IGNORECASE)
 _EXAMPLES = {"activemq_group": "orders", "activemq_pair": "orders-mq01", "activemq_node": "a"}
 _GROUPS = ("group", "number", "node")
 _LAST_DIGITS = re.compile(r"[0-9]+(?=[^0-9]*$)")
 _SEPARATORS = "-_"
-_WRITE = f"write (?P<group>…), (?P<number>…) and (?P<node>…) in {PATTERN_VARIABLE}"
+_WRITE_GROUPS_FIX = f"write (?P<group>…), (?P<number>…) and (?P<node>…) in {PATTERN_VARIABLE}"
 _OTHER_MARKS = {"a": "b", "b": "a", "A": "B", "B": "A"}
 # A node mark in a host name of an unknown fleet, such as in a file of another project.
 _FOREIGN_MARK = re.compile(
@@ -197,7 +197,7 @@ class Naming:
 
         It has ``-mq`` and digits and does not match the naming pattern.
         """
-        return _NEARLY.search(name) is not None and self.identify_broker(name) is None
+        return _NEARLY_MATCHING_NAME.search(name) is not None and self.identify_broker(name) is None
 
     def _parse(self, name: str) -> _ParsedName | None:
         """Return the parts that a name has; None where it does not match the pattern."""
@@ -234,7 +234,7 @@ class Naming:
                 "1 (the pairs are 1 and 2, 3 and 4)",
                 f"rename the host, or set {PARITY_VARIABLE}: even-odd, which pairs the numbers 0 and 1",
             )
-        # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.
+        # As wide as the wider number, so that both nodes name their pair alike: 09-10, also if host 9 has no zero.
         width = max(len(text), len(str(lower + 1)))
         both = tuple(str(member_number).zfill(width) for member_number in (lower, lower + 1))
         other = both[1] if number == lower else both[0]
@@ -330,7 +330,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
         raise InputError(
             f"{PATTERN_VARIABLE} contains none of the named capture groups (?P<group>…), (?P<number>…), (?P<node>…) "
-            f"and (?P<pair>…): {_WRITE}"
+            f"and (?P<pair>…): {_WRITE_GROUPS_FIX}"
         )
     return regex
 

@@ -23,9 +23,9 @@ from activemq_fleet.naming import (
 )
 
 _RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
-_ROLE_AT_END = re.compile(r"([A-Za-z]+)(primary|secondary|master|slave|standby|backup)", re.IGNORECASE)
+_TRAILING_ROLE = re.compile(r"([A-Za-z]+)(primary|secondary|master|slave|standby|backup)", re.IGNORECASE)
 _SOFTWARE = re.compile(r"(?:activemq|amq|mq|broker|jms|esb)$", re.IGNORECASE)
-_OF_SOFTWARE = re.compile(r"mq|broker|jms|esb", re.IGNORECASE)
+_SOFTWARE_WORD = re.compile(r"mq|broker|jms|esb", re.IGNORECASE)
 _MASTERS = ("primary", "master", "active", "main", "live", "prod", "left")
 _WORDS = re.compile(
     "primary|secondary|master|slave|active|passive|main|standby|backup|spare|live|dr|prod|left|right|blue|green|"
@@ -33,11 +33,11 @@ _WORDS = re.compile(
 )
 """Words that mark the nodes of a pair; other words are rather a place or what a broker is for."""
 _SEPARATORS = "-_"
-_MOST_MARKS = 8
+_MAXIMUM_MARKS = 8
 _END = r"(?:\.|$)"
-# Any name as that of a single broker: its first label, or else the whole name, as of an IP address.
+# Each name as that of a single broker: its first label, or the complete name, such as an IP address.
 _ANY_NAME = (f"^(?P<pair>(?P<group>[^.]*[^.0-9][^.]*)){_END}", "^(?P<pair>(?P<group>.+))$")
-_MOST_FILES = 4
+_MAXIMUM_FILES = 4
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class NamingConventionProposal:
         files = (
             {host: f"FILE{number}" for number, host in enumerate(hosts, 1)} if len(hosts) > 1 else {hosts[0]: "FILE"}
         )
-        return adopt_command_line(files if len(files) <= _MOST_FILES else {}, self.naming)
+        return adopt_command_line(files if len(files) <= _MAXIMUM_FILES else {}, self.naming)
 
 
 def adopt_command_line(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
@@ -145,7 +145,7 @@ def propose_naming(names: Iterable[str]) -> NamingConventionProposal | None:
 def _names_read_by(proposal: NamingConventionProposal) -> tuple[int, int]:
     """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
     read = [identity.short_host_name for identity in proposal.identities]
-    return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
+    return sum(1 for host in read if _SOFTWARE_WORD.search(host)), len(read)
 
 
 def propose_single_broker_naming(
@@ -180,7 +180,7 @@ def propose_single_broker_naming(
 def _label(name: str) -> _Label:
     """Return the runs of a name's first label; a role at the end of letters is a separate run, as in ``amqmaster``."""
     runs = _RUNS.findall(name.partition(".")[0])
-    split = ((match[1], match[2]) if (match := _ROLE_AT_END.fullmatch(run)) else (run,) for run in runs)
+    split = ((match[1], match[2]) if (match := _TRAILING_ROLE.fullmatch(run)) else (run,) for run in runs)
     return _Label(tuple(part for parts in split for part in parts))
 
 
@@ -254,7 +254,7 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     ordered = sorted(
         counted, key=lambda candidate: (-counted[candidate], candidate[1][0].isdigit(), -candidate[0], candidate)
     )
-    return ordered[:_MOST_MARKS]
+    return ordered[:_MAXIMUM_MARKS]
 
 
 def _can_be_mark(label: _Label, at: int) -> bool:
@@ -312,7 +312,7 @@ def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
     start = f"(?P<group>[^.]+?){_literal(before)}"
     middle = _literal(between)
     if marks and places[-1] == label.mark and not rest and not (between or before).endswith("-"):
-        # What the pair is called must not depend on the default's GROUP-mqNUMBER.
+        # The name of the pair must not depend on the default form GROUP-mqNUMBER.
         inside = start + (parts[0] + middle if len(parts) > 1 else "")
         pair = inside.rstrip("_")
         return rf"^(?P<pair>{pair}){inside[len(pair) :]}{parts[-1]}{_END}"

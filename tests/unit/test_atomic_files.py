@@ -101,7 +101,7 @@ def test_dangling_symlink_is_refused(tmp_path: Path) -> None:
         check_output_directory(tmp_path / "out")
 
 
-@pytest.mark.parametrize("step", ["_fill", "_exchange"])
+@pytest.mark.parametrize("step", ["_write_files", "_exchange"])
 def test_interrupted_write_leaves_existing_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     write_tree(tmp_path / "out", FILES)
 

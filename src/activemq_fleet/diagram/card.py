@@ -23,7 +23,7 @@ from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import BrokerView, PairView
 from activemq_fleet.node.printable import count_with_noun
 
-_MOST_WIDTH = 300.0
+_MAXIMUM_WIDTH = 300.0
 NAMED_AGENTS = 3
 _LINE, _LINKS_ROOM, _MOST_TOLD = 15.0, 34.0, 20
 _STAR = (
@@ -117,7 +117,7 @@ class CardStyle:
         if self.detailed:
             room = self.text_indent + 34 + (_LINKS_ROOM if pair.links else 0)
             needed += [text_width(text, css.split()[0]) + room for text, css in _store_texts(pair)]
-        return min(max(self.least_width, *needed), _MOST_WIDTH)
+        return min(max(self.least_width, *needed), _MAXIMUM_WIDTH)
 
 
 class Card:
@@ -296,7 +296,7 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
     if pair.high_availability_profile.shares_store_directory:
         return [("shared store with one lock", "small ink"), (broker.store_directory, "mono muted")]
     if pair.high_availability_profile.has_database_lease:
-        # Never the URL itself: some drivers take the password there.
+        # Never the URL itself, because it contains the password for some drivers.
         product = re.match(r"jdbc:([a-z0-9]+)", broker.settings.jdbc.url if broker.settings.jdbc else "")
         return [
             ("shared database with one lease", "small ink"),

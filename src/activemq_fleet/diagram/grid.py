@@ -17,10 +17,10 @@ from activemq_fleet.diagram.scene import DrawnConnection
 
 # Room for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.
 _LINE_GAP, _LANE_GAP, _SIDE, _MARGIN = 26.0, 26.0, 16.0, 16.0
-# Lines leave a box below at multiples of this, and a box above halfway between: lines of two boxes never meet.
+# Lines leave a lower box at multiples of this, and an upper box halfway between, so lines of two boxes never meet.
 _SLOT = 24.0
 _LANE, _LANE_WITHOUT_CAPTION, _CAPTION_WIDTH = 26.0, 18.0, 132.0
-# A caption's patch, above its lane, and the room to a line that passes it.
+# The area of a caption above its lane, and the distance to a line that passes it.
 _PATCH_TOP, _PATCH_BOTTOM, _PASSING = 18.0, 3.0, 8.0
 
 

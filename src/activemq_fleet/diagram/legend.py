@@ -24,7 +24,7 @@ from activemq_fleet.profiles import PROFILES
 from activemq_fleet.topology import LinkKind
 
 MOST_FINDINGS = 16
-_MOST_HOSTS = 3
+_MAXIMUM_HOSTS = 3
 _SAMPLE, _LINE = 46.0, 15.0
 _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
 _PAIR = "A pair: two brokers that take over from each other. One is active at a time."
@@ -93,8 +93,8 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
 def _hosts_phrase(grouped: FindingWithHosts) -> str:
     if grouped.everywhere:
         return f"all {count_with_noun(len(grouped.hosts), 'broker')}"
-    hidden = len(grouped.hosts) - _MOST_HOSTS
-    return join_words([*grouped.hosts[:_MOST_HOSTS], *([f"{hidden} more"] if hidden > 0 else [])])
+    hidden = len(grouped.hosts) - _MAXIMUM_HOSTS
+    return join_words([*grouped.hosts[:_MAXIMUM_HOSTS], *([f"{hidden} more"] if hidden > 0 else [])])
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:

@@ -24,9 +24,9 @@ from activemq_fleet.diagram.scene import (
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.topology import Fleet
 
-# What Mermaid refuses to draw beyond, in characters and edges (maxTextSize, maxEdges, Mermaid 11).
+# Limits beyond which Mermaid draws nothing, in characters and edges (maxTextSize, maxEdges, Mermaid 11).
 MOST_TEXT, MOST_EDGES = 50_000, 500
-_PLAIN = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
+_PLAIN_CHARACTER = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
 
 
 def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -52,7 +52,7 @@ def _mermaid_label(*lines: str) -> str:
 
 
 def _escape_character(character: str) -> str:
-    return character if _PLAIN.fullmatch(character) else f"#{ord(character)};"
+    return character if _PLAIN_CHARACTER.fullmatch(character) else f"#{ord(character)};"
 
 
 def _is_edge(line: str) -> bool:
@@ -64,7 +64,7 @@ def _pair_level_lines(scene: PictureContent) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
-        # One line: Mermaid leaves room for no more.
+        # One line only, because Mermaid reserves space for a single line.
         title = f"{group.name} ({', '.join(group_heading_texts(group)[:4])})"
         yield f"  subgraph {groups[group.name]}[{_mermaid_label(title)}]"
         for pair in group.pairs:
@@ -134,7 +134,7 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
         for pair in group.pairs:
             yield f"  {names[pair.name]} <--> {bus}"
     if group.shape.name == "mesh" and len(group.pairs) > MOST_MESHED:
-        return  # "full mesh" is in the title
+        return  # The title contains "full mesh".
     for connection in group.connections:
         yield _edge_line(connection, names[connection.a], names[connection.b], connection.kind)
 

@@ -21,8 +21,8 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKi
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
 Ends = tuple[str, str]
-_FEW = 2
-_MOST_DESCRIBED = 20
+_FEW_NAMES = 2
+_MAXIMUM_DESCRIBED = 20
 SEVERITIES = ("error", "warning", "info")
 
 
@@ -263,7 +263,9 @@ def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({
 
     Groups are in the order in which messages flow. ``states`` are those of brokers at run time, by host.
     """
-    findings = _findings_with_hosts(sorted(fleet.findings, key=_worst_first), {broker.host for broker in fleet.brokers})
+    findings = _findings_with_hosts(
+        sorted(fleet.findings, key=_severity_sort_key), {broker.host for broker in fleet.brokers}
+    )
     marks: dict[str, list[Finding]] = defaultdict(list)
     for grouped in findings:
         for host in grouped.hosts if grouped.marked else ():
@@ -330,7 +332,7 @@ def _findings_with_hosts(findings: Iterable[Finding], brokers: AbstractSet[str])
     for finding in findings:
         findings_by_text[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
         hosts_by_rule[finding.rule, severity_or_waived(finding)].add(finding.host)
-    many = len(brokers) > _FEW
+    many = len(brokers) > _FEW_NAMES
     grouped = []
     for first, *others in findings_by_text.values():
         hosts = tuple(dict.fromkeys(finding.host for finding in (first, *others)))
@@ -381,9 +383,9 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     first = bundle[0].link
     flow: Flow = "duplex" if first.duplex else "forward" if not backward else "each way" if forward else "backward"
     carry_same_destinations = all(placed.link.include == first.include for placed in bundle)
-    described = [_link_tooltip(placed) for placed in bundle[:_MOST_DESCRIBED]]
-    if len(bundle) > _MOST_DESCRIBED:
-        described.append(f"and {len(bundle) - _MOST_DESCRIBED} more links")
+    described = [_link_tooltip(placed) for placed in bundle[:_MAXIMUM_DESCRIBED]]
+    if len(bundle) > _MAXIMUM_DESCRIBED:
+        described.append(f"and {len(bundle) - _MAXIMUM_DESCRIBED} more links")
     return DrawnConnection(
         a,
         b,
@@ -401,7 +403,7 @@ def _natural_sort_key(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _worst_first(finding: Finding) -> tuple[bool, int, str, str, str]:
+def _severity_sort_key(finding: Finding) -> tuple[bool, int, str, str, str]:
     severity = SEVERITIES.index(finding.severity)
     return finding.waived is not None, severity, finding.host, finding.rule, finding.message
 

@@ -14,7 +14,7 @@ from activemq_fleet.canvas import FONTS
 _SANS = '"Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", "DejaVu Sans", sans-serif'
 _MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace'
 
-# Colours as (light, dark), and classes as their fill and stroke; a class without a separate colour has none.
+# Colors as (light, dark), and classes as their fill and stroke. A class without a separate color has none.
 _PALETTE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "masterslave": ("#0a5cbf", "#62aeff"),
     "failover": ("#8140c9", "#c297ff"),
@@ -96,13 +96,13 @@ def style_sheet() -> str:
         family = f"font-family:{_MONO};" if font.mono else ""
         rules.append(f".fleet .{name}{{{family}font-size:{font.size:g}px;font-weight:{font.weight}}}")
     rules += [f".fleet .{name}{{{rule}}}" for name, rule in _SHAPES.items()]
-    rules += _colour_rules(0)
-    rules += ["@media screen and (prefers-color-scheme:dark){", *_colour_rules(1), "}"]
+    rules += _color_rules(0)
+    rules += ["@media screen and (prefers-color-scheme:dark){", *_color_rules(1), "}"]
     rules.append("@media print{.fleet{max-width:100%;max-height:100%}}")
     return "\n".join(rules)
 
 
-def _colour_rules(scheme: int) -> list[str]:
+def _color_rules(scheme: int) -> list[str]:
     """Return a rule for each class with its colours in a scheme: 0 for light, 1 for dark."""
     rules = []
     for name, colours in _CLASSES.items():

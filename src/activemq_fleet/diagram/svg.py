@@ -29,7 +29,7 @@ from activemq_fleet.topology import Fleet
 
 MOST_DRAWN = 24
 _MARGIN, _LEAST_WIDTH, _MOST_LISTED = 26.0, 720.0, 16
-# Paper of the A sizes; heading and legend take about so many pixels of its height.
+# Paper of the A sizes. Heading and legend take about 240 pixels of its height.
 _PAPER = PaperSheet(math.sqrt(2), 240)
 
 

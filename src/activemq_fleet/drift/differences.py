@@ -11,9 +11,11 @@ from activemq_fleet.drift.records import FileRecord
 Status = Literal["added", "removed", "changed", "same"]
 Cause = Literal["by_hand", "out_of_date", "unknown"]
 
-_LINES = 200
-_CHARACTERS = 16_384
-_LONGEST = 2_000  # lines of a text beyond which it is not compared line by line: that takes the square of them
+_MAXIMUM_LINES = 200
+_MAXIMUM_CHARACTERS = 16_384
+_MAXIMUM_COMPARED_LINES = (
+    2_000  # maximum number of lines that are compared by line, because the time grows with the square of the number
+)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -46,7 +48,7 @@ def unified_diff_text(path: str, planned: str | None, collected: str | None) -> 
     Both contents are masked; lines beyond the limit of length are only counted.
     """
     old, new = _lines(planned), _lines(collected)
-    if max(len(old), len(new)) > _LONGEST:
+    if max(len(old), len(new)) > _MAXIMUM_COMPARED_LINES:
         return (
             f"the diff is not shown, because the files are too long: the planned file has {len(old)} lines, and the "
             f"collected file has {len(new)}\n"
@@ -70,8 +72,8 @@ def _terminate_line(line: str) -> str:
 
 def _limit_length(lines: list[str]) -> str:
     kept, size = [], 0
-    for line in lines[:_LINES]:
-        if size + len(line) > _CHARACTERS:
+    for line in lines[:_MAXIMUM_LINES]:
+        if size + len(line) > _MAXIMUM_CHARACTERS:
             break
         kept.append(line)
         size += len(line)

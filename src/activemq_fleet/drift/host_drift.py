@@ -14,7 +14,7 @@ from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]
 Row = dict[str, str | None]
-_MOST_HOSTS = 1000
+_MAXIMUM_HOSTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def drift_result(hosts: Iterable[ComparedHost]) -> FleetDrift:
     return FleetDrift(
         hosts=tuple(sorted(different, key=lambda host: -host.differing_file_count)),
         same_hosts=len(both) - len(different),
-        not_collected=tuple(planned[:_MOST_HOSTS]),
-        not_planned=tuple(collected[:_MOST_HOSTS]),
+        not_collected=tuple(planned[:_MAXIMUM_HOSTS]),
+        not_planned=tuple(collected[:_MAXIMUM_HOSTS]),
         not_collected_hosts=len(planned),
         not_planned_hosts=len(collected),
     )
@@ -165,5 +165,5 @@ def _difference(known: FileRecord) -> str | None:
         )
     old, new = known.planned_text, known.found_text
     if (known.planned and old is None) or (known.found_sha256 and new is None):
-        return None  # planned without content
+        return None  # The file is planned without its content.
     return unified_diff_text(known.path, old, new)

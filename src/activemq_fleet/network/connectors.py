@@ -101,8 +101,8 @@ def parse_network_connector(element: Any) -> NetworkConnector:
     """
     attributes = {str(name): str(text) for name, text in element.attrib.items()}
     uri = attributes.get("uri", "")
-    way: Way = "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one(uri) else "each"
-    dialled = () if way == "multicast" else tuple(_dialled(Uri.parse(uri)))
+    way: Way = "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one_address(uri) else "each"
+    dialled = () if way == "multicast" else tuple(_addresses_with_tls(Uri.parse(uri)))
     network_ttl = attributes.get("networkTTL", "1")
     near = attributes.get("decreaseNetworkConsumerPriority")
     lists = {name: list(_destinations_below(element, name)) for name in _LISTS}
@@ -136,11 +136,11 @@ _INCLUDE, _EXCLUDE, _STATIC = (
 _LISTS = (_INCLUDE, _EXCLUDE, _STATIC)
 
 
-def _connects_to_one(uri: str) -> bool:
+def _connects_to_one_address(uri: str) -> bool:
     return uri.startswith("masterslave:") or "failover:" in uri
 
 
-def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
+def _addresses_with_tls(uri: Uri) -> Iterator[tuple[Address, bool]]:
     """Yield each address of a URI at which a broker can listen, and whether the broker connects to it with TLS."""
     for transport in uri.transport_uris:
         if protocol_name_of_scheme(transport.scheme) == "openwire":
@@ -150,7 +150,7 @@ def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
                     is_encrypted(transport.scheme),
                 )
             except ValueError:
-                continue  # an address at which no broker of a fleet can be
+                continue  # No broker of a fleet can have such an address.
 
 
 def multicast_endpoint_and_group(uri: str) -> tuple[str, str]:

@@ -15,8 +15,8 @@ COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout
 DEEPEST = 20  # brackets inside brackets; static:(failover:(…)) is two
 
 _MARK = re.compile(r"[(),]")
-_STEP = {"(": 1, ")": -1, ",": 0}
-_DIGITS = 9  # more make no port, and Python refuses to read thousands of them
+_DEPTH_CHANGES = {"(": 1, ")": -1, ",": 0}
+_MAXIMUM_PORT_DIGITS = 9  # a port has fewer digits, and Python cannot parse thousands of digits
 
 
 def has_placeholder(text: str) -> bool:
@@ -49,7 +49,7 @@ class Uri:
 
         The method never raises: a text that is not a URI has no scheme, parts or host.
         """
-        return _read(text.strip())
+        return _parse(text.strip())
 
     def uri_and_nested_uris(self) -> Iterator[Uri]:
         """Yield the URI and every URI that is nested inside its parentheses, outermost first."""
@@ -84,7 +84,7 @@ class Uri:
 
 
 @lru_cache(maxsize=1 << 15)
-def _read(text: str, depth: int = 1) -> Uri:
+def _parse(text: str, depth: int = 1) -> Uri:
     """Return the URI of a text, cached, because many rules read the same URI.
 
     The content of brackets deeper than ``DEEPEST`` has no scheme.
@@ -96,7 +96,7 @@ def _read(text: str, depth: int = 1) -> Uri:
     if scheme not in COMPOSITE and not rest.startswith("("):
         return _transport(text, scheme, rest)
     inside, after = _bracket(rest)
-    parts = tuple(_read(stripped, depth + 1) for each in _split(inside) if (stripped := each.strip()))
+    parts = tuple(_parse(stripped, depth + 1) for each in _split(inside) if (stripped := each.strip()))
     return Uri(text, scheme, _options(after.partition("?")[2]), parts)
 
 
@@ -104,7 +104,7 @@ def _transport(text: str, scheme: str, rest: str) -> Uri:
     place, _, query = rest.partition("?")
     authority = place.partition("/")[0]
     host, _, port = authority.rpartition(":")
-    if authority.endswith("]") or not port.isdecimal() or len(port) > _DIGITS:
+    if authority.endswith("]") or not port.isdecimal() or len(port) > _MAXIMUM_PORT_DIGITS:
         host, port = authority, ""
     return Uri(text, scheme, _options(query), host=host.strip("[]"), port=int(port or 0))
 
@@ -118,7 +118,7 @@ def _bracket(rest: str) -> tuple[str, str]:
         return rest, ""
     depth = 0
     for mark in _MARK.finditer(rest):
-        depth += _STEP[mark[0]]
+        depth += _DEPTH_CHANGES[mark[0]]
         if depth == 0:
             return rest[1 : mark.start()], rest[mark.end() :]
     return rest[1:], ""
@@ -128,7 +128,7 @@ def _split(text: str) -> Iterator[str]:
     """Yield the parts of a text between its commas; commas in brackets do not count."""
     depth, begin = 0, 0
     for mark in _MARK.finditer(text):
-        depth += _STEP[mark[0]]
+        depth += _DEPTH_CHANGES[mark[0]]
         if mark[0] == "," and depth == 0:
             yield text[begin : mark.start()]
             begin = mark.end()

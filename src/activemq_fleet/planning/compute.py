@@ -27,7 +27,7 @@ from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.validation import fleet_with_check_findings
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
-_MOST_NAMED = 4
+_MAXIMUM_NAMES = 4
 _NO_REST = RestOfFleetFacts()
 
 Row = dict[str, Any]
@@ -161,7 +161,7 @@ def component_fingerprint(component: str, hosts: Iterable[ConnectedComponentHost
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
     for host in hosts:
-        # The position decides the order of agents and of balancers, nothing else.
+        # The position determines only the order of agents and of balancers.
         hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
         asks_for_groups |= host.agent or host.balancer
         if host.broker and host.text is not None and (release := parsed_host_settings_and_problems(host.text).release):
@@ -201,7 +201,7 @@ def _build_component_fleet(component: str, hosts: Sequence[ConnectedComponentHos
     in_order = sorted(
         (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
     )
-    # One mapping for all hosts that have the same variables: the core parses it once.
+    # One mapping for all hosts with equal variables, because the core then parses it only once.
     variables = {text: variables_from_json(text or "{}") for text in {host.text for host in hosts}}
     return build_fleet(
         {host.host: variables[host.text] for host in hosts},
@@ -247,8 +247,8 @@ def _list_brokers_only(
 
 
 def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: int) -> Finding:
-    more = f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
-    names = ", ".join(groups[:_MOST_NAMED])
+    more = f" and {len(groups) - _MAXIMUM_NAMES} more" if len(groups) > _MAXIMUM_NAMES else ""
+    names = ", ".join(groups[:_MAXIMUM_NAMES])
     network = f"group {names} has" if len(groups) == 1 else f"groups {names}{more} are one network of"
     return error_finding(
         "T028",

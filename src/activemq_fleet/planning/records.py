@@ -26,9 +26,9 @@ HOST_KEYS = ("host", "inventory_hostname")
 VARIABLES_KEYS = ("variables", "vars", "hostvars")
 _VAULT, _UNSAFE, _MARKED = "__ansible_vault", "__ansible_unsafe", "__ansible_"
 
-_TEMPLATE = ("{{", "{%")
-_USERS_OWN = PREFIX + "x_"
-_MOST_SHOWN = 80
+_TEMPLATE_DELIMITERS = ("{{", "{%")
+_CUSTOM_PREFIX = PREFIX + "x_"
+_MAXIMUM_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostR
         )
     host = next((fields[key] for key in HOST_KEYS if fields.get(key)), None)
     if not isinstance(host, str):
-        known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
+        known = ", ".join(sorted(map(str, fields)))[:_MAXIMUM_SHOWN] or "nothing"
         raise InputError(
             f"an entry of --hosts has no host name as text in the key or column 'host' (its keys or columns: {known}): "
             "name the key or column with the host name 'host', and write the host name as text"
@@ -92,7 +92,7 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     """
     variables = activemq_variables(_parse_variables(host, text))
     for name, value in variables.items():
-        if any(mark in text for mark in _TEMPLATE) and _holds_template(value):
+        if any(mark in text for mark in _TEMPLATE_DELIMITERS) and _holds_template(value):
             raise InputError(
                 f"{host}: the variable {name} is a template, which ansible-inventory --list does not evaluate: pass "
                 "the inventory with -i instead of its list with --hosts"
@@ -161,7 +161,7 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
         name: _decoded_value(value)
         for name, value in variables.items()
         if name.startswith(PREFIX)
-        and not name.startswith(_USERS_OWN)
+        and not name.startswith(_CUSTOM_PREFIX)
         and (name not in NOT_SETTINGS or name == PATTERN_VARIABLE)
     }
 
@@ -273,4 +273,4 @@ def _holds_template(value: Any) -> bool:
         return any(_holds_template(inside) for inside in value.values())
     if isinstance(value, list):
         return any(_holds_template(inside) for inside in value)
-    return isinstance(value, str) and any(mark in value for mark in _TEMPLATE)
+    return isinstance(value, str) and any(mark in value for mark in _TEMPLATE_DELIMITERS)

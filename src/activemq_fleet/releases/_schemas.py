@@ -15,7 +15,7 @@ from activemq_fleet.releases._spans import Version, VersionSpan
 
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
-# Around a broker this namespace of XBean's is used instead of Spring's.
+# XBean's namespace, which an element around a broker can use instead of Spring's.
 XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
 _SPRING = re.compile(
     r"(?P<scheme>https?)://www\.springframework\.org/schema/(?P<name>[a-z]+)/spring-(?P<file>\S+)\.xsd"

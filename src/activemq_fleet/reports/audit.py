@@ -21,13 +21,15 @@ from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
 from activemq_fleet.reports.pages import duration_text, render_html_page, utc_time_text
 
-_GRAVE = frozenset(
+_SEVERE_KINDS = frozenset(
     {"split_brain", "outage", "failed_takeover", "failing_start", "store_error", "lost_spool", "out_of_memory"}
     | {"too_many_open_files", "crashes", "subscriptions_at_risk", "blocked_producers", "link_down"}
 )
-_DAY = 86400
-_UNSERVED = 60  # rows of a table
-_WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # incidents in which no node is active
+_SECONDS_PER_DAY = 86400
+_MAXIMUM_TABLE_ROWS = 60  # rows of a table
+_KINDS_WITHOUT_ACTIVE_NODE = frozenset(
+    {"takeover", "demotion", "failed_takeover"}
+)  # incidents in which no node is active
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
         longest_downtime=_longest_downtime(report_data),
         downtime_text=downtime_text,
         incident_nouns=incident_nouns,
-        incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
+        incident_classes=dict.fromkeys(_SEVERE_KINDS, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
         unserved=_longest_unserved(report_data),
         sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
     )
@@ -87,7 +89,7 @@ def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod
         incident.incident_id: f"{number}: {incident_nouns(incident.kind)[0]}"
         for number, incident in enumerate(shown, 1)
     }
-    longest = sorted(report_data.scraped.unserved, key=lambda period: -period.downtime_seconds)[:_UNSERVED]
+    longest = sorted(report_data.scraped.unserved, key=lambda period: -period.downtime_seconds)[:_MAXIMUM_TABLE_ROWS]
     incidents = [(period, incident_near_period(period, shown)) for period in longest]
     return [(period, numbers[incident.incident_id] if incident else "nothing") for period, incident in incidents]
 
@@ -130,7 +132,9 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
             add_scraped_availability_row(chart, report_data.scraped, pair)
         for at, number, incident in incidents:
             tooltip = f"{number}: {incident.kind.replace('_', ' ')} at {short_name(incident.host)}"
-            shaded_until = incident.ended.timestamp() if incident.ended and incident.kind in _WITHOUT_ACTIVE else 0
+            shaded_until = (
+                incident.ended.timestamp() if incident.ended and incident.kind in _KINDS_WITHOUT_ACTIVE_NODE else 0
+            )
             chart.add_vertical_mark_through_pair_rows(
                 "incident", at.timestamp(), str(number), tooltip, top, shaded_until
             )
@@ -171,7 +175,15 @@ def _add_time_axis(chart: SvgChart) -> SvgChart:
     """Return the chart with an axis of times in UTC."""
     length = chart.ended - chart.began
     step = tick_interval_seconds(length, 9)
-    form = "%H:%M:%S" if step < 60 else "%H:%M" if length <= _DAY else "%d %b" if step >= _DAY else "%d %b %H:%M"
+    form = (
+        "%H:%M:%S"
+        if step < 60
+        else "%H:%M"
+        if length <= _SECONDS_PER_DAY
+        else "%d %b"
+        if step >= _SECONDS_PER_DAY
+        else "%d %b %H:%M"
+    )
     ticks = range(math.ceil(chart.began / step) * step, math.floor(chart.ended) + 1, step)
     return chart.add_time_axis(
         [(at, utc_time_text(at, form)) for at in ticks], f"UTC, from {utc_time_text(chart.began, '%d %B %Y')}"
@@ -280,7 +292,7 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
             began, length = silence.began.timestamp(), f"{silence.seconds:.1f} s"
             tooltip = f"{silence.subscriber}: nothing handled for {length} from {utc_time_text(silence.began)}"
             chart.add_bar("silence", began, began + silence.seconds, tooltip)
-            if silence is by_subscriber[name][0]:  # the longest has its length next to it
+            if silence is by_subscriber[name][0]:  # The longest one is labeled with its length.
                 left, right = (
                     chart.horizontal_position(began) - 5,
                     chart.horizontal_position(began + silence.seconds) + 5,

@@ -14,8 +14,8 @@ from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.canvas import Canvas
 
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-_NAME = 23  # characters of a name that have room
-_DIGIT = 3.6  # half the width of a digit of a mark's number
+_MAXIMUM_NAME_LENGTH = 23  # maximum number of characters of a name
+_HALF_DIGIT_WIDTH = 3.6  # half the width of a digit of a mark's number
 
 
 class SvgChart(Canvas):
@@ -29,7 +29,7 @@ class SvgChart(Canvas):
         super().__init__()
         self.title, self.began, self.ended, self.left, self.right = title, began, max(ended, began + 0.5), left, right
         self.height = 6.0
-        self._free = 0.0  # where the number of the last mark ends
+        self._end_of_last_number = 0.0  # where the number of the last mark ends
 
     @property
     def svg_markup(self) -> Markup:
@@ -59,7 +59,7 @@ class SvgChart(Canvas):
 
         The note is below it. A long name is shortened.
         """
-        cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
+        cut = name if len(name) <= _MAXIMUM_NAME_LENGTH or note else f"{name[: _MAXIMUM_NAME_LENGTH - 1]}…"
         self.add_text(kind, self.left - 10, y, cut, "end", name if cut != name else "")
         if note:
             self.add_text_label(self.left - 10, y + 14, note, anchor="end")
@@ -79,7 +79,7 @@ class SvgChart(Canvas):
         ``add_vertical_mark_through_pair_rows``.
         """
         self.add_row_name(self.height + 12, name, kind="pair")
-        self._free = 0.0
+        self._end_of_last_number = 0.0
         self.height += 18
         return self.height - 18
 
@@ -91,13 +91,13 @@ class SvgChart(Canvas):
         The number is omitted where it has no room. Classes are ``KIND-line`` and
         ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
-        x, half = self.horizontal_position(at), _DIGIT * len(number) + 2
+        x, half = self.horizontal_position(at), _HALF_DIGIT_WIDTH * len(number) + 2
         if (width := self.horizontal_position(shaded_until) - x) >= 1.5:
             self.add_rect("gap", x, top + 14, width, self.height - top - 14, tooltip)
         self.add_line(f"{kind}-line", x, top + 14, x, self.height, tooltip)
-        if x - half >= self._free:
+        if x - half >= self._end_of_last_number:
             self.add_text_label(x, top + 11, number, f"{kind}-number")
-            self._free = x + half
+            self._end_of_last_number = x + half
 
     def add_time_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> SvgChart:
         """Add the time axis to the chart: grid lines, labels and a caption.

@@ -17,7 +17,7 @@ _FAULTS = {
     "pause": "frozen (SIGSTOP)",
     "stop": "stopped cleanly (SIGTERM)",
 }
-_DOT = 9  # the width that a dot needs
+_DOT_WIDTH = 9  # width of a dot
 
 
 def drill_html_page(result: DrillResult) -> str:
@@ -119,13 +119,13 @@ def _duration_chart(faults: Sequence[Fault]) -> SvgChart:
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]
     chart = SvgChart("Downtime", 0.0, ticks[-1][0], left=226, right=830)
     for (name, source, _), values in zip(measures, known, strict=True):
-        columns = [int(chart.horizontal_position(value) / _DOT) for value in values]
-        y = chart.height = chart.height + max(36, _DOT * max(map(columns.count, columns), default=0) + 6)
+        columns = [int(chart.horizontal_position(value) / _DOT_WIDTH) for value in values]
+        y = chart.height = chart.height + max(36, _DOT_WIDTH * max(map(columns.count, columns), default=0) + 6)
         chart.add_row_name(y - 14, name, source)
         chart.add_line("axis", chart.left, y + 3, chart.right, y + 3)
         for number, column in enumerate(columns):  # dots are stacked where they would overlap
-            above = _DOT * columns[:number].count(column)
-            chart.add_circle("dot", (column + 0.5) * _DOT, y - 3 - above, 4)
+            above = _DOT_WIDTH * columns[:number].count(column)
+            chart.add_circle("dot", (column + 0.5) * _DOT_WIDTH, y - 3 - above, 4)
         if values:
             x = chart.horizontal_position(median(values))
             chart.add_line("median", x, y - 26, x, y + 8)

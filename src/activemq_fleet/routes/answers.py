@@ -201,7 +201,7 @@ class Routes:
             healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
         ):
             through = before.through.get(number, 0)
-            # Where no broker had a choice, the route over the dead broker was the only one.
+            # If no broker had a choice, the route through the failed broker was the only one.
             doubtful = through if _has_standby(unit) else through & before.forked
             lost = through & ~doubtful
             if doubtful:

@@ -22,7 +22,7 @@ from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
 from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
 
-_NAMELESS = "NC"
+_DEFAULT_CONNECTOR_NAME = "NC"
 """The name that a broker gives a networkConnector without one."""
 
 
@@ -79,7 +79,7 @@ def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[Netwo
         ) from None
     for connector in connectors:
         near = broker.release.decreases_network_priority if connector.near is None else connector.near
-        yield replace(connector, name=connector.name or _NAMELESS, near=near)
+        yield replace(connector, name=connector.name or _DEFAULT_CONNECTOR_NAME, near=near)
 
 
 class Bridge(NamedTuple):
@@ -136,7 +136,7 @@ class RefusedNetworkConnector(NamedTuple):
         return f"link {self.connector.name} cannot connect: {reason}"
 
 
-_Met = tuple[tuple[Broker, ConnectionRefusal | None], ...]
+_PeersWithRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
 class FleetNetworkConnectors:
@@ -161,7 +161,7 @@ class FleetNetworkConnectors:
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
             self._add_listeners(broker)
-        self._met: dict[object, _Met] = {}
+        self._peers_by_connector: dict[object, _PeersWithRefusals] = {}
         self._within_pairs: dict[str, list[NetworkConnector]] = {}
         self._connectors = {broker.host: self._resolve(broker) for broker in fleet.brokers}
         self._find_steady()
@@ -193,11 +193,11 @@ class FleetNetworkConnectors:
     ) -> tuple[Broker, ...]:
         """Return the brokers that a connector finds and that accept it; those that refuse are added to ``refused``."""
         key = connector.addresses or connector.multicast, connector.secure, connector.user, client_tls
-        if key not in self._met:
-            self._met[key] = tuple(self._announced_and_named_peers(connector, client_tls))
+        if key not in self._peers_by_connector:
+            self._peers_by_connector[key] = tuple(self._announced_and_named_peers(connector, client_tls))
         refused = [
             RefusedNetworkConnector(broker.host, broker.link_end_name, connector, peer, refusal)
-            for peer, refusal in self._met[key]
+            for peer, refusal in self._peers_by_connector[key]
             if refusal is not None and peer.link_end_name != broker.link_end_name
         ]
         self.refused += refused
@@ -206,7 +206,7 @@ class FleetNetworkConnectors:
             for refused_connector in refused
             if refused_connector.refusal.is_certain_to_fail and not self._as_planned
         }
-        return tuple(peer for peer, _ in self._met[key] if peer.host not in shut_hosts)
+        return tuple(peer for peer, _ in self._peers_by_connector[key] if peer.host not in shut_hosts)
 
     def _announced_and_named_peers(
         self, connector: NetworkConnector, client_tls: ClientTlsSettings

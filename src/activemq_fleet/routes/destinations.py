@@ -53,7 +53,7 @@ def carries_destination(bridge: Bridge, destination: str, release: Release) -> b
     include, exclude = connector.include, connector.exclude
     if bridge.back:
         exclude = ()
-        # 5.5 subscribes to the advisories of all destinations; what came with 5.6 came with masterslave:.
+        # 5.5 subscribes to the advisories of all destinations. The change in 5.6 came together with masterslave:.
         include = include if release.has_masterslave_discovery else ()
     if _matches_any(exclude, destination):
         return False

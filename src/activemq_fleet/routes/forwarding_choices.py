@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.reachability import BridgeGraph
 
-_MOST_STATES = 20_000
+_MAXIMUM_STATES = 20_000
 
 ChoiceOutcome = Literal["arrives", "full", "strands", "unknown"]
 """``arrives``: always. ``strands``: the message can get stuck. ``full``: it gets stuck only if a nearer bridge is full.
@@ -35,7 +35,7 @@ class _State(NamedTuple):
 
 
 def outcome_of_bridge_choices(
-    graph: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
+    graph: BridgeGraph, source: int, target: int, *, patience: int = _MAXIMUM_STATES
 ) -> ChoiceOutcome:
     """Return the outcome for a message from ``source`` to ``target`` over all bridges that brokers can choose for it.
 
@@ -45,10 +45,10 @@ def outcome_of_bridge_choices(
     """
     if not graph.message_reach_by_broker[source].forked >> target & 1:
         return "arrives"
-    walk = _Walk(graph, target, patience)
+    walk = _RouteSearch(graph, target, patience)
     if walk.forwarders_have_direct_bridges(source):
         return "arrives"
-    # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
+    # If messageTTLs are large enough, each step on the shortest route is closer to the consumer.
     usually = not (graph.has_ample_ttl and not graph.merges) and walk.can_message_get_stuck(source, usual=True)
     stuck = walk.can_message_get_stuck(source, usual=False)
     if stuck is False:
@@ -58,7 +58,7 @@ def outcome_of_bridge_choices(
     return "unknown" if stuck is None or usually is None else "full"
 
 
-class _Walk:
+class _RouteSearch:
     """A search over all routes by which messages can reach the broker of one consumer."""
 
     def __init__(self, shape: BridgeGraph, target: int, patience: int) -> None:
@@ -166,7 +166,7 @@ class _Walk:
                 if hops < edge.consumer_ttl or edge.always:
                     rank = 0 if not edge.near else 5 if hops == 0 or edge.always else hops + 7
                     best[edge.target] = min(best.get(edge.target, rank), rank)
-        if not best:  # demand of a static subscription, whose way is not known
+        if not best:  # demand of a static subscription, whose route is unknown
             return moves
         first = min(best.values())
         return {peer for peer, rank in best.items() if rank == first}

@@ -224,21 +224,21 @@ def broker_numbers(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-_Ways = list[dict[int, int]]
+_PeersByTtl = list[dict[int, int]]
 
 
-def _peers_by_ttl(shape: BridgeGraph) -> _Ways:
+def _peers_by_ttl(shape: BridgeGraph) -> _PeersByTtl:
     """Return for each broker the peers to which its bridges lead, by consumerTTL.
 
     Peers are a set of bits.
     """
-    ways: _Ways = [{} for _ in range(shape.size)]
+    ways: _PeersByTtl = [{} for _ in range(shape.size)]
     for edge in shape.edges:
         ways[edge.source][edge.consumer_ttl] = ways[edge.source].get(edge.consumer_ttl, 0) | 1 << edge.target
     return ways
 
 
-def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _Ways) -> int:
+def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _PeersByTtl) -> int:
     """Return the brokers (as bits) whose demand arrives at ``edge``.
 
     Walk from the edge against the demand, never over its source. Visit brokers in order of the longest path

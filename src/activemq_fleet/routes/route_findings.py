@@ -30,7 +30,7 @@ RULES = {
     "broker within the TTL, the message stays there, even while the consumer is connected",
 }
 
-_MOST_PAIRS = 300
+_MAXIMUM_PAIRS = 300
 _PATIENCE = 500
 """Limits of R004 per network: pairs of brokers, and positions of a message per pair."""
 
@@ -191,7 +191,7 @@ def _dead_end_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterat
     examined_count, stranding = _examined_and_stranded_routes(state.shape)
     if stranding:
         source_name, target_name = (state.names[end] for end in stranding[0])
-        at_least = "at least " if examined_count == _MOST_PAIRS else ""
+        at_least = "at least " if examined_count == _MAXIMUM_PAIRS else ""
         yield _finding(
             "R004",
             routes.network.units[source_name].preferred_broker.host,
@@ -217,7 +217,7 @@ def _examined_and_stranded_routes(shape: BridgeGraph) -> tuple[int, list[tuple[i
         for s, spread in enumerate(shape.message_reach_by_broker)
         for t in broker_numbers(spread.arrives & spread.forked)
     )
-    examined_pairs = list(islice(forked, _MOST_PAIRS))
+    examined_pairs = list(islice(forked, _MAXIMUM_PAIRS))
     return len(examined_pairs), [
         pair for pair in examined_pairs if outcome_of_bridge_choices(shape, *pair, patience=_PATIENCE) == "strands"
     ]
