@@ -97,8 +97,8 @@ class InventoryData:
         The latter are the findings about hosts without a role that may be meant as brokers (T037), and about
         ``brokers`` on one machine (T009).
         """
+        from activemq_fleet.topology.machine_and_port_problems import same_machine_and_instance_findings
         from activemq_fleet.topology.name_problems import possible_broker_without_role_findings
-        from activemq_fleet.topology.port_and_instance_problems import same_machine_and_instance_findings
 
         return (
             *self.findings,

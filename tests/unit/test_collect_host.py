@@ -20,8 +20,8 @@ import pytest
 
 from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.node import masking
-from activemq_fleet.node.collect import bundle, host_collection, thread_dumps
-from activemq_fleet.node.collect.bundle import EvidenceArchive, open_matching_files
+from activemq_fleet.node.collect import evidence_archive, host_collection, thread_dumps
+from activemq_fleet.node.collect.evidence_archive import EvidenceArchive, open_matching_files
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
@@ -313,7 +313,7 @@ def test_files_that_deadline_left_out_are_named(host: Host, monkeypatch: pytest.
         return mask_text(text, known)
 
     monkeypatch.setattr(masking, "mask_text", pass_time_and_mask)
-    monkeypatch.setattr(bundle, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(evidence_archive, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     files, result = host.collect(seconds=2, megabytes=8)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.collect.bundle import EvidenceArchive, open_matching_files
+from activemq_fleet.node.collect.evidence_archive import EvidenceArchive, open_matching_files
 from activemq_fleet.node.collect.host_collection import write_evidence_archive
 from activemq_fleet.node.config import vendor_files
 from activemq_fleet.node.errors import NodeError

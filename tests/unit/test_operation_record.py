@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, parse_planned_operations
-from activemq_fleet.node.collect import bundle, host_collection
+from activemq_fleet.node.collect import evidence_archive, host_collection
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import operation_record
 
@@ -87,7 +87,7 @@ def test_record_through_link_is_rejected(tmp_path: Path, kind: str) -> None:
 
 def test_collect_archives_operation_records(tmp_path: Path) -> None:
     append_record("begin", tmp_path)
-    evidence = bundle.EvidenceArchive(str(tmp_path / "archive"), 1 << 20)
+    evidence = evidence_archive.EvidenceArchive(str(tmp_path / "archive"), 1 << 20)
     host_collection._HostCollection(evidence, 7, "never")._add_logs("", "", str(tmp_path / "activemq-fleet"))
     evidence.close()
     import tarfile

@@ -17,15 +17,15 @@ from activemq_fleet.topology.account_problems import (
 from activemq_fleet.topology.group_problems import different_group_setting_findings
 from activemq_fleet.topology.link_problems import link_end_findings
 from activemq_fleet.topology.links import PlannedNetwork
+from activemq_fleet.topology.machine_and_port_problems import (
+    port_conflict_findings,
+    same_address_and_instance_findings,
+)
 from activemq_fleet.topology.metrics_problems import loopback_agent_metrics_findings, metrics_access_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent
 from activemq_fleet.topology.pair_problems import pair_findings
-from activemq_fleet.topology.port_and_instance_problems import (
-    port_conflict_findings,
-    same_address_and_instance_findings,
-)
 
 
 def topology_findings(

@@ -16,7 +16,7 @@ from .. import masking
 from ..config.versions import PRIVATE, InstalledVersion, read_installed_configuration
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..masking import KnownSecret, KnownSecrets
-from .bundle import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
+from .evidence_archive import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
 
 _MOST_BYTES = 1 << 20
 

@@ -38,7 +38,7 @@ from ..process.proc import (
 from ..state import machine, operation_record
 from ..state.broker_state import gather_broker_state
 from . import deployed_files, thread_dumps
-from .bundle import NEWEST_ONLY, TIME_IS_OVER, EvidenceArchive, open_matching_files
+from .evidence_archive import NEWEST_ONLY, TIME_IS_OVER, EvidenceArchive, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
