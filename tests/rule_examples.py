@@ -73,7 +73,7 @@ def in_broker(inside: str) -> str:
 
 
 def rule_findings(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    """Return the findings of one rule about an activemq.xml with a snippet."""
+    """Return the findings of one rule about an activemq.xml with a snippet; no other rule runs."""
     data = complete(snippet, Release.of(release))
     return list(file_findings(data, Release.of(release), selection=RuleSelection(select=(rule,))))
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings, fleet_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.topology import Fleet
 from tests.rule_examples import complete
+from tests.support.rule_findings import fleet_rule_findings, rule_findings
 from tests.unit.fleets import fleet
 
 LOCKER = "<locker><shared-file-locker/></locker>"
@@ -22,18 +21,8 @@ SAFE_LEASE = (
 )
 
 
-def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
-
-
 def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
-    return [finding.severity for finding in findings_of(rule, snippet, release)]
-
-
-def fleet_findings_of(rule: str, built_fleet: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
-    return [finding for finding in fleet_findings(built_fleet, documents) if finding.rule == rule]
+    return [finding.severity for finding in rule_findings(rule, snippet, release)]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +55,13 @@ def test_store_with_sign_of_sharing_requires_keep_alive(store: str, severity: st
     ],
 )
 def test_store_without_sign_of_sharing_is_not_reported(store: str) -> None:
-    assert findings_of("L003", store) == []
+    assert rule_findings("L003", store) == []
 
 
 def test_keep_alive_finding_has_position_of_period() -> None:
     snippet = '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0"/>'
     data = complete(snippet, Release.of("5.18.3")).decode().splitlines()
-    problem = findings_of("L003", snippet)[0]
+    problem = rule_findings("L003", snippet)[0]
     assert problem.line is not None
     assert problem.column is not None
     assert data[problem.line - 1][problem.column - 1 :].startswith("lockKeepAlivePeriod")
@@ -88,18 +77,21 @@ def test_lock_problem_without_remedy_in_release_is_info() -> None:
     store = '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="5000"/>'
     assert severities("L005", store, "5.9.1") == ["info"]
     assert (
-        findings_of("L004", store, "5.9.0") == findings_of("L005", store, "5.12.0") == findings_of("L003", store) == []
+        rule_findings("L004", store, "5.9.0")
+        == rule_findings("L005", store, "5.12.0")
+        == rule_findings("L003", store)
+        == []
     )
 
 
 def test_embedded_database_requires_no_lock() -> None:
     source = '<bean id="db" class="org.apache.derby.jdbc.EmbeddedDataSource"/>'
     assert (
-        findings_of("L007", f'{source}<jdbcPersistenceAdapter dataSource="#db" useDatabaseLock="false"/>', "5.5.1")
+        rule_findings("L007", f'{source}<jdbcPersistenceAdapter dataSource="#db" useDatabaseLock="false"/>', "5.5.1")
         == []
     )
-    assert findings_of("L014", f'{source}<jdbcPersistenceAdapter dataSource="#db"/>') == []
-    assert findings_of("L015", "<jdbcPersistenceAdapter/>") == []
+    assert rule_findings("L014", f'{source}<jdbcPersistenceAdapter dataSource="#db"/>') == []
+    assert rule_findings("L015", "<jdbcPersistenceAdapter/>") == []
 
 
 def test_disabled_lock_on_probable_share_is_warning() -> None:
@@ -125,14 +117,14 @@ def test_lease_that_expires_before_renewal_is_reported(keep_alive: str, locker: 
         f'<jdbcPersistenceAdapter dataSource="#db" {keep_alive}>'
         f"<locker><lease-database-locker {locker}/></locker></jdbcPersistenceAdapter>"
     )
-    assert bool(findings_of("L009", store, release)) is fires
+    assert bool(rule_findings("L009", store, release)) is fires
 
 
 def test_kahadb_lease_without_renewal_by_default_is_reported() -> None:
     wired = '<lease-database-locker dataSource="#db"><statements><statements/></statements></lease-database-locker>'
     store = f"<kahaDB><locker>{wired}</locker></kahaDB>"
-    assert "the master never renews it by default (lockKeepAlivePeriod)" in findings_of("L009", store)[0].message
-    assert findings_of("L013", store) == []
+    assert "the master never renews it by default (lockKeepAlivePeriod)" in rule_findings("L009", store)[0].message
+    assert rule_findings("L013", store) == []
 
 
 def test_lease_interval_of_store_element_is_read() -> None:
@@ -140,7 +132,7 @@ def test_lease_interval_of_store_element_is_read() -> None:
         '<jdbcPersistenceAdapter dataSource="#db" lockKeepAlivePeriod="5000" lockAcquireSleepInterval="4000">'
         "<locker><lease-database-locker/></locker></jdbcPersistenceAdapter>"
     )
-    assert "4000" in findings_of("L009", store)[0].message
+    assert "4000" in rule_findings("L009", store)[0].message
 
 
 def test_default_lock_of_database_is_info() -> None:
@@ -150,7 +142,7 @@ def test_default_lock_of_database_is_info() -> None:
 
 def test_database_locker_of_kahadb_is_reported_before_5_9() -> None:
     store = "<kahaDB><locker><lease-database-locker/></locker></kahaDB>"
-    assert "cannot be used" in findings_of("L013", store, "5.8.0")[0].message
+    assert "cannot be used" in rule_findings("L013", store, "5.8.0")[0].message
 
 
 @pytest.mark.parametrize(
@@ -188,12 +180,12 @@ def test_problems_masked_by_other_settings_are_reported() -> None:
 
 def test_local_scheduler_directory_of_shared_store_is_reported() -> None:
     store = '<kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="5000"/>'
-    assert findings_of("L018", f'<broker schedulerSupport="true"/>{store}') == []
-    assert len(findings_of("L018", f'<broker schedulerSupport="true" schedulerDirectory="/var/s"/>{store}')) == 1
+    assert rule_findings("L018", f'<broker schedulerSupport="true"/>{store}') == []
+    assert len(rule_findings("L018", f'<broker schedulerSupport="true" schedulerDirectory="/var/s"/>{store}')) == 1
 
 
 def test_scheduler_of_database_store_is_reported() -> None:
-    assert len(findings_of("L018", f'<broker schedulerSupport="true"/>{SAFE_LEASE}')) == 1
+    assert len(rule_findings("L018", f'<broker schedulerSupport="true"/>{SAFE_LEASE}')) == 1
 
 
 def test_deletion_of_messages_at_start_of_local_store_is_warning() -> None:
@@ -201,15 +193,15 @@ def test_deletion_of_messages_at_start_of_local_store_is_warning() -> None:
 
 
 def test_deletion_of_messages_without_store_is_not_reported() -> None:
-    assert findings_of("L020", '<broker deleteAllMessagesOnStartup="true" persistent="false"/>') == []
+    assert rule_findings("L020", '<broker deleteAllMessagesOnStartup="true" persistent="false"/>') == []
     slave = '<masterConnector remoteURI="nio://a:61618"/>'
-    assert findings_of("L020", f'<broker deleteAllMessagesOnStartup="true"/>{slave}', "5.5.1") == []
+    assert rule_findings("L020", f'<broker deleteAllMessagesOnStartup="true"/>{slave}', "5.5.1") == []
 
 
 def test_exit_on_shutdown_of_shared_store_is_warning() -> None:
     store = f'<kahaDB directory="/srv/x" lockKeepAlivePeriod="5000">{LOCKER}</kahaDB>'
     assert severities("L021", f'<broker systemExitOnShutdown="true"/>{store}') == ["warning"]
-    assert findings_of("L021", '<broker systemExitOnShutdown="true"/>') == []
+    assert rule_findings("L021", '<broker systemExitOnShutdown="true"/>') == []
 
 
 @pytest.mark.parametrize(
@@ -247,12 +239,12 @@ def test_rendered_file_has_no_lock_problem(release: str, ha: str) -> None:
 
 
 def test_store_of_single_broker_is_not_shared() -> None:
-    assert fleet_findings_of("L003", fleet("orders-mq01", ha="none", store_directory="/mnt/shared/store")) == []
+    assert fleet_rule_findings("L003", fleet("orders-mq01", ha="none", store_directory="/mnt/shared/store")) == []
 
 
 def test_fragment_that_disables_keep_alive_is_error() -> None:
     fragment = {"parent": "broker/persistenceAdapter", "xml": '<kahaDB lockKeepAlivePeriod="0"/>'}
-    problems = fleet_findings_of("L003", fleet("orders-mq01", xml_fragments=[fragment]))
+    problems = fleet_rule_findings("L003", fleet("orders-mq01", xml_fragments=[fragment]))
     assert [(problem.host, problem.severity) for problem in problems] == [
         ("orders-mq01-a.example.com", "error"),
         ("orders-mq01-b.example.com", "error"),

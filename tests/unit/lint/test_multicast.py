@@ -6,10 +6,7 @@ import re
 
 import pytest
 
-from activemq_fleet.findings import Finding
-from activemq_fleet.lint import file_findings
-from activemq_fleet.releases import Release
-from tests.rule_examples import complete
+from tests.support.rule_findings import rule_findings
 
 DISCOVERY_URI = "multicast://224.1.2.3:6255?group=orders"
 
@@ -20,11 +17,6 @@ def link(uri: str = DISCOVERY_URI) -> str:
 
 def connector(uri: str = "tcp://0.0.0.0:61626", discovery: str = DISCOVERY_URI, inside: str = "") -> str:
     return f'<transportConnector name="at" uri="{uri}" discoveryUri="{discovery}">{inside}</transportConnector>'
-
-
-def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
 
 
 @pytest.mark.parametrize(
@@ -39,11 +31,11 @@ def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Findin
     ],
 )
 def test_link_in_default_group_is_reported(uri: str, fires: bool) -> None:
-    assert bool(findings_of("M002", link(uri))) is fires
+    assert bool(rule_findings("M002", link(uri))) is fires
 
 
 def test_places_in_default_group_share_finding() -> None:
-    (finding,) = findings_of("M002", link("multicast://default") + connector(discovery="multicast://default"))
+    (finding,) = rule_findings("M002", link("multicast://default") + connector(discovery="multicast://default"))
     assert re.search(r"; the same problem is in line \d+$", finding.message)
 
 
@@ -58,12 +50,12 @@ def test_places_in_default_group_share_finding() -> None:
     ],
 )
 def test_link_to_different_group_than_announcement_is_reported(discovery: str, fires: bool) -> None:
-    assert bool(findings_of("M003", link() + connector(discovery=discovery))) is fires
+    assert bool(rule_findings("M003", link() + connector(discovery=discovery))) is fires
 
 
 def test_pure_slave_requires_no_announcement() -> None:
     slave = "<broker><services><masterConnector remoteURI='nio://a:1'/></services></broker>"
-    assert findings_of("M003", slave + link(), "5.5.1") == []
+    assert rule_findings("M003", slave + link(), "5.5.1") == []
 
 
 @pytest.mark.parametrize(
@@ -81,21 +73,21 @@ def test_pure_slave_requires_no_announcement() -> None:
     ],
 )
 def test_announced_loopback_address_is_reported(host: str, fires: bool) -> None:
-    assert bool(findings_of("M004", connector(f"tcp://{host}:61626"))) is fires
+    assert bool(rule_findings("M004", connector(f"tcp://{host}:61626"))) is fires
 
 
 def test_loopback_connector_with_published_address_is_not_reported() -> None:
     policy = (
         "<publishedAddressPolicy><publishedAddressPolicy publishedHostStrategy='IPADDRESS'/></publishedAddressPolicy>"
     )
-    assert findings_of("M004", connector("tcp://localhost:61626", inside=policy)) == []
+    assert rule_findings("M004", connector("tcp://localhost:61626", inside=policy)) == []
 
 
 def test_loopback_connector_without_multicast_is_not_reported() -> None:
-    assert findings_of("M004", '<transportConnector name="at" uri="tcp://localhost:61626"/>') == []
+    assert rule_findings("M004", '<transportConnector name="at" uri="tcp://localhost:61626"/>') == []
 
 
 @pytest.mark.parametrize(("inside", "fires"), [("", True), ("<bean class='Mine'/>", False)])
 def test_unauthenticated_multicast_is_not_reported_with_custom_plugin(inside: str, fires: bool) -> None:
-    findings = findings_of("M007", f"<broker><plugins>{inside}</plugins></broker>" + link() + connector())
+    findings = rule_findings("M007", f"<broker><plugins>{inside}</plugins></broker>" + link() + connector())
     assert len(findings) == fires

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.findings import Finding
-from activemq_fleet.lint import file_findings
 from activemq_fleet.lint.network_demand import wildcard_covers
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
+from tests.support.rule_findings import rule_findings
 
 REPLAY = """<networkBridgeFilterFactory>
   <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="{}" replayDelay="500"/>
 </networkBridgeFilterFactory>"""
 ACCOUNT = 'userName="app" password="${app.password}" decreaseNetworkConsumerPriority="true"'
 LINK = f'<networkConnector name="south" uri="static:(tcp://a:61616)" {ACCOUNT}/>'
-
-
-def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
 
 
 def line_of(snippet: str, text: str) -> int:
@@ -54,63 +48,63 @@ def test_wildcard_covers_names_and_narrower_wildcards(pattern: str, name: str, m
 
 
 def test_file_without_replay_is_info() -> None:
-    assert [finding.severity for finding in findings_of("N019", LINK)] == ["info"]
+    assert [finding.severity for finding in rule_findings("N019", LINK)] == ["info"]
 
 
 def test_disabled_replay_is_warning_at_its_attribute() -> None:
     snippet = link_with_policies(entry("&gt;", REPLAY.format("false")))
-    (finding,) = findings_of("N019", snippet)
+    (finding,) = rule_findings("N019", snippet)
     assert finding.severity == "warning"
     assert finding.line == line_of(snippet, "replayWhenNoConsumers")
 
 
 def test_only_narrower_policy_without_replay_is_reported() -> None:
     snippet = link_with_policies(entry("orders.&gt;"), entry("&gt;", REPLAY.format("true")))
-    (finding,) = findings_of("N019", snippet)
+    (finding,) = rule_findings("N019", snippet)
     assert finding.severity == "warning"
     assert finding.line == line_of(snippet, 'queue="orders.')
 
 
 def test_topic_policy_requires_no_replay() -> None:
     assert (
-        findings_of("N019", link_with_policies('<policyEntry topic="&gt;"/>', entry("&gt;", REPLAY.format("true"))))
+        rule_findings("N019", link_with_policies('<policyEntry topic="&gt;"/>', entry("&gt;", REPLAY.format("true"))))
         == []
     )
 
 
 def test_missing_replay_is_not_reported_before_5_6() -> None:
-    assert findings_of("N019", LINK, "5.5.1") == []
+    assert rule_findings("N019", LINK, "5.5.1") == []
 
 
 @pytest.mark.parametrize(("release", "fires"), [("5.6.0", True), ("5.8.0", True), ("5.9.0", False)])
 def test_queue_audit_that_stops_replay_is_reported_before_5_9(release: str, fires: bool) -> None:
-    assert bool(findings_of("N020", link_with_policies(entry("&gt;", REPLAY.format("true"))), release)) is fires
+    assert bool(rule_findings("N020", link_with_policies(entry("&gt;", REPLAY.format("true"))), release)) is fires
 
 
 def test_disabled_queue_audit_is_not_reported() -> None:
     assert (
-        findings_of("N020", link_with_policies(entry("&gt;", REPLAY.format("true"), enableAudit="false")), "5.8.0")
+        rule_findings("N020", link_with_policies(entry("&gt;", REPLAY.format("true"), enableAudit="false")), "5.8.0")
         == []
     )
 
 
 def test_replaced_character_of_name_is_reported_at_its_position() -> None:
-    (finding,) = findings_of("N015", '<broker brokerName="north mq"/>')
+    (finding,) = rule_findings("N015", '<broker brokerName="north mq"/>')
     text = complete('<broker brokerName="north mq"/>', Release.of("5.18.3")).decode().splitlines()
     assert text[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(' mq"')
     assert "north_mq" in finding.message
 
 
 def test_name_with_placeholder_is_checked_without_placeholder() -> None:
-    assert findings_of("N015", '<broker brokerName="${host}-mq"/>') == []
-    assert len(findings_of("N015", '<broker brokerName="${host}/mq"/>')) == 1
+    assert rule_findings("N015", '<broker brokerName="${host}-mq"/>') == []
+    assert len(rule_findings("N015", '<broker brokerName="${host}/mq"/>')) == 1
 
 
 def test_unnamed_broker_with_link_is_reported() -> None:
     beans = '<beans><broker xmlns="http://activemq.apache.org/schema/core">{}</broker></beans>'
     links = "<networkConnectors><networkConnector name='s' uri='static:(tcp://a:1)'/></networkConnectors>"
-    assert len(findings_of("N014", beans.format(links))) == 1
-    assert findings_of("N014", beans.format("")) == []
+    assert len(rule_findings("N014", beans.format(links))) == 1
+    assert rule_findings("N014", beans.format("")) == []
 
 
 @pytest.mark.parametrize(
@@ -118,31 +112,33 @@ def test_unnamed_broker_with_link_is_reported() -> None:
     [("0", "5.13.2", "forwards nothing"), ("0", "5.13.3", "does not start"), ("-1", "5.5.1", "does not start")],
 )
 def test_message_about_zero_prefetch_depends_on_release(size: str, release: str, text: str) -> None:
-    (finding,) = findings_of(
+    (finding,) = rule_findings(
         "N030", LINK.replace("<networkConnector", f'<networkConnector prefetchSize="{size}"'), release
     )
     assert text in finding.message
 
 
 def test_prefetch_with_placeholder_is_not_reported() -> None:
-    assert findings_of("N030", LINK.replace("<networkConnector", '<networkConnector prefetchSize="${prefetch}"')) == []
+    assert (
+        rule_findings("N030", LINK.replace("<networkConnector", '<networkConnector prefetchSize="${prefetch}"')) == []
+    )
 
 
 def test_static_uri_with_two_peers_is_reported() -> None:
-    assert len(findings_of("N037", LINK.replace("tcp://a:61616", "tcp://a:61616,tcp://b:61616"))) == 1
-    assert findings_of("N037", LINK) == []
+    assert len(rule_findings("N037", LINK.replace("tcp://a:61616", "tcp://a:61616,tcp://b:61616"))) == 1
+    assert rule_findings("N037", LINK) == []
 
 
 def test_link_without_account_is_not_reported_with_guest_access() -> None:
     bare = '<networkConnector name="south" uri="static:(tcp://a:61616)"/>'
     guests = '<simpleAuthenticationPlugin anonymousAccessAllowed="true"/>'
-    assert len(findings_of("N036", bare)) == 1
-    assert findings_of("N036", bare + guests) == []
+    assert len(rule_findings("N036", bare)) == 1
+    assert rule_findings("N036", bare + guests) == []
 
 
 def test_link_without_account_is_warning_with_jaas_login() -> None:
     plugins = "<broker><plugins><jaasAuthenticationPlugin/></plugins></broker>"
-    (finding,) = findings_of("N036", plugins + '<networkConnector name="south" uri="static:(tcp://a:61616)"/>')
+    (finding,) = rule_findings("N036", plugins + '<networkConnector name="south" uri="static:(tcp://a:61616)"/>')
     assert finding.severity == "warning"
 
 
@@ -162,12 +158,12 @@ ACL = """<authorizationPlugin><map><authorizationMap><authorizationEntries>
     ],
 )
 def test_bridge_without_rights_to_consumer_advisories_is_reported(kind: str, name: str, read: str, fires: bool) -> None:
-    assert bool(findings_of("N027", LINK + ACL.format(kind, name, read))) is fires
+    assert bool(rule_findings("N027", LINK + ACL.format(kind, name, read))) is fires
 
 
 def test_one_way_link_without_advisories_is_warning() -> None:
     snippet = '<broker advisorySupport="false"/>' + LINK
-    assert [finding.severity for finding in findings_of("N027", snippet)] == ["warning"]
+    assert [finding.severity for finding in rule_findings("N027", snippet)] == ["warning"]
 
 
 LISTS = """<networkConnector name="south" uri="static:(tcp://a:61616)">
@@ -188,18 +184,18 @@ LISTS = """<networkConnector name="south" uri="static:(tcp://a:61616)">
 def test_message_about_excluded_static_include_depends_on_release(
     excluded: str, listed: str, release: str, text: str
 ) -> None:
-    (finding,) = findings_of("N029", LISTS.format("queue", excluded, "queue", listed), release)
+    (finding,) = rule_findings("N029", LISTS.format("queue", excluded, "queue", listed), release)
     assert text in finding.message
 
 
 def test_excluded_queue_does_not_exclude_topic_of_same_name() -> None:
-    assert findings_of("N029", LISTS.format("queue", "orders", "topic", "orders")) == []
+    assert rule_findings("N029", LISTS.format("queue", "orders", "topic", "orders")) == []
 
 
 def test_virtual_destination_demand_of_one_way_link_is_info() -> None:
     one_way = LINK.replace("<networkConnector", '<networkConnector useVirtualDestSubs="true"')
-    assert [finding.severity for finding in findings_of("N031", one_way)] == ["info"]
-    assert [finding.severity for finding in findings_of("N031", '<broker useVirtualDestSubs="true"/>' + LINK)] == [
+    assert [finding.severity for finding in rule_findings("N031", one_way)] == ["info"]
+    assert [finding.severity for finding in rule_findings("N031", '<broker useVirtualDestSubs="true"/>' + LINK)] == [
         "info"
     ]
 
@@ -209,7 +205,7 @@ def test_virtual_destination_demand_of_one_way_link_is_info() -> None:
 )
 def test_disclosed_durable_subscriptions_are_reported_before_fix(release: str, fires: bool) -> None:
     snippet = LINK.replace("<networkConnector", '<networkConnector syncDurableSubs="true"')
-    assert bool(findings_of("N032", snippet, release)) is fires
+    assert bool(rule_findings("N032", snippet, release)) is fires
 
 
 @pytest.mark.parametrize(
@@ -226,12 +222,12 @@ def test_disclosed_durable_subscriptions_are_reported_before_fix(release: str, f
 )
 def test_vm_uri_that_starts_another_broker_is_reported(uri: str, fires: bool) -> None:
     bean = f'<bean id="f" class="F"><property name="brokerURL" value="{uri}"/></bean>'
-    assert bool(findings_of("N039", bean)) is fires
+    assert bool(rule_findings("N039", bean)) is fires
 
 
 def test_vm_uri_in_element_text_is_reported() -> None:
     bean = '<bean id="f" class="F"><property name="brokerURL"><value>vm://other</value></property></bean>'
-    assert len(findings_of("N039", bean)) == 1
+    assert len(rule_findings("N039", bean)) == 1
 
 
 @pytest.mark.parametrize(
@@ -241,7 +237,7 @@ def test_vm_uri_in_element_text_is_reported() -> None:
 def test_conflict_of_bridge_audit_and_replay_is_reported(audit: str, replay: bool, severities: list[str]) -> None:
     connector = f'<transportConnector name="more" uri="tcp://0.0.0.0:1" auditNetworkProducers="{audit}"/>'
     policy = entry("&gt;", REPLAY.format("true")) if replay else ""
-    assert [finding.severity for finding in findings_of("N034", connector + policy)] == severities
+    assert [finding.severity for finding in rule_findings("N034", connector + policy)] == severities
 
 
 def test_selector_aware_topic_is_reported_for_link_and_replay() -> None:
@@ -249,11 +245,11 @@ def test_selector_aware_topic_is_reported_for_link_and_replay() -> None:
     <virtualTopic name="orders.>" selectorAware="true"/>
     </virtualDestinations></virtualDestinationInterceptor></destinationInterceptors></broker>"""
     replay = entry("&gt;", REPLAY.format("true"))
-    assert len(findings_of("N025", topics + LINK + replay)) == 2
-    assert len(findings_of("N025", topics + LINK + replay, "5.15.16")) == 1
+    assert len(rule_findings("N025", topics + LINK + replay)) == 2
+    assert len(rule_findings("N025", topics + LINK + replay, "5.15.16")) == 1
 
 
 def test_vm_uri_with_listener_of_same_name_is_not_reported() -> None:
     listener = '<transportConnector name="inside" uri="vm://other"/>'
     bean = '<bean id="f" class="F"><property name="brokerURL" value="vm://other"/></bean>'
-    assert findings_of("N039", listener + bean) == []
+    assert rule_findings("N039", listener + bean) == []

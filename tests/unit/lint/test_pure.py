@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import file_findings, fleet_findings
+from activemq_fleet.lint import fleet_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.rule_examples import complete
+from tests.support.rule_findings import fleet_rule_findings, rule_findings
 from tests.unit.fleets import fleet, hosts
 
 MASTER = "orders-mq01-a.example.com"
@@ -20,13 +21,7 @@ SLAVE = "orders-mq01-b.example.com"
 
 
 def findings_of(rule: str, snippet: str, release: str = "5.5.1") -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
-
-
-def fleet_findings_of(rule: str, built_fleet: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
-    return [finding for finding in fleet_findings(built_fleet, documents) if finding.rule == rule]
+    return rule_findings(rule, snippet, release)
 
 
 def pure_fleet(*pairs: str, **slave_variables: Any) -> Fleet:
@@ -72,7 +67,7 @@ def test_slave_without_wait_for_slave_is_not_reported() -> None:
 
 def test_rendered_master_without_wait_for_slave_is_reported() -> None:
     built_fleet = fleet("orders-mq01", release="5.5.1", ha="pure", broker_attributes={"waitForSlave": "false"})
-    assert [problem.host for problem in fleet_findings_of("P002", built_fleet)] == [MASTER]
+    assert [problem.host for problem in fleet_rule_findings("P002", built_fleet)] == [MASTER]
 
 
 def test_master_connector_uri_attribute_without_credentials_is_reported() -> None:
@@ -100,7 +95,10 @@ def test_rendered_pure_pairs_have_only_p009_findings(release: str) -> None:
 
 def test_info_about_planned_stops_is_reported_once_per_group() -> None:
     built_fleet = fleet("orders-mq01", "orders-mq02", "stock-mq01", release="5.5.1", ha="pure")
-    assert [problem.host for problem in fleet_findings_of("P009", built_fleet)] == [MASTER, "stock-mq01-a.example.com"]
+    assert [problem.host for problem in fleet_rule_findings("P009", built_fleet)] == [
+        MASTER,
+        "stock-mq01-a.example.com",
+    ]
 
 
 def test_slave_of_slave_is_reported() -> None:
@@ -111,7 +109,7 @@ def test_slave_of_slave_is_reported() -> None:
     inventory["orders-mq02-a.example.com"]["activemq_xml_fragments"] = [
         {"parent": "broker/services", "xml": f'<masterConnector remoteURI="nio://{MASTER}:61618"/>'}
     ]
-    messages = {problem.host: problem.message for problem in fleet_findings_of("P005", build_fleet(inventory, {}))}
+    messages = {problem.host: problem.message for problem in fleet_rule_findings("P005", build_fleet(inventory, {}))}
     assert "is a slave itself" in messages[SLAVE]
 
 
@@ -120,14 +118,14 @@ def test_second_slave_is_reported_in_its_file() -> None:
         "parent": "broker/services",
         "xml": '<masterConnector remoteURI="nio://orders-mq02-a.example.com:61618"/>',
     }
-    problem = fleet_findings_of("P005", pure_fleet("orders-mq01", "orders-mq02", xml_fragments=[fragment]))[0]
+    problem = fleet_rule_findings("P005", pure_fleet("orders-mq01", "orders-mq02", xml_fragments=[fragment]))[0]
     assert (problem.host, problem.file) == (SLAVE, "conf/activemq.xml")
     assert problem.line
 
 
 def test_store_directories_are_no_difference_between_nodes() -> None:
     assert (
-        fleet_findings_of(
+        fleet_rule_findings(
             "P008", pure_fleet("orders-mq01", store_directory="/elsewhere", xml_fragments=[EMPTY_PLUGIN_FRAGMENT])
         )
         == []
@@ -136,7 +134,7 @@ def test_store_directories_are_no_difference_between_nodes() -> None:
 
 def test_policy_on_single_node_is_difference() -> None:
     fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": '<policyEntry queue="x"/>'}
-    problems = fleet_findings_of("P008", pure_fleet("orders-mq01", xml_fragments=[fragment]))
+    problems = fleet_rule_findings("P008", pure_fleet("orders-mq01", xml_fragments=[fragment]))
     assert [(problem.host, "<destinationPolicy>" in problem.message) for problem in problems] == [(SLAVE, True)]
 
 
@@ -148,7 +146,7 @@ def test_links_to_each_node_of_pair_are_not_reported() -> None:
     inventory = hosts("orders-mq01", "stock-mq01", topology="none")
     for host in ("stock-mq01-a.example.com", "stock-mq01-b.example.com"):
         inventory[host]["activemq_xml_fragments"] = [{"parent": "broker/networkConnectors", "xml": links}]
-    assert fleet_findings_of("P012", build_fleet(inventory, {})) == []
+    assert fleet_rule_findings("P012", build_fleet(inventory, {})) == []
 
 
 def test_link_without_pure_slave_is_not_reported() -> None:
@@ -157,7 +155,7 @@ def test_link_without_pure_slave_is_not_reported() -> None:
     inventory["stock-mq01-a.example.com"]["activemq_xml_fragments"] = [
         {"parent": "broker/networkConnectors", "xml": link}
     ]
-    assert fleet_findings_of("P012", build_fleet(inventory, {})) == []
+    assert fleet_rule_findings("P012", build_fleet(inventory, {})) == []
 
 
 EMPTY_PLUGIN_FRAGMENT = {"parent": "broker/plugins", "xml": "<simpleAuthenticationPlugin/>"}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.findings import Finding, join_problem_and_remedy
-from activemq_fleet.lint import file_findings
-from activemq_fleet.releases import Release
-from tests.rule_examples import complete
+from tests.support.rule_findings import rule_findings
 
 LISTENER = '<transportConnector name="x" uri="tcp://0.0.0.0:1?{}"/>'
 POLICY = '<policyEntry queue="{}" memoryLimit="1 mb"/>'
@@ -23,11 +21,6 @@ def link(uri: str, attributes: str = 'userName="app"') -> str:
     return f'<networkConnector name="south" uri="{uri}" {attributes}/>'
 
 
-def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
-
-
 @pytest.mark.parametrize(
     ("uri", "remedy"),
     [
@@ -38,18 +31,18 @@ def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Findin
     ],
 )
 def test_remedy_of_invalid_link_address_depends_on_its_problem(uri: str, remedy: str) -> None:
-    (finding,) = findings_of("N062", link(uri))
+    (finding,) = rule_findings("N062", link(uri))
     assert finding.fix.startswith(remedy)
 
 
 def test_remedy_of_missing_advisories_depends_on_their_cause() -> None:
     snippet = link("static:(tcp://a:61616)")
-    (disabled,) = findings_of("N027", f'<broker advisorySupport="false"/>{snippet}')
+    (disabled,) = rule_findings("N027", f'<broker advisorySupport="false"/>{snippet}')
     assert disabled.fix == 'remove advisorySupport="false"'
-    (no_entry,) = findings_of(
+    (no_entry,) = rule_findings(
         "N027", snippet + RIGHTS.replace("Advisory.&gt;", "Advisory.Connection").replace("GROUP", "apps")
     )
-    (no_group,) = findings_of(
+    (no_group,) = rule_findings(
         "N027", snippet + ACCOUNTS + RIGHTS.replace('read="GROUP"', 'read="x"').replace("GROUP", "apps")
     )
     assert no_entry.message != no_group.message
@@ -80,7 +73,7 @@ def test_remedy_of_missing_advisories_depends_on_their_cause() -> None:
     ],
 )
 def test_remedy_depends_on_case_and_release(rule: str, snippet: str, release: str, remedy: str) -> None:
-    finding, *_ = findings_of(rule, snippet, release)
+    finding, *_ = rule_findings(rule, snippet, release)
     assert finding.fix.startswith(remedy)
 
 
@@ -124,13 +117,13 @@ HANDLER = "<ioExceptionHandler><{}/></ioExceptionHandler>"
 def test_reason_and_remedy_depend_on_case_and_release(
     rule: str, snippet: str, release: str, remedy: str, reason: str
 ) -> None:
-    finding, *_ = findings_of(rule, snippet, release)
+    finding, *_ = rule_findings(rule, snippet, release)
     assert finding.fix.startswith(remedy)
     assert finding.why.startswith(reason)
 
 
 def test_remedy_does_not_contain_star_group_before_5_9() -> None:
-    (finding,) = findings_of("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0")
+    (finding,) = rule_findings("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0")
     assert "release 5.8.0 treats as the name of a group without accounts" in finding.message
     assert "*" not in finding.fix
 

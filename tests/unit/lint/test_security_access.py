@@ -7,21 +7,17 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import RuleSelection, fleet_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render_broker
-from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.rule_examples import in_broker, rule_findings
+from tests.support.rule_findings import fleet_rule_findings
 from tests.unit.fleets import hosts
 
 RELEASE = Release.of("5.18.3")
 
 
 def fleet_findings_of(rule: str, **variables: Any) -> list[Finding]:
-    fleet = build_fleet(hosts("orders-mq01", **variables), {})
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
-    return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
+    return fleet_rule_findings(rule, build_fleet(hosts("orders-mq01", **variables), {}))
 
 
 BEAN = '<bean id="b" class="x.Y">{}</bean>'

@@ -12,15 +12,13 @@ from activemq_fleet.lint import (
     InstalledReleaseFacts,
     Rule,
     RuleSelection,
-    fleet_findings,
     installed_release_findings,
     rules_of_scope,
 )
 from activemq_fleet.releases import Release
 from activemq_fleet.releases._data import load_release_data
-from activemq_fleet.render import render_broker
-from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
+from tests.support.rule_findings import fleet_rule_findings
 from tests.unit.fleets import hosts
 
 
@@ -31,9 +29,7 @@ def release_findings(release: str, rule: str, *, from_package: bool = False) -> 
 
 
 def fleet_findings_of(rule: str, **variables: Any) -> list[Finding]:
-    fleet = build_fleet(hosts("orders-mq01", **variables), {})
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
-    return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
+    return fleet_rule_findings(rule, build_fleet(hosts("orders-mq01", **variables), {}))
 
 
 @pytest.mark.parametrize("rule", rules_of_scope("release"), ids=lambda rule: rule.id)
