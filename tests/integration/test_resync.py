@@ -104,7 +104,7 @@ class Pair:
                 remaining = self.sent - self.consumed
                 assert message is not None, f"timed out: {node} did not deliver {count} messages of {remaining}"
                 connection.acknowledge(message)
-                connection.send("/topic/nobody", "", {"persistent": "false"})
+                connection.send("/topic/unused", "", {"persistent": "false"})
                 self.consumed.add(message.body)
 
     def _load(self, node: str) -> None:

@@ -87,7 +87,7 @@ activemq_x_mine: "activemq_pair_{{ activemq_identity.pair | replace('-', '_') }}
 activemq_x_nested: [{name: "{{ activemq_x_order }}", "plain": 1}, "{{ 1 + 1 }}", !unsafe "{{ not_me }}"]
 activemq_x_native: "{{ {'a': [1, true, none]} }}"
 activemq_x_lines: "one\\n{{ base }}\\n"
-activemq_x_default: "{{ nobody_set_this | default('fallback') }}"
+activemq_x_default: "{{ undefined_variable | default('fallback') }}"
 activemq_x_override: "#jinja2: variable_start_string:'[%', variable_end_string:'%]'\\n[% base %] {{ literal }}"
 """,
 }

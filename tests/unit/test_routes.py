@@ -74,8 +74,8 @@ def test_unit_can_be_named_by_pair_host_or_short_name() -> None:
 
 
 def test_unknown_broker_name_is_refused() -> None:
-    with pytest.raises(InputError, match="nobody is not a broker"):
-        pair_routes("o-mq1", "o-mq2").reaches("o-mq1", "nobody")
+    with pytest.raises(InputError, match="unknown-host is not a broker"):
+        pair_routes("o-mq1", "o-mq2").reaches("o-mq1", "unknown-host")
 
 
 def test_pair_as_single_failure_is_refused() -> None:

@@ -124,8 +124,8 @@ class Monitoring:
             if login and isinstance(password, SecretStr):
                 write_lab_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
         # Alertmanager rejects a wait of 0 s. It sends no notification, but its page shows the alerts.
-        silent_route = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
-        route = {"route": silent_route | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
+        silent_route = {"receiver": "no-receiver", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
+        route = {"route": silent_route | {"group_by": ["..."]}, "receivers": [{"name": "no-receiver"}]}
         write_lab_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
     def reload_prometheus(self) -> None:

@@ -72,7 +72,7 @@ public class AdvisoryClient {
       call(session, "unsubscribe", "name");
     });
     attempt("wildcard", () -> call(call(session, "createConsumer", call(session, "createQueue", "app.>")), "close"));
-    attempt("nobody listens", () -> send(session, call(session, "createTopic", "app.nobody")));
+    attempt("topic without consumers", () -> send(session, call(session, "createTopic", "app.unused")));
     attempt("destinations", () -> call(connection, "getDestinationSource"));
     attempt("advisories", () -> call(session, "createConsumer", call(session, "createTopic", "ActiveMQ.Advisory.Consumer.>")));
     attempt("delete", () -> call(connection, "destroyDestination", call(session, "createQueue", "app.new")));

@@ -85,7 +85,7 @@ def flood_of_acknowledged_messages(peer: socket.socket) -> None:
 @attack
 def flood_of_unsubscribed_messages(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    send_repeatedly(peer, message(b"nobody/asked", b"x" * 1000, 1))
+    send_repeatedly(peer, message(b"unrequested/topic", b"x" * 1000, 1))
 
 
 @attack

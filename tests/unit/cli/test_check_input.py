@@ -204,8 +204,8 @@ def test_all_input_errors_are_reported_in_every_format(
 
 def test_all_failing_templates_are_reported_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host_settings = {
-        "orders-mq01-a": {"heap": "{{ nowhere }}", "user": "{{ nobody }}"},
-        "orders-mq01-b": {"heap": "{{ no }}"},
+        "orders-mq01-a": {"heap": "{{ undefined_heap }}", "user": "{{ undefined_user }}"},
+        "orders-mq01-b": {"heap": "{{ undefined_size }}"},
     }
     assert run_check("-i", write_inventory(tmp_path, host_settings), "--format", "json") == 2
     messages = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
@@ -321,7 +321,7 @@ def test_json_names_every_host_of_wrong_variable(tmp_path: Path, capsys: pytest.
 
 def test_json_names_file_and_line_of_undefined_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hosts.yml"
-    path.write_text("all:\n  hosts:\n    orders-mq01-a:\n      activemq_release: '{{ nowhere }}'\n")
+    path.write_text("all:\n  hosts:\n    orders-mq01-a:\n      activemq_release: '{{ undefined_heap }}'\n")
     assert run_check("-i", path, "--format", "json") == 2
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["file"], finding["line"]) == (str(path), 4)

@@ -93,8 +93,8 @@ def test_hand_written_link_is_compared_with_listeners(uri: str, message: str) ->
 
 def test_hand_written_link_requires_account_on_other_end() -> None:
     uri = "tcp://south-mq01-a.example.com:61616"
-    (finding,) = findings_of_rules(two_groups({}, link(uri, 'userName="nobody" password="x"')), "N045")
-    assert "the user nobody, which has no account on" in finding.message
+    (finding,) = findings_of_rules(two_groups({}, link(uri, 'userName="unknown" password="x"')), "N045")
+    assert "the user unknown, which has no account on" in finding.message
     assert not findings_of_rules(two_groups({}, link(uri)), "N045")
 
 
