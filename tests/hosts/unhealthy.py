@@ -219,7 +219,7 @@ def no_configuration(pair: Pair) -> Iterator[Refusal]:
 
 
 @contextmanager
-def masked(pair: Pair) -> Iterator[Refusal]:
+def masked_unit(pair: Pair) -> Iterator[Refusal]:
     """Mask the unit of the standby: the broker runs, and systemd cannot start it again."""
     host = pair.standby
     # `systemctl mask` does not mask a unit that is a file in /etc.
@@ -292,7 +292,7 @@ STATES: dict[str, State] = {
         nearly_full,
         changed_by_hand,
         no_configuration,
-        masked,
+        masked_unit,
         started_by_hand,
         port_in_use,
         unreachable,

@@ -35,13 +35,13 @@ from tests.unit.planning.planned import (
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))
 # With so few rows, the compilation of plans takes longer than their execution.
-QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+SMALL_DATA_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_settings(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in QUICK}
-    for name, value in QUICK.items():
+def spark_settings_for_small_data(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in SMALL_DATA_SETTINGS}
+    for name, value in SMALL_DATA_SETTINGS.items():
         spark.conf.set(name, value)
     yield
     for name, earlier_value in before.items():
