@@ -70,6 +70,8 @@ def test_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, lab
     with pytest.raises(LabError, match="--fresh"):
         lab.up()
     lab.down()
+    with pytest.raises(LabError, match="all brokers of the pair have stopped"):
+        lab.wait_active("orders-mq01")
     with pytest.raises(LabError, match="--fresh"):
         lab.up()
     assert [host.state for host in lab.up(fresh=True)] == ["active", "standby"]

@@ -93,5 +93,19 @@ def test_failure_before_first_log_line_is_explained_by_console_output(log: Path)
     assert explain_failed_run(log.parent, run_from(log)) == "Error: Could not find or load main class X"
 
 
+@pytest.mark.parametrize(
+    "fatal_line",
+    [
+        "guard: the guard killed the broker, because the guard lost the lock of the pair's store. This node restarts",
+        "Terminating due to java.lang.OutOfMemoryError: Java heap space",
+    ],
+)
+def test_failure_is_explained_by_line_with_which_guard_or_java_ended_broker(log: Path, fatal_line: str) -> None:
+    run = run_from(log)
+    append(log, log_line("Transport failed", "ERROR"))
+    log.with_name("console.log").write_text(f"Loading message broker\n{fatal_line}\nguard: generation 2 was removed\n")
+    assert explain_failed_run(log.parent, run) == fatal_line
+
+
 def test_failure_without_output_has_no_explanation(log: Path) -> None:
     assert explain_failed_run(log.parent, run_from(log)) == ""

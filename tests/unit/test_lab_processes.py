@@ -89,6 +89,13 @@ def test_termination_waits_for_last_thread_that_keeps_port_open(layout: LabLayou
     assert not is_port_taken(("127.0.0.1", port))
 
 
+def test_exit_status_of_run_is_known_after_its_end(layout: LabLayout) -> None:
+    run = launch(layout)
+    assert processes.exit_status_of_run(run) is None
+    processes.terminate_processes([running_process(layout, run)], grace=0)
+    assert processes.exit_status_of_run(run) == -signal.SIGKILL
+
+
 def test_zombie_process_has_ended(layout: LabLayout) -> None:
     """The guard of a crashed broker stops, and remains a zombie until the lab waits for it."""
     process = running_process(layout, launch(layout))

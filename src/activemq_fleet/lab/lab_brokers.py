@@ -278,14 +278,17 @@ class LabBrokers:
     def failure_reason(self, broker: Broker) -> str:
         """Return the reason why the last run of a broker failed.
 
-        The reason is the end of a sentence: the last error in the broker's log, and the path of the log.
+        The reason is the end of a sentence: the last error in the broker's log, the exit status if this process started
+        the broker and the broker has ended, and the path of the log.
         """
         run = self.last_broker_process_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""
+        status = processes.exit_status_of_run(run) if run else None
+        status_text = "" if status is None else f"exit status {status if status >= 0 else 128 - status}, "
         # The end of the reason is the root cause.
         is_short = len(reason) <= _LONGEST_REASON
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
-        return f"{short or 'unknown, because the log contains no error'} (log: {self.log_path(broker)})"
+        return f"{short or 'unknown, because the log contains no error'} ({status_text}log: {self.log_path(broker)})"
 
     def delete_data_of_stopped_brokers(self, brokers: Iterable[Broker]) -> None:
         """Delete all data of the given brokers, which are stopped: their stores, logs and run records."""

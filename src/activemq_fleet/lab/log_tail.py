@@ -18,6 +18,12 @@ LOG = "activemq.log"
 _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
 """The end of a message's line, as it is or as our layout for log4j 2 writes it."""
 
+_FATAL_OUTPUT_LINE = re.compile(
+    r"guard: the guard (?:killed the broker|did not start the broker)|Terminating due to java\.lang\.OutOfMemoryError"
+    r"|# A fatal error has been detected"
+)
+"""A line of output after which the broker's process has ended. It is the reason, whatever the log contains."""
+
 
 class LogTail:
     """A reader that follows the growing log of a broker's run.
@@ -65,18 +71,22 @@ def log_records_of_broker_run(data: Path, run: ProcessRun) -> list[Record]:
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
     """Explain in one line why a run of a broker failed.
 
-    It is the last error in the log, else the error that the broker printed. 5.5 only prints why its configuration could
-    not be loaded. Without an error it is the log's last warning, else the last line that was printed; empty where
-    neither the log nor the output shows anything.
+    It is the printed line with which the guard or Java ended the broker, else the last error in the log, else the error
+    that the broker printed. 5.5 only prints why its configuration could not be loaded. Without an error it is the log's
+    last warning, else the last line that was printed; empty where neither the log nor the output shows anything.
     """
+    try:
+        output = (data / "console.log").read_bytes().decode(errors="replace").split("\n")
+    except OSError:
+        output = []
+    fatal_line = next(filter(_FATAL_OUTPUT_LINE.match, reversed(output)), "")
+    if fatal_line:
+        return fatal_line.strip()
     records = log_records_of_broker_run(data, run)
     error = last_error_line(record for record in records if record.level in ("ERROR", "FATAL"))
     if error:
         return error
-    try:
-        printed = find_error_in_output((data / "console.log").read_bytes().decode(errors="replace").split("\n"))
-    except OSError:
-        printed = ""
+    printed = find_error_in_output(output)
     if "rror" in printed or "xception" in printed:
         return printed
     return last_error_line(records) or printed

@@ -30,6 +30,7 @@ _UMASK = 0o027  # The service unit has the same value.
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
 # Child processes of the current process, which must wait for them to remove zombies.
 _children: dict[int, subprocess.Popen[bytes]] = {}
+_exit_statuses: dict[int, int] = {}  # By process id, of those child processes that have ended.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ def launch_broker(
                 "and executable"
             ) from None
     _children[child.pid] = child
+    _exit_statuses.pop(child.pid, None)
     run = ProcessRun(host, child.pid, _start_time(child), time.time(), version, inode, offset, release)
     write_lab_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
@@ -156,6 +158,15 @@ def delete_broker_run_record(layout: LabLayout, host: str) -> None:
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
+def exit_status_of_run(run: ProcessRun) -> int | None:
+    """Return the exit status of a run that the current process launched, negative for the number of a signal.
+
+    None if the process still runs, or if another process launched it.
+    """
+    _reap(run.pid)
+    return _exit_statuses.get(run.pid)
+
+
 def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
     """Find the running process of a recorded run; return None if it has ended."""
     _reap(run.pid)
@@ -206,7 +217,8 @@ def _is_lab_process(layout: LabLayout, process: psutil.Process) -> bool:
 
 def _reap(pid: int) -> None:
     child = _children.get(pid)
-    if child is not None and child.poll() is not None:
+    if child is not None and (status := child.poll()) is not None:
+        _exit_statuses[pid] = status
         del _children[pid]
 
 

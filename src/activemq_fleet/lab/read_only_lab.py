@@ -152,13 +152,23 @@ class ReadOnlyLab:
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of a pair is active, and return its inventory name.
 
-        Raises LabError after ``timeout`` s.
+        Raises LabError after ``timeout`` s, and as soon as the brokers of all nodes have stopped.
         """
-        active_host = poll_until_true(lambda: self.active(pair), timeout)
+        brokers = self._pair(pair).brokers_in_dialling_order
+
+        def find_active() -> str | None:
+            host = self.active(pair)
+            if host is None and not any(map(self._hosts.is_alive, brokers)):
+                errors = "; ".join(f"{b.host}: {self._hosts.failure_reason(b)}" for b in brokers)
+                raise LabError(
+                    f"no node of pair {pair} can become active, because all brokers of the pair have stopped. The last "
+                    f"error of each is: {errors}. Correct the cause, and start them with `lab up`"
+                )
+            return host
+
+        active_host = poll_until_true(find_active, timeout)
         if active_host is None:
-            states = ", ".join(
-                f"{b.host} is {self._hosts.observe_broker(b).state}" for b in self._pair(pair).brokers_in_dialling_order
-            )
+            states = ", ".join(f"{b.host} is {self._hosts.observe_broker(b).state}" for b in brokers)
             raise LabError(
                 f"no node of pair {pair} is active after {timeout:g} s ({states}): read the logs of its brokers"
             )
