@@ -176,7 +176,7 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ConnectedCompo
     from activemq_fleet.planning.components import component_lookup_key, divide_into_components
     from activemq_fleet.planning.compute import ConnectedComponentHost, PlanContext
     from activemq_fleet.planning.host_facts import host_component_facts_and_variables
-    from activemq_fleet.planning.records import parse_inventory_host_record
+    from activemq_fleet.planning.host_records import parse_inventory_host_record
     from activemq_fleet.releases import Release
 
     with hosts.open() as lines:

@@ -82,7 +82,7 @@ class ActionModule(FleetAction):
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            drill = import_library_module("lab.drill_hosts").begin_drill_and_return_fault_sequence(
+            drill = import_library_module("lab.playbook_drill").begin_drill_and_return_fault_sequence(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:
@@ -97,12 +97,12 @@ class ActionModule(FleetAction):
                 "headline": "the drill has already ended. Run the playbook drill again to start a new one",
                 "reasons": [],
             }
-        drill_hosts, report = import_library_module("lab.drill_hosts"), Path(arguments["report"])
+        playbook_drill, report = import_library_module("lab.playbook_drill"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
-        result = run.finish_and_judge(fleet, skew=skew, notes=drill_hosts.NOTES)
-        drill_hosts.write_drill_html_page(result, report)
+        result = run.finish_and_judge(fleet, skew=skew, notes=playbook_drill.NOTES)
+        playbook_drill.write_drill_html_page(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # The directory contains passwords.
         return {
             "verdict": result.verdict,

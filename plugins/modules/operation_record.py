@@ -77,7 +77,7 @@ from typing import Any
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operation_record import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operation_record_file import (
     DIRECTORY,
     append_operation_record,
     write_operation_in_progress_metrics,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from activemq_fleet.explain import explain_host
     from activemq_fleet.findings import Finding
     from activemq_fleet.inventory import load_fleet
-    from activemq_fleet.lint.repairs import FileRepair
+    from activemq_fleet.lint.apply_repairs import FileRepair
     from activemq_fleet.releases import Release
     from activemq_fleet.render import render_fleet
     from activemq_fleet.routes import find_routes
@@ -59,7 +59,7 @@ if not TYPE_CHECKING:  # a type checker would accept every name of a module with
         "explain": ("explain_host",),
         "findings": ("Finding",),
         "inventory": ("load_fleet",),
-        "lint.repairs": ("FileRepair",),
+        "lint.apply_repairs": ("FileRepair",),
         "releases": ("Release",),
         "render": ("render_fleet",),
         "routes": ("find_routes",),

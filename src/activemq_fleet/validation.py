@@ -22,13 +22,13 @@ from activemq_fleet.lint import (
     installed_release_findings,
     rules_of_scope,
 )
+from activemq_fleet.lint.apply_repairs import FileRepair, repair_content
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import all_rules_by_id, findings_from_problems, variables_that_set_element
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, find_mutual_duplex_links
 from activemq_fleet.lint.files import exposed_port_kind_of_file, schema_finding, without_duplicate_findings
 from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
-from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml_document

@@ -23,7 +23,7 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.kahadb import remaining_messages
 from activemq_fleet.node.state import backlog
 from activemq_fleet.operations import OperationDecisionRequest, decide_operation
-from activemq_fleet.operations.requests import HostProgress, RunProgress
+from activemq_fleet.operations.operation_decisions import HostProgress, RunProgress
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.single_brokers import until

@@ -12,7 +12,7 @@ import yaml
 
 from activemq_fleet.artifacts import prometheus_jmx_exporter_jar
 from activemq_fleet.errors import ArtifactError, SettingsError
-from activemq_fleet.node.state import operation_record
+from activemq_fleet.node.state import operation_record_file
 from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
 from activemq_fleet.render import SECRET_FILES, render_broker, render_fleet
 from activemq_fleet.render.java_command import java_options
@@ -225,7 +225,7 @@ def test_prometheus_text_escapes_special_characters_in_labels() -> None:
 def test_operation_in_progress_is_written_for_node_exporter(tmp_path: Path) -> None:
     labels = {"host": "o-mq01-a", "group": "o", "pair": "o-mq01", "node": "a"}
     for kind, value in (("begin", 1), ("end", 0)):
-        operation_record.write_operation_in_progress_metrics(kind, "restart", labels, str(tmp_path))
+        operation_record_file.write_operation_in_progress_metrics(kind, "restart", labels, str(tmp_path))
         file = tmp_path / "activemq-fleet/o-mq01-a.prom"
         assert f'pair="o-mq01",node="a",operation="restart"}} {value}\n' in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o644

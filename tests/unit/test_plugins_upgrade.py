@@ -14,7 +14,7 @@ from activemq_fleet.node.config.broker_configuration import (
 )
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
-from activemq_fleet.operations.requests import HostProgress, RunProgress
+from activemq_fleet.operations.operation_decisions import HostProgress, RunProgress
 from activemq_fleet.render import render_broker
 from tests.unit.fleets import fleet
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from activemq_fleet.diagram.shapes import NetworkShape, names_in_flow_order, network_shape
+from activemq_fleet.diagram.network_shape import NetworkShape, names_in_flow_order, network_shape
 from activemq_fleet.findings import Finding
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKind, Pair

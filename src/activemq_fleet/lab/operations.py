@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.state import operation_record
+from activemq_fleet.node.state import operation_record_file
 
 
 @contextmanager
@@ -33,9 +33,9 @@ def record_operation_begin_and_end(
         try:
             for host in filter(lambda host: layout.activemq_base_directory(host).is_dir(), hosts):
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
-                operation_record.append_operation_record(content, str(layout.activemq_base_directory(host)))
+                operation_record_file.append_operation_record(content, str(layout.activemq_base_directory(host)))
                 if labels and host in labels:
-                    operation_record.write_operation_in_progress_metrics(
+                    operation_record_file.write_operation_in_progress_metrics(
                         kind, operation, labels[host], str(layout.activemq_base_directory(host))
                     )
         except (NodeError, OSError) as error:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 # Every module that decides an operation is imported, so that it is registered.
 from activemq_fleet.operations import drill_steps, migrate, preflight, resync, site, stores, target, upgrade  # noqa: F401
-from activemq_fleet.operations.requests import OperationDecisionRequest, RefusalError, RunProgress, decide_operation
+from activemq_fleet.operations.operation_decisions import (
+    OperationDecisionRequest,
+    RefusalError,
+    RunProgress,
+    decide_operation,
+)
 
 __all__ = ["OperationDecisionRequest", "RefusalError", "RunProgress", "decide_operation"]

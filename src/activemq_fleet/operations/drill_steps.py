@@ -15,7 +15,12 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_writers import WritableAndNewestGenerationNumbers, two_masters_message
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation
+from activemq_fleet.operations.operation_decisions import (
+    Decision,
+    OperationDecisionRequest,
+    OperationStep,
+    register_operation,
+)
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"

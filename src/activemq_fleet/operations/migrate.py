@@ -17,7 +17,7 @@ from activemq_fleet.deployment import BrokerFacts, LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.operations.requests import (
+from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,
     OperationStep,

@@ -14,7 +14,7 @@ from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.node.state.evidence import MachineFacts, StoreMarkerEvidence
-from activemq_fleet.operations.requests import (
+from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,
     RefusalError,

@@ -24,7 +24,7 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.foreign_data import decompress_base64_text
 from activemq_fleet.node.kahadb.messages import LIMIT
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.operations.requests import dataclass_instance_from_mapping
+from activemq_fleet.operations.operation_decisions import dataclass_instance_from_mapping
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
 _LARGEST_LIST = 16 * LIMIT

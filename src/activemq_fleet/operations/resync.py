@@ -17,6 +17,12 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
+from activemq_fleet.operations.operation_decisions import (
+    Decision,
+    OperationDecisionRequest,
+    OperationStep,
+    register_operation,
+)
 from activemq_fleet.operations.recency import (
     PurePairNodeStore,
     ResyncRefusedError,
@@ -24,7 +30,6 @@ from activemq_fleet.operations.recency import (
     choose_store_to_keep,
     store_difference_sentence,
 )
-from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT_SECONDS = 2

@@ -17,7 +17,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observe_node
-from activemq_fleet.operations.requests import (
+from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,
     OperationStep,

@@ -13,7 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
-from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, RefusalError, register_operation
+from activemq_fleet.operations.operation_decisions import (
+    Decision,
+    OperationDecisionRequest,
+    RefusalError,
+    register_operation,
+)
 from activemq_fleet.render.broker_paths import STORE_MARKER
 
 

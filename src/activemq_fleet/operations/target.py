@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, register_operation
+from activemq_fleet.operations.operation_decisions import Decision, OperationDecisionRequest, register_operation
 from activemq_fleet.similar_names import most_similar_name
 
 

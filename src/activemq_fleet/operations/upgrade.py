@@ -15,12 +15,12 @@ from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode
+from activemq_fleet.operations.operation_decisions import Decision, OperationDecisionRequest, register_operation
 from activemq_fleet.operations.release_changes import (
     ReleaseChangeEffects,
     release_change_effects,
     store_downgrade_possibility,
 )
-from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, register_operation
 from activemq_fleet.operations.rolling import (
     RollingProgress,
     RollingStep,

@@ -17,7 +17,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
 from activemq_fleet.planning.host_facts import parsed_host_settings_and_problems
-from activemq_fleet.planning.records import variables_from_json
+from activemq_fleet.planning.host_records import variables_from_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
 from activemq_fleet.schema import CompiledActivemqXsd

@@ -12,7 +12,7 @@ from typing import Any
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_identity_key
 from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
-from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
+from activemq_fleet.planning.host_records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.variable_validation import read_settings

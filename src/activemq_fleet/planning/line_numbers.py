@@ -11,7 +11,7 @@ from functools import reduce
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, parse_inventory_host_record
+from activemq_fleet.planning.host_records import ERRORS_WITHOUT_HOST, parse_inventory_host_record
 
 
 def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError) -> InputError:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet import Finding, InputError
+from activemq_fleet.planning.host_records import HOST_KEYS, ROLE_GROUPS, parse_ansible_inventory_list, variables_to_json
 from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
-from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, parse_ansible_inventory_list, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 
 if TYPE_CHECKING:

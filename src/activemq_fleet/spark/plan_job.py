@@ -33,8 +33,7 @@ from activemq_fleet.planning.host_facts import (
     InventoryProblemKind,
     host_component_facts_and_variables,
 )
-from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
-from activemq_fleet.planning.records import (
+from activemq_fleet.planning.host_records import (
     HostRecord,
     activemq_variables,
     escape_lone_surrogates,
@@ -42,6 +41,7 @@ from activemq_fleet.planning.records import (
     read_listed_host,
     variables_from_json,
 )
+from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.earlier_plan import EarlierPlanOutput, count_blocking_findings_and_withheld_brokers
 from activemq_fleet.spark.settings import is_local_master, task_slots_of_master, temporary_settings

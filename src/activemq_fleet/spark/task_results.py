@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from activemq_fleet.planning.records import escape_lone_surrogates
+from activemq_fleet.planning.host_records import escape_lone_surrogates
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter

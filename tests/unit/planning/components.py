@@ -17,7 +17,7 @@ from activemq_fleet.planning.components import (
 )
 from activemq_fleet.planning.compute import ComponentPlanRows, ConnectedComponentHost, PlanContext, plan_fleet_component
 from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, host_component_facts_and_variables
-from activemq_fleet.planning.records import HostRecord
+from activemq_fleet.planning.host_records import HostRecord
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
 

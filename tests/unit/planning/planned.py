@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from activemq_fleet.artifacts import load_schema
-from activemq_fleet.planning.records import variables_to_json
+from activemq_fleet.planning.host_records import variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
 from activemq_fleet.topology import Fleet, build_fleet

@@ -14,7 +14,7 @@ from activemq_fleet.planning.host_facts import (
     InventoryProblemKind,
     host_component_facts_and_variables,
 )
-from activemq_fleet.planning.records import HostRecord
+from activemq_fleet.planning.host_records import HostRecord
 from tests.unit.planning.planned import BASE, pairs
 
 HOST = "orders-mq01-a.example.com"

@@ -12,8 +12,8 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import fleet_from_inventory_data, read_inventory
 from activemq_fleet.planning.components import divide_into_components
 from activemq_fleet.planning.host_facts import host_component_facts_and_variables
+from activemq_fleet.planning.host_records import HostRecord
 from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
-from activemq_fleet.planning.records import HostRecord
 
 INVENTORY = """\
 all:

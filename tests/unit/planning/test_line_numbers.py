@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.planning.host_records import parse_inventory_host_record
 from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
-from activemq_fleet.planning.records import parse_inventory_host_record
 
 VALID_RECORD = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
 

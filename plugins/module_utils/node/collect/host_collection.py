@@ -35,7 +35,7 @@ from ..process.proc import (
     seconds_since_boot,
     uid_of_broker_data_owner,
 )
-from ..state import machine, operation_record
+from ..state import machine, operation_record_file
 from ..state.broker_state import gather_broker_state
 from . import deployed_files, thread_dumps
 from .evidence_archive import NEWEST_ONLY, TIME_IS_OVER, EvidenceArchive, open_matching_files
@@ -141,7 +141,7 @@ class _HostCollection:
                     self._collect_unit(unit)
         # Brokers of a lab have no units and share one machine: each has its records next to its base directory.
         is_lab = bool(broker) and not (broker or {}).get("unit")
-        records = os.path.dirname(homes[0].base) if is_lab else operation_record.DIRECTORY if broker else ""
+        records = os.path.dirname(homes[0].base) if is_lab else operation_record_file.DIRECTORY if broker else ""
         self._add_logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
         return facts
 
@@ -245,7 +245,7 @@ class _HostCollection:
                 journals, lambda name: bool(_EVENT_JOURNAL.fullmatch(name)), "agent/", self.bundle
             )
         if records:
-            opened += open_matching_files(records, lambda name: name == operation_record.FILE, "", self.bundle)
+            opened += open_matching_files(records, lambda name: name == operation_record_file.FILE, "", self.bundle)
         self.bundle.add_masked_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _add_text(self, name: str, text: str) -> None:

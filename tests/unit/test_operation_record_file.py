@@ -12,17 +12,19 @@ import pytest
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, parse_planned_operations
 from activemq_fleet.node.collect import evidence_archive, host_collection
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.state import operation_record
+from activemq_fleet.node.state import operation_record_file
 
 OPERATION = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
 
 
 def append_record(kind: str, directory: Path) -> str:
-    return str(operation_record.append_operation_record({"kind": kind, **OPERATION}, str(directory / "activemq-fleet")))
+    return str(
+        operation_record_file.append_operation_record({"kind": kind, **OPERATION}, str(directory / "activemq-fleet"))
+    )
 
 
 def test_audit_parses_records_that_host_appended(tmp_path: Path) -> None:
-    assert operation_record.FILE == OPERATIONS_FILE
+    assert operation_record_file.FILE == OPERATIONS_FILE
     for kind in ("begin", "end", "begin"):
         append_record(kind, tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
@@ -47,9 +49,9 @@ def test_truncated_line_does_not_damage_next_record(tmp_path: Path) -> None:
 def test_oversized_file_keeps_its_newest_records(tmp_path: Path) -> None:
     line = append_record("begin", tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
-    file.write_text((line + "\n") * (operation_record.LARGEST // len(line)))
+    file.write_text((line + "\n") * (operation_record_file.LARGEST // len(line)))
     newest = append_record("end", tmp_path)
-    assert operation_record.LARGEST // 2 - len(line) <= file.stat().st_size <= operation_record.LARGEST // 2
+    assert operation_record_file.LARGEST // 2 - len(line) <= file.stat().st_size <= operation_record_file.LARGEST // 2
     lines = file.read_text().splitlines()
     assert (lines[0], lines[-1]) == (line, newest)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -58,7 +60,7 @@ def test_oversized_file_keeps_its_newest_records(tmp_path: Path) -> None:
 
 
 def test_concurrent_records_are_written_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation_record, "LARGEST", 30_000)
+    monkeypatch.setattr(operation_record_file, "LARGEST", 30_000)
     with ThreadPoolExecutor(8) as pool:
         written = list(pool.map(lambda _number: append_record("begin", tmp_path), range(300)))
     lines = (tmp_path / "activemq-fleet/operations.jsonl").read_text().splitlines()
@@ -76,8 +78,8 @@ def test_record_through_link_is_rejected(tmp_path: Path, kind: str) -> None:
     else:
         records_directory.mkdir()
         target.write_text("precious\n")
-        os.link(target, records_directory / operation_record.FILE) if kind == "second name" else (
-            records_directory / operation_record.FILE
+        os.link(target, records_directory / operation_record_file.FILE) if kind == "second name" else (
+            records_directory / operation_record_file.FILE
         ).symlink_to(target)
     with pytest.raises((NodeError, OSError)):
         append_record("begin", tmp_path)
@@ -93,7 +95,7 @@ def test_collect_archives_operation_records(tmp_path: Path) -> None:
     import tarfile
 
     with tarfile.open(tmp_path / "archive") as archive:
-        assert archive.getnames() == [operation_record.FILE]
-        member = archive.extractfile(operation_record.FILE)
+        assert archive.getnames() == [operation_record_file.FILE]
+        member = archive.extractfile(operation_record_file.FILE)
         assert member is not None
         assert json.loads(member.read())["by"] == "ops@controller"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import (
+from activemq_fleet.planning.host_records import (
     HostRecord,
     parse_ansible_inventory_list,
     parse_inventory_host_record,

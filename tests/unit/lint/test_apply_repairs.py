@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet import build_fleet, check_fleet, lint_file, repair_file
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Rule, file_findings, rules_of_scope
-from activemq_fleet.lint.repairs import FileRepair, repair_content
+from activemq_fleet.lint.apply_repairs import FileRepair, repair_content
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import CompiledActivemqXsd
 from tests.rule_examples import complete

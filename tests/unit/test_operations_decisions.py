@@ -12,7 +12,7 @@ from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations import OperationDecisionRequest, decide_operation
-from activemq_fleet.operations.requests import RunProgress, outcome_table_lines
+from activemq_fleet.operations.operation_decisions import RunProgress, outcome_table_lines
 from tests.support.facts_of_brokers import facts_of_broker
 
 A, B = "orders-mq01-a", "orders-mq01-b"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError, LabError
-from activemq_fleet.lab import drill_hosts, drill_run
+from activemq_fleet.lab import drill_run, playbook_drill
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextDrillFault, fault_from_mapping
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
@@ -20,7 +20,7 @@ PAIR = "orders-mq01"
 
 
 def begin(planned_fleet: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
-    return drill_hosts.begin_drill_and_return_fault_sequence(
+    return playbook_drill.begin_drill_and_return_fault_sequence(
         planned_fleet, list(planned_fleet.pairs_by_name), {"orders": allowed}, options, directory
     )
 
@@ -169,7 +169,7 @@ def test_drill_without_event_journals_is_incomplete(drill: DrillRun) -> None:
     (drill.directory / "done").touch()
 
     report = drill.finish_and_judge(fleet_of(), skew=5.0)
-    drill_hosts.write_drill_html_page(report, drill.directory / "report" / "drill.html")
+    playbook_drill.write_drill_html_page(report, drill.directory / "report" / "drill.html")
 
     assert report.verdict == "incomplete"
     assert [fault.takeover for fault in report.faults] == [3.5, 3.5]
