@@ -16,7 +16,7 @@ from activemq_fleet.agent_topics import (
 )
 
 
-def test_internal_topics_are_distinguished_from_topics_of_events() -> None:
+def test_canary_and_barrier_topics_are_distinguished_from_event_topics() -> None:
     assert canary_topic("a/b", "host.example.com") == "a/b/__canary__/host_example_com"
     assert canary_topic("", "h+#/$") == "__canary__/h____"
     assert is_canary_topic("a/b/__canary__/h")
@@ -55,7 +55,7 @@ def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
         ("a", None),
     ],
 )
-def test_filter_with_wildcards_matches_its_canary_topic(topic_filter: str, anchor: str | None) -> None:
+def test_only_wildcard_filter_has_canary_topic_and_matches_it(topic_filter: str, anchor: str | None) -> None:
     topic = canary_topic_matching(topic_filter, "h")
     assert topic == anchor
     if topic is not None:

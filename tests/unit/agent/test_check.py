@@ -88,7 +88,7 @@ class TestTls:
             line = connection_test_line(tmp_path, broker.port, tls=True, ca=authority.ca)
         assert line.startswith(f"ssl://127.0.0.1:{broker.port}  connection test passed  (TLS ")
 
-    def test_each_tls_error_has_its_message(self, tmp_path: Path) -> None:
+    def test_connection_test_names_cause_of_each_tls_error(self, tmp_path: Path) -> None:
         authority, foreign = Authority(tmp_path), Authority(tmp_path, "foreign")
         certificates = {
             "not for 127.0.0.1": authority.certificate("other.example.com"),
@@ -107,7 +107,7 @@ class TestTls:
             "process, and check that this port uses TLS"
         )
 
-    def test_plain_entry_for_tls_port_names_ssl_address_to_write(self, tmp_path: Path) -> None:
+    def test_connection_test_without_tls_on_tls_port_names_ssl_address_to_write(self, tmp_path: Path) -> None:
         with TinyBroker(tls=server_context(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
             line = connection_test_line(tmp_path, broker.port)
         assert line.endswith(f"has no ssl:// for this broker: write ssl://127.0.0.1:{broker.port} in mb.urls")
@@ -130,7 +130,7 @@ class TestDedupePeriod:
             check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000))
 
 
-def test_secrets_are_masked(tmp_path: Path) -> None:
+def test_password_is_masked_in_effective_agent_configuration(tmp_path: Path) -> None:
     shown = "\n".join(effective_config_lines(make_config(tmp_path, username="u", password=Password("hidden"))))
     assert "mb.password = ********" in shown
     assert "hidden" not in shown
@@ -143,19 +143,23 @@ class TestCommand:
         path.write_text(f"[agent]\nmb.urls = {urls}\nclient.id = a\nconnecting.connack.timeout = 0.5\n{extra}\n")
         return main(["--config", str(path), "check"])
 
-    def test_check_passes_if_any_broker_passes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_agent_check_exits_0_if_any_broker_passes_connection_test(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         with TinyBroker(code=3) as denying_broker, TinyBroker() as accepting_broker:
             assert self.run(tmp_path, denying_broker.port, accepting_broker.port) == 0
         lines = capsys.readouterr().out.splitlines()
         assert "  connection test failed: " in lines[-2]
         assert "  connection test passed  " in lines[-1]
 
-    def test_check_exits_1_if_no_broker_passes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_agent_check_exits_1_if_no_broker_passes_connection_test(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         with TinyBroker(code=5) as broker:
             assert self.run(tmp_path, broker.port) == 1
         assert "mb.publisher.timeout = 900" in capsys.readouterr().out
 
-    def test_check_exits_2_for_short_dedupe_period_before_it_connects(
+    def test_agent_check_exits_2_for_short_dedupe_period_before_it_connects(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("the agent opened a connection"))

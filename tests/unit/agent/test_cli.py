@@ -58,7 +58,9 @@ def test_publish_reads_payload_from_standard_input(
     assert store.outgoing_events(5)[0].payload == b"\xffbytes\n"
 
 
-def test_event_with_same_id_is_accepted_once(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_publish_command_repeated_with_same_event_id_adds_single_event(
+    config: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert [run(config, "publish", "a/b", "x", "--id", "mine") for _ in range(2)] == [0, 0]
     assert capsys.readouterr().out == "mine\nmine\n"
     assert len(store.outgoing_events(5)) == 1
@@ -79,7 +81,7 @@ def test_publish_without_running_agent_exits_1(
     )
 
 
-def test_status_prints_table(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_status_command_prints_table(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "status") == 0
     assert capsys.readouterr().out.splitlines() == [
         "agent          a",
@@ -90,12 +92,16 @@ def test_status_prints_table(config: Path, store: Store, capsys: pytest.CaptureF
     ]
 
 
-def test_status_prints_json(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_status_command_prints_json_if_requested(
+    config: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(config, "status", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out) == STATUS
 
 
-def test_requeue_requires_either_ids_or_all(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requeue_command_requires_either_event_ids_or_option_all(
+    config: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(config, "requeue") == 2
     assert run(config, "requeue", "--all", "x") == 2
     assert run(config, "requeue", "--all") == 0
@@ -104,7 +110,9 @@ def test_requeue_requires_either_ids_or_all(config: Path, store: Store, capsys: 
     assert "expired or unconfirmed event of the agent: unknown-1" in capsys.readouterr().err
 
 
-def test_each_configuration_error_is_one_line(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_command_prints_each_configuration_error_as_one_line(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config.write_text("[agent]\nmb.urls = a:0\nmb.user = x\n")
     assert run(config, "run") == 2
     assert capsys.readouterr().err.splitlines() == [
@@ -119,14 +127,16 @@ def test_each_configuration_error_is_one_line(config: Path, tmp_path: Path, caps
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["publish"], ["status", "--format", "x"], ["--what"]])
-def test_wrong_usage_exits_2_with_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_of_agent_command_exits_2_with_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("activemq-agent: error: ")
     assert line.endswith("--help)")
 
 
-def test_internal_error_prints_one_line_without_traceback(
+def test_internal_error_of_agent_command_prints_one_line_without_traceback(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_path: Path) -> None:
@@ -140,7 +150,7 @@ def test_internal_error_prints_one_line_without_traceback(
     )
 
 
-def test_missing_library_error_names_package_to_install(
+def test_agent_command_without_its_library_names_package_to_install(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_path: Path) -> None:

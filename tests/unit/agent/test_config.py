@@ -28,7 +28,7 @@ def configuration_errors(directory: Path, *lines: str, **other: object) -> tuple
     return tuple(problem.replace(f"{directory}/", "") for problem in raised.value.problems)
 
 
-def test_configuration_requires_only_brokers(tmp_path: Path) -> None:
+def test_agent_configuration_requires_only_broker_addresses(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = a:1883, b:1884")
     assert config.urls == (Endpoint("a", 1883), Endpoint("b", 1884))
     assert (config.publisher_timeout, config.publisher_window, config.policy) == (900, 100, ConnectionPolicy())
@@ -36,14 +36,14 @@ def test_configuration_requires_only_brokers(tmp_path: Path) -> None:
     assert config.agent == config.client_id
 
 
-def test_brokers_with_tls_and_ipv6_are_accepted(tmp_path: Path) -> None:
+def test_agent_conf_accepts_broker_addresses_with_tls_and_ipv6(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = ssl://a:8883,[::1]:1883")
     assert config.urls == (Endpoint("a", 8883, tls=True), Endpoint("::1", 1883))
     assert format_value(config.urls) == "ssl://a:8883,[::1]:1883"
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/hosts/*/agent.conf")), ids=lambda path: path.parent.name)
-def test_rendered_configuration_is_accepted(path: Path, tmp_path: Path) -> None:
+def test_agent_accepts_each_rendered_agent_conf(path: Path, tmp_path: Path) -> None:
     (tmp_path / "mb.password").write_text("secret\n")
     (tmp_path / "mb.password").chmod(0o640)
     text = "\n".join(
@@ -57,7 +57,7 @@ def test_rendered_configuration_is_accepted(path: Path, tmp_path: Path) -> None:
     assert config.password is not None
 
 
-def test_each_key_of_table_is_accepted_by_its_name(tmp_path: Path) -> None:
+def test_agent_conf_accepts_each_documented_key(tmp_path: Path) -> None:
     """The manual is generated from the table, so the parser must accept each key of the table."""
     for name in ("secret", "ca", "cert"):
         (tmp_path / name).write_text("x\n")
@@ -74,7 +74,7 @@ def test_each_key_of_table_is_accepted_by_its_name(tmp_path: Path) -> None:
     assert read_values == {**lines, "mb.password": "********"}
 
 
-def test_all_errors_are_reported_together_with_their_lines(tmp_path: Path) -> None:
+def test_all_errors_of_agent_conf_are_reported_together_with_their_lines(tmp_path: Path) -> None:
     assert configuration_errors(
         tmp_path,
         "mb.urls = a:1883,tcp://b:1883",
@@ -306,7 +306,7 @@ def test_all_errors_are_reported_together_with_their_lines(tmp_path: Path) -> No
         ),
     ],
 )
-def test_error_names_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
+def test_error_of_agent_conf_names_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
     assert configuration_errors(tmp_path, "mb.urls = a:1", line)[0] == f"agent.conf:3: {problem}"
 
 
@@ -340,7 +340,7 @@ def test_error_names_line_and_key(tmp_path: Path, line: str, problem: str) -> No
         ),
     ],
 )
-def test_file_without_section_brokers_or_utf8_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_agent_conf_without_section_brokers_or_utf8_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "agent.conf"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as raised:
@@ -348,17 +348,17 @@ def test_file_without_section_brokers_or_utf8_is_refused(tmp_path: Path, content
     assert raised.value.problems == (f"{tmp_path}/{problem}",)
 
 
-def test_missing_file_error_names_remedy(tmp_path: Path) -> None:
+def test_error_of_missing_agent_conf_names_remedy(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): check that the file"):
         read_config(tmp_path / "none.conf", {})
 
 
-def test_configuration_error_has_exit_code_2() -> None:
+def test_agent_configuration_error_has_exit_code_2() -> None:
     assert ConfigError("x").exit_code == 2
 
 
 class TestPasswords:
-    def test_password_file_next_to_configuration_is_read(self, tmp_path: Path) -> None:
+    def test_password_file_next_to_agent_conf_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "pw").write_text(" a b#;% \n")
         (tmp_path / "pw").chmod(0o640)
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
@@ -375,7 +375,7 @@ class TestPasswords:
             "can read or change the file: run chmod"
         )
 
-    def test_configuration_with_password_open_to_all_users_is_refused(self, tmp_path: Path) -> None:
+    def test_agent_conf_with_password_open_to_all_users_is_refused(self, tmp_path: Path) -> None:
         lines = ("mb.urls = a:1", "mb.username = u", "mb.password = x")
         assert (
             "the file agent.conf contains a password, but every user of this host can read or change the file"
@@ -393,21 +393,21 @@ class TestPasswords:
             "one line"
         )
 
-    def test_missing_password_file_is_named(self, tmp_path: Path) -> None:
+    def test_error_names_missing_password_file_of_agent(self, tmp_path: Path) -> None:
         (line,) = configuration_errors(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
         assert line == (
             "agent.conf:4: mb.password.file: the password file pw cannot be read (No such file or directory): "
             "correct this path, or let the agent's user read the file"
         )
 
-    def test_systemd_credential_requires_no_key(self, tmp_path: Path) -> None:
+    def test_password_in_systemd_credential_requires_no_key_in_agent_conf(self, tmp_path: Path) -> None:
         (tmp_path / "mb.password").write_text("from systemd")
         (tmp_path / "mb.password").chmod(0o400)
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", CREDENTIALS_DIRECTORY=str(tmp_path))
         assert config.password is not None
         assert config.password.text == "from systemd"
 
-    def test_two_sources_of_password_are_refused(self, tmp_path: Path) -> None:
+    def test_agent_conf_with_two_sources_of_password_is_refused(self, tmp_path: Path) -> None:
         errors = configuration_errors(
             tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = x", "mb.password.file = pw", mode=0o600
         )

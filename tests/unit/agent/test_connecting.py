@@ -102,7 +102,7 @@ def attempts_while_refused(bench: Bench, seconds: float, conn: int) -> list[tupl
     return attempts
 
 
-def test_first_round_tries_brokers_in_order_without_pause() -> None:
+def test_first_connection_round_tries_brokers_in_order_without_pause() -> None:
     bench = Bench(3)
     assert bench.process_event(AgentStartedEvent()) == [OpenConnection(0, 1)]
     assert bench.process_event(ConnectionEnded(1, "refused")) == [CloseConnection(1, "refused"), OpenConnection(1, 2)]
@@ -133,14 +133,14 @@ def test_broker_without_connack_is_left_after_5_seconds() -> None:
     ]
 
 
-def test_connack_of_abandoned_attempt_changes_nothing() -> None:
+def test_connack_of_abandoned_connection_attempt_is_ignored() -> None:
     bench = Bench()
     bench.process_event(AgentStartedEvent())
     bench.wait()
     assert bench.process_event(accepting_connack(1)) == []
 
 
-def test_rejected_credentials_raise_alarm_and_pause_60_seconds() -> None:
+def test_rejected_credentials_raise_alarm_and_pause_attempts_for_60_seconds() -> None:
     bench = Bench()
     bench.process_event(AgentStartedEvent())
     assert bench.process_event(denying_connack(1, "bad password")) == [
@@ -152,7 +152,7 @@ def test_rejected_credentials_raise_alarm_and_pause_60_seconds() -> None:
     assert bench.wait(1) == [OpenConnection(1, 2)]
 
 
-def test_loss_of_working_connection_restarts_list_without_pause() -> None:
+def test_agent_tries_first_broker_without_pause_after_loss_of_working_connection() -> None:
     bench = Bench()
     conn = bench.connect(broker=1)
     bench.answer_canaries(conn)
@@ -164,7 +164,7 @@ def test_loss_of_working_connection_restarts_list_without_pause() -> None:
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.5, 0.999])
-def test_rounds_of_fast_phase_are_200_ms_to_1_second_apart(draw: float) -> None:
+def test_connection_rounds_of_fast_phase_are_200_ms_to_1_second_apart(draw: float) -> None:
     bench = Bench(draw=lambda: draw)
     conn = bench.connect()
     bench.answer_canaries(conn)
@@ -175,7 +175,7 @@ def test_rounds_of_fast_phase_are_200_ms_to_1_second_apart(draw: float) -> None:
     assert all(0.2 - 1e-9 <= pause <= 1.0 for pause in pauses)
 
 
-def test_attempts_after_fast_phase_are_at_most_thirty_seconds_apart() -> None:
+def test_connection_attempts_after_fast_phase_are_at_most_30_seconds_apart() -> None:
     bench = Bench(draw=random.Random(7).random)
     conn = bench.connect()
     bench.answer_canaries(conn)
@@ -187,7 +187,7 @@ def test_attempts_after_fast_phase_are_at_most_thirty_seconds_apart() -> None:
     assert len(late) >= 119
 
 
-def test_pauses_after_start_grow_from_500_ms_to_30_seconds() -> None:
+def test_pauses_between_attempts_after_start_grow_from_500_ms_to_30_seconds() -> None:
     bench = Bench(1, draw=lambda: 0.0)
     bench.process_event(AgentStartedEvent())
     seconds = [0.0, *(second for second, _ in attempts_while_refused(bench, 200, 1))]
@@ -243,7 +243,7 @@ def test_connection_without_answered_canary_starts_no_fast_phase() -> None:
     assert connection_attempts(bench.wait())[0].broker == 1
 
 
-def test_agents_that_evict_each_other_slow_down() -> None:
+def test_agents_that_evict_each_other_reduce_connection_attempts() -> None:
     """Each connection works for 0.1 s before it is closed."""
     bench = Bench(1, draw=random.Random(3).random)
     conn = bench.connect()
@@ -261,14 +261,14 @@ def test_agents_that_evict_each_other_slow_down() -> None:
     assert attempts <= 540 / 28.5 + 1
 
 
-def test_first_connection_of_1_second_starts_fast_phase() -> None:
+def test_loss_of_first_connection_after_1_second_starts_fast_phase() -> None:
     bench = Bench(1)
     conn = bench.connect()
     bench.answer_canaries(conn, 1)
     assert connection_attempts(bench.process_event(ConnectionEnded(conn, "reset")))
 
 
-def test_pauses_reset_only_after_5_stable_seconds() -> None:
+def test_reconnection_pause_resets_only_after_connection_lasts_5_seconds() -> None:
     def pause_after(lifetime: float) -> float:
         bench = Bench(1)
         conn = bench.connect()
@@ -291,7 +291,7 @@ def test_pauses_reset_only_after_5_stable_seconds() -> None:
     assert pause_after(6) == 0
 
 
-def test_agents_spread_again_after_each_fast_phase() -> None:
+def test_agents_draw_new_random_delays_after_each_fast_phase() -> None:
     """Agents that kept their earlier delays would all connect again in the same second."""
     pauses = set()
     for seed in range(10):
@@ -346,7 +346,7 @@ def test_host_without_tcp_response_does_not_extend_fast_phase() -> None:
     assert bench.machine._fast_until == began + 30
 
 
-def test_stop_closes_connection_and_ignores_later_events() -> None:
+def test_stopped_state_machine_closes_connection_and_ignores_later_events() -> None:
     bench = Bench()
     conn = bench.connect()
     assert bench.process_event(AgentStoppingEvent()) == [
@@ -365,6 +365,6 @@ def test_stop_closes_connection_and_ignores_later_events() -> None:
     assert [bench.process_event(event) for event in late] == [[]] * len(late)
 
 
-def test_state_machine_without_brokers_is_refused() -> None:
+def test_connection_state_machine_without_brokers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one broker"):
         BrokerSelectionStateMachine(0, ConnectionPolicy(), random.random)

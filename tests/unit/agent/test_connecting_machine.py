@@ -242,7 +242,7 @@ def interruptions(checker: InvariantChecker) -> list[Event | float]:
     return events
 
 
-def test_machine_reconnects_after_any_two_interrupting_events() -> None:
+def test_connection_state_machine_reconnects_after_any_two_interrupting_events() -> None:
     """At each point of a run, each pair of events can occur instead; then the machine connects again."""
     checker = InvariantChecker(BrokerSelectionStateMachine(2, POLICY, random.Random(1).random))
     replayed = 0
@@ -317,7 +317,7 @@ def test_50_agents_without_broker_make_at_most_10_attempts_per_second(seed: int)
     assert max(seconds.values()) <= 10
 
 
-def test_few_fleets_come_close_to_10_attempts_per_second() -> None:
+def test_at_most_1_in_10_fleets_reaches_9_connection_attempts_per_second() -> None:
     """At most one in ten of 100 fleets makes 9 or 10 attempts per second.
 
     The fleets have a short fast phase; the phase after it is unchanged. Measured in 2,000 fleets: none made more than
@@ -331,7 +331,7 @@ def test_few_fleets_come_close_to_10_attempts_per_second() -> None:
     assert worst_seconds[10] + worst_seconds[9] <= 10, worst_seconds
 
 
-def test_attempts_are_frequent_in_fast_phase_and_rare_after_it() -> None:
+def test_connection_attempts_are_frequent_in_fast_phase_and_rare_after_it() -> None:
     """This test proves that agents make attempts at all, as the limit of attempts requires."""
     attempts = fleet_outage(1)
     fast, slow = [a for a in attempts if a < 30], [a for a in attempts if a >= 30]
@@ -339,7 +339,7 @@ def test_attempts_are_frequent_in_fast_phase_and_rare_after_it() -> None:
     assert 50 * 570 / 30 <= len(slow) <= 50 * 570 / 28.5 + 50
 
 
-def test_full_jitter_between_rounds_would_exceed_limit() -> None:
+def test_full_jitter_between_rounds_would_exceed_10_connection_attempts_per_second() -> None:
     """Attempts of unpaced rounds without a minimum pause cluster, so the agent paces them and has a minimum pause."""
     draw, worst_seconds = random.Random(1), []
     for _ in range(10):
@@ -354,7 +354,7 @@ def test_full_jitter_between_rounds_would_exceed_limit() -> None:
 
 
 @pytest.mark.parametrize("hours", [24])
-def test_memory_does_not_grow_in_24_hours_without_brokers(hours: int) -> None:
+def test_memory_of_state_machine_does_not_grow_in_24_hours_without_brokers(hours: int) -> None:
     machine = BrokerSelectionStateMachine(2, POLICY, random.Random(1).random, itertools.count(1))
     machine.process_event(AgentStartedEvent(), 0.0)
     now, conn = 0.0, 1

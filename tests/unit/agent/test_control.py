@@ -56,21 +56,21 @@ def test_published_event_is_in_outbox_when_id_is_returned(path: Path, store: Sto
     assert (row.event_id, row.topic, row.payload) == (event_id, "a/b", b'{"x": 1}')
 
 
-def test_binary_payload_is_stored_unchanged(path: Path, store: Store) -> None:
+def test_binary_payload_of_event_is_stored_unchanged_in_outbox(path: Path, store: Store) -> None:
     publish("a/b", b"\xff\x00\n", socket=path)
     assert store.outgoing_events(10)[0].payload == b"\xff\x00\n"
 
 
-def test_event_id_is_accepted_once(path: Path, store: Store) -> None:
+def test_event_published_repeatedly_with_same_id_is_accepted_once(path: Path, store: Store) -> None:
     assert [publish("a/b", "x", event_id="mine", socket=path) for _ in range(3)] == ["mine"] * 3
     assert len(store.outgoing_events(10)) == 1
 
 
-def test_socket_permits_only_agent_user(path: Path) -> None:
+def test_control_socket_is_accessible_only_to_agent_user(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_events_of_one_call_keep_their_order(path: Path, store: Store) -> None:
+def test_events_published_in_one_call_keep_their_order(path: Path, store: Store) -> None:
     with Client(path) as client:
         ids = client.publish_all([("a/b", str(number)) for number in range(900)])
     rows = store.outgoing_events(1000)
@@ -99,7 +99,7 @@ def test_publish_refuses_topic_with_wildcard(path: Path) -> None:
         publish("a/#", "x", socket=path)
 
 
-def test_status_and_requeue_return_responses(path: Path) -> None:
+def test_control_socket_answers_status_and_requeue_requests(path: Path) -> None:
     with Client(path) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
@@ -157,7 +157,7 @@ def test_status_and_requeue_return_responses(path: Path) -> None:
         ),
     ],
 )
-def test_invalid_request_and_next_request_receive_responses(
+def test_control_socket_answers_invalid_request_and_next_request(
     path: Path, log: RecordedLog, line: bytes, message: str
 ) -> None:
     responses = send_bytes(path, line + b'\n{"op":"status"}\n')
@@ -165,7 +165,7 @@ def test_invalid_request_and_next_request_receive_responses(
     assert log.records == []
 
 
-def test_request_above_maximum_length_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_socket_refuses_request_above_maximum_length(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "LONGEST", 100_000)
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(20)
@@ -174,7 +174,7 @@ def test_request_above_maximum_length_is_refused(path: Path, monkeypatch: pytest
         assert b"more than 100000 bytes" in caller.makefile("rb").readline()
 
 
-def test_closed_or_stalled_caller_does_not_block_other_callers(path: Path, store: Store) -> None:
+def test_closed_or_stalled_control_client_does_not_block_other_clients(path: Path, store: Store) -> None:
     stalled_caller = socket.socket(socket.AF_UNIX)
     stalled_caller.connect(str(path))
     stalled_caller.sendall(b'{"op":"publish","to')
@@ -186,7 +186,7 @@ def test_closed_or_stalled_caller_does_not_block_other_callers(path: Path, store
     stalled_caller.close()
 
 
-def test_concurrent_callers_receive_different_ids(path: Path, store: Store) -> None:
+def test_concurrent_publishers_receive_different_event_ids(path: Path, store: Store) -> None:
     id_lists: list[list[str]] = []
 
     def publish_events() -> None:
@@ -201,7 +201,7 @@ def test_concurrent_callers_receive_different_ids(path: Path, store: Store) -> N
     assert len({event_id for ids in id_lists for event_id in ids}) == 200
 
 
-def test_caller_above_limit_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_socket_refuses_client_above_limit_of_connections(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "CALLERS", 1)
     with Client(path) as client:
         client.status()
@@ -239,7 +239,7 @@ def test_internal_error_in_status_is_reported_to_caller(tmp_path: Path, store: S
     ]
 
 
-def test_stale_socket_is_replaced_and_removed_at_end(tmp_path: Path, store: Store) -> None:
+def test_stale_control_socket_is_replaced_and_removed_when_agent_stops(tmp_path: Path, store: Store) -> None:
     path = tmp_path / "s"
     stale_socket = socket.socket(socket.AF_UNIX)
     stale_socket.bind(str(path))
@@ -259,7 +259,9 @@ def test_publish_without_running_agent_raises_error_with_remedy(tmp_path: Path) 
         publish("a", "x", socket=tmp_path / "agent.sock")
 
 
-def test_lost_connection_error_requests_retry_with_same_id(path: Path, store: Store, tmp_path: Path) -> None:
+def test_error_of_lost_control_connection_requests_retry_with_same_event_id(
+    path: Path, store: Store, tmp_path: Path
+) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "half"))
     listener.listen()
@@ -272,6 +274,6 @@ def test_lost_connection_error_requests_retry_with_same_id(path: Path, store: St
     listener.close()
 
 
-def test_socket_path_above_107_bytes_is_refused(tmp_path: Path, store: Store) -> None:
+def test_control_socket_path_above_107_bytes_is_refused(tmp_path: Path, store: Store) -> None:
     with pytest.raises(AgentError, match="more than 107 bytes: set a shorter path"):
         LocalRequestServer(tmp_path / ("x" * 120), store, dict, log=RecordedLog())

@@ -83,7 +83,7 @@ def bench(tmp_path: Path, guarded: Path) -> Iterator[HandlerBench]:
     handler_bench.store.close()
 
 
-def test_executable_receives_event_as_json_and_number_of_attempt(bench: HandlerBench, tmp_path: Path) -> None:
+def test_handler_program_receives_event_as_json_and_number_of_attempt(bench: HandlerBench, tmp_path: Path) -> None:
     bench.write_program("Started", f'cat > {tmp_path}/seen; echo "$ATTEMPT $EVENT_ID $TOPIC" > {tmp_path}/env')
     bench.receive("a/x/Started", b'{"eventId": "e1", "n": 1}')
     bench.start()
@@ -96,7 +96,7 @@ def test_executable_receives_event_as_json_and_number_of_attempt(bench: HandlerB
     assert (tmp_path / "env").read_text() == "1 e1 a/x/Started\n"
 
 
-def test_binary_payload_is_passed_in_base64(bench: HandlerBench, tmp_path: Path) -> None:
+def test_handler_program_receives_binary_payload_in_base64(bench: HandlerBench, tmp_path: Path) -> None:
     bench.write_program("E", f"cat > {tmp_path}/seen")
     bench.receive("a/E", b"\xff\x00")
     bench.start()
@@ -114,7 +114,7 @@ def test_python_handler_receives_event(bench: HandlerBench) -> None:
     ]
 
 
-def test_event_without_handler_is_handled_and_counted(bench: HandlerBench) -> None:
+def test_event_without_handler_is_recorded_as_handled_and_counted(bench: HandlerBench) -> None:
     bench.receive("a/Nobody", b'{"eventId": "e1"}')
     handlers = bench.start()
     bench.wait_empty()
@@ -154,7 +154,7 @@ def test_overlapping_filters_handle_each_event_once(bench: HandlerBench) -> None
     assert sorted(map(int, seen)) == list(range(60))
 
 
-def test_messages_of_removed_topic_are_handled(bench: HandlerBench) -> None:
+def test_pending_messages_of_topic_removed_from_configuration_are_handled(bench: HandlerBench) -> None:
     seen: list[str] = []
     bench.receive("b/x/E")
     bench.receive("b/y/E")
@@ -238,7 +238,7 @@ def test_handled_event_is_not_handled_again_after_restart(bench: HandlerBench) -
     assert seen == ["once", "next"]
 
 
-def test_interrupted_attempt_is_counted_and_event_is_handled_again(bench: HandlerBench) -> None:
+def test_interrupted_handler_attempt_is_counted_and_event_is_handled_again(bench: HandlerBench) -> None:
     rx = bench.receive("a/E")
     assert bench.store.begin_handling_attempt(rx) == 1
     seen: list[int] = []
@@ -258,7 +258,7 @@ def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: 
     )
 
 
-def test_statements_of_handler_and_its_record_are_atomic(bench: HandlerBench, tmp_path: Path) -> None:
+def test_sql_statements_of_handler_and_record_of_handling_are_atomic(bench: HandlerBench, tmp_path: Path) -> None:
     def count(event: HandlerEvent) -> None:
         event.execute("CREATE TABLE IF NOT EXISTS x_count (n INTEGER)")
         event.execute("INSERT INTO x_count VALUES (?)", (event.attempt,))
@@ -283,7 +283,9 @@ def test_stop_kills_running_handler_and_keeps_event(bench: HandlerBench, tmp_pat
     assert handlers.failures == 0
 
 
-def test_python_handler_above_timeout_stops_loop_time(bench: HandlerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_handler_above_timeout_stops_reported_progress_of_its_worker(
+    bench: HandlerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("activemq_agent.handling.SLACK", 0.0)
     release = threading.Event()
     bench.receive("a/E")
@@ -297,7 +299,7 @@ def test_python_handler_above_timeout_stops_loop_time(bench: HandlerBench, monke
     bench.wait_until(lambda: handlers.slowest_worker_loop_start > earlier_loop_start)
 
 
-def test_python_handler_within_timeout_does_not_stop_loop_time(bench: HandlerBench) -> None:
+def test_python_handler_within_timeout_keeps_reported_progress_of_its_worker(bench: HandlerBench) -> None:
     release, began = threading.Event(), threading.Event()
     bench.receive("a/E")
 
@@ -315,10 +317,10 @@ def test_python_handler_within_timeout_does_not_stop_loop_time(bench: HandlerBen
 
 class TestPrograms:
     @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a b", "ä", "x" * 200, "a\0b"])
-    def test_invalid_file_name_has_no_program(self, bench: HandlerBench, name: str) -> None:
+    def test_event_name_that_is_no_valid_file_name_has_no_handler_program(self, bench: HandlerBench, name: str) -> None:
         assert find_event_program(bench.programs, name) is None
 
-    def test_missing_program_is_none(self, bench: HandlerBench) -> None:
+    def test_missing_handler_program_is_not_found(self, bench: HandlerBench) -> None:
         assert find_event_program(bench.programs, "E") is None
         assert find_event_program(bench.directory / "nothing", "E") is None
         assert find_event_program(None, "E") is None
@@ -327,23 +329,25 @@ class TestPrograms:
         ("mode", "message"),
         [(0o757, "other users can write to it"), (0o775, "other users can write to it"), (0o644, "chmod \\+x")],
     )
-    def test_program_with_unsafe_mode_is_error(self, bench: HandlerBench, mode: int, message: str) -> None:
+    def test_handler_program_with_unsafe_mode_is_refused(self, bench: HandlerBench, mode: int, message: str) -> None:
         bench.write_program("E", "true", mode)
         with pytest.raises(AgentError, match=message):
             find_event_program(bench.programs, "E")
 
-    def test_program_that_is_directory_is_error(self, bench: HandlerBench) -> None:
+    def test_handler_program_that_is_directory_is_refused(self, bench: HandlerBench) -> None:
         (bench.programs / "E").mkdir(mode=0o755)
         with pytest.raises(AgentError, match="is not a regular file, so the agent cannot execute it"):
             find_event_program(bench.programs, "E")
 
-    def test_program_in_world_writable_directory_is_error(self, bench: HandlerBench) -> None:
+    def test_handler_program_in_world_writable_directory_is_refused(self, bench: HandlerBench) -> None:
         bench.write_program("E", "true")
         bench.programs.chmod(0o777)
         with pytest.raises(AgentError, match=r"handlers\.d is part .*, but other users can write"):
             find_event_program(bench.programs, "E")
 
-    def test_program_of_another_user_is_error(self, bench: HandlerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_handler_program_of_another_user_is_refused(
+        self, bench: HandlerBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         path = bench.write_program("E", "true")
         if os.geteuid() == 0:
             os.chown(path, 12345, 12345)
@@ -352,7 +356,7 @@ class TestPrograms:
         with pytest.raises(AgentError, match="belongs to neither root nor the agent's user"):
             find_event_program(bench.programs, "E")
 
-    def test_event_of_unsafe_program_is_quarantined(self, bench: HandlerBench) -> None:
+    def test_event_with_unsafe_handler_program_is_quarantined(self, bench: HandlerBench) -> None:
         bench.write_program("E", "true", 0o757)
         bench.receive("a/E")
         bench.start(handler_attempts=2)
@@ -395,7 +399,7 @@ class TestAnotherAccount:
             find_event_program(directory, "E")
         assert str(open_to_all) in str(handler_problems(directory))
 
-    def test_link_in_directory_of_another_user_is_error(self, guarded: Path, tmp_path: Path) -> None:
+    def test_link_to_handlers_in_directory_of_another_user_is_refused(self, guarded: Path, tmp_path: Path) -> None:
         (guarded / "open").mkdir()
         os.chown(guarded / "open", 65534, 65534)
         write_program(guarded / "E")
@@ -403,7 +407,7 @@ class TestAnotherAccount:
         with pytest.raises(AgentError, match="belongs to neither root nor"):
             find_event_program(guarded / "open" / "handlers.d", "E")
 
-    def test_link_into_directory_of_another_user_is_error(self, guarded: Path) -> None:
+    def test_handler_link_into_directory_of_another_user_is_refused(self, guarded: Path) -> None:
         (guarded / "of-other-user").mkdir()
         os.chown(guarded / "of-other-user", 65534, 65534)
         (guarded / "handlers.d").mkdir()
@@ -417,7 +421,7 @@ class TestAnotherAccount:
         with pytest.raises(AgentError, match="is part of the path of a handler, but other users can write"):
             find_event_program(tmp_path, "E")
 
-    def test_links_of_root_are_followed(self, guarded: Path) -> None:
+    def test_symbolic_links_of_root_to_handler_are_followed(self, guarded: Path) -> None:
         (guarded / "real").mkdir()
         write_program(guarded / "real" / "hello.sh")
         (guarded / "handlers.d").symlink_to("real")
@@ -425,12 +429,12 @@ class TestAnotherAccount:
         assert find_event_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
         assert handler_problems(guarded / "handlers.d") == []
 
-    def test_loop_of_links_is_error(self, guarded: Path) -> None:
+    def test_loop_of_symbolic_links_to_handler_is_refused(self, guarded: Path) -> None:
         (guarded / "E").symlink_to("E")
         with pytest.raises(AgentError, match=r"more than .* symbolic links: remove the loop of links at"):
             find_event_program(guarded, "E")
 
-    def test_link_owned_by_another_user_is_error(self, guarded: Path) -> None:
+    def test_handler_link_owned_by_another_user_is_refused(self, guarded: Path) -> None:
         write_program(guarded / "real")
         (guarded / "E").symlink_to("real")
         os.chown(guarded / "E", 65534, 65534, follow_symlinks=False)

@@ -19,14 +19,14 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=5))
-def test_event_id_is_added_to_object_and_other_members_are_kept(content: dict[str, object]) -> None:
+def test_event_id_is_added_to_json_payload_and_other_members_are_kept(content: dict[str, object]) -> None:
     content.pop("eventId", None)
     sent = add_event_id(json.dumps(content).encode(), 'i"d', envelope=False)
     assert json.loads(sent) == {"eventId": 'i"d', **content}
     assert event_id_in(sent) == 'i"d'
 
 
-def test_bytes_of_object_stay_unchanged_when_event_id_is_added() -> None:
+def test_bytes_of_json_payload_stay_unchanged_when_event_id_is_added() -> None:
     payload = b' {\n "n": 1.10000000000000000000001, "n": 12345678901234567890123456789, "e":"\\u00e9" }\n'
     assert add_event_id(payload, "i", envelope=True) == b' {\n "eventId":"i",' + payload[4:]
 
@@ -48,7 +48,7 @@ def test_event_id_that_is_no_text_or_not_at_top_level_is_ignored(payload: bytes)
 @pytest.mark.parametrize(
     "payload", [b"", b"text", b"[1]", b"{", b'{"a":NaN}', b"\xff\x00", b'"eventId"', b"{" * 100_000]
 )
-def test_payload_that_is_no_object_stays_unchanged_without_envelope(payload: bytes) -> None:
+def test_payload_that_is_no_json_object_stays_unchanged_without_envelope(payload: bytes) -> None:
     assert add_event_id(payload, "i", envelope=False) == payload
     assert event_id_in(payload) is None
 

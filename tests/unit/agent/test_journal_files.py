@@ -23,7 +23,7 @@ def write_records(store: Store, count: int) -> None:
         future.result()
 
 
-def test_each_record_is_exported_once_and_deleted_from_store(tmp_path: Path) -> None:
+def test_each_event_journal_record_is_exported_once_and_deleted_from_store(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         write_records(store, 500)
@@ -33,7 +33,7 @@ def test_each_record_is_exported_once_and_deleted_from_store(tmp_path: Path) -> 
         assert store.row_and_byte_counts().journal_rows == 0
 
 
-def test_journal_files_are_rotated_by_size(tmp_path: Path) -> None:
+def test_event_journal_files_are_rotated_by_size(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent", size=1000)
         for _ in range(20):
@@ -44,7 +44,7 @@ def test_journal_files_are_rotated_by_size(tmp_path: Path) -> None:
         assert record_numbers(files) == list(range(1, 61))
 
 
-def test_journal_file_is_kept_for_seven_days_after_last_record(tmp_path: Path) -> None:
+def test_event_journal_file_is_kept_for_7_days_after_its_last_record(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent", size=1, clock=clock)
@@ -58,7 +58,7 @@ def test_journal_file_is_kept_for_seven_days_after_last_record(tmp_path: Path) -
         assert record_numbers(files) == [2, 3], "the export must keep the current file regardless of its age"
 
 
-def test_records_exported_but_not_deleted_are_exported_again(tmp_path: Path) -> None:
+def test_journal_records_exported_but_not_deleted_are_exported_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         write_records(store, 2)
@@ -72,7 +72,7 @@ def test_records_exported_but_not_deleted_are_exported_again(tmp_path: Path) -> 
         assert sorted(set(record_numbers(files))) == [1, 2]
 
 
-def test_partial_line_of_crash_is_removed_before_next_export(tmp_path: Path) -> None:
+def test_partial_journal_line_of_crash_is_removed_before_next_export(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         write_records(store, 1)
@@ -84,7 +84,7 @@ def test_partial_line_of_crash_is_removed_before_next_export(tmp_path: Path) -> 
         assert record_numbers(files) == [1, 2]
 
 
-def test_failed_export_raises_error_and_keeps_record(tmp_path: Path) -> None:
+def test_failed_export_of_event_journal_raises_error_and_keeps_record(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         (tmp_path / "agent").write_text("in the way")
         write_records(store, 1)
@@ -93,7 +93,7 @@ def test_failed_export_raises_error_and_keeps_record(tmp_path: Path) -> None:
         assert store.row_and_byte_counts().journal_rows == 1
 
 
-def test_failed_write_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_of_event_journal_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         write_records(store, 1)

@@ -13,7 +13,7 @@ from activemq_agent.logs import make_log
 from .logged import make_config
 
 
-def test_log_line_is_json(tmp_path: Path) -> None:
+def test_agent_log_line_is_json_by_default(tmp_path: Path) -> None:
     out = io.StringIO()
     make_log(make_config(tmp_path), out).warning("connection lost", broker="b:1", path=tmp_path)
     line = json.loads(out.getvalue())
@@ -21,7 +21,7 @@ def test_log_line_is_json(tmp_path: Path) -> None:
     assert line == {"event": "connection lost", "level": "warning", "broker": "b:1", "path": str(tmp_path)}
 
 
-def test_text_record_with_line_break_is_one_line(tmp_path: Path) -> None:
+def test_agent_log_record_with_line_break_is_one_line_in_text_format(tmp_path: Path) -> None:
     out = io.StringIO()
     make_log(make_config(tmp_path, log_format="text"), out).error("alarm", reason="two\nlines = bad", broker="b:1")
     (line,) = out.getvalue().splitlines()
@@ -29,7 +29,7 @@ def test_text_record_with_line_break_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "line_count"), [("debug", 3), ("info", 3), ("warning", 2), ("error", 1)])
-def test_records_below_log_level_are_not_written(tmp_path: Path, level: str, line_count: int) -> None:
+def test_agent_log_omits_records_below_log_level(tmp_path: Path, level: str, line_count: int) -> None:
     out = io.StringIO()
     log = make_log(make_config(tmp_path, log_level=level), out)
     for write_record in (log.info, log.warning, log.error):
@@ -37,7 +37,7 @@ def test_records_below_log_level_are_not_written(tmp_path: Path, level: str, lin
     assert len(out.getvalue().splitlines()) == line_count
 
 
-def test_closed_log_stream_raises_no_error(tmp_path: Path) -> None:
+def test_agent_log_ignores_closed_output_stream(tmp_path: Path) -> None:
     out = io.StringIO()
     out.close()
     make_log(make_config(tmp_path), out).info("x")

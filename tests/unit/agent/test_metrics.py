@@ -34,7 +34,7 @@ def metrics_of(store: Store) -> Metrics:
     return Metrics(lambda: {"store": asdict(store.row_and_byte_counts())})
 
 
-def test_metrics_contain_counts_of_store_at_time_of_scrape(tmp_path: Path) -> None:
+def test_agent_metrics_contain_counts_of_store_at_time_of_scrape(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", limits=StoreLimits(filters=("t/#",))) as store:
         agent_metrics = metrics_of(store)
         assert "activemq_agent_outbox_events 0.0" in sample_lines(agent_metrics)
@@ -46,7 +46,7 @@ def test_metrics_contain_counts_of_store_at_time_of_scrape(tmp_path: Path) -> No
     assert 'activemq_agent_topic_events{filter="t/#"} 1.0' in samples
 
 
-def test_metrics_count_expired_events(tmp_path: Path) -> None:
+def test_agent_metrics_count_expired_events(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", sweep=None) as store:
         store.accept_event("a/b", b"", timeout=0.0)
         store.expire_events()

@@ -133,7 +133,7 @@ def test_acknowledgements_of_earlier_connection_are_ignored(bench: Bench) -> Non
     assert bench.rows == 3
 
 
-def test_row_is_kept_until_canary_of_its_prefix_completes_round_trip(bench: Bench) -> None:
+def test_event_stays_in_outbox_until_canary_of_its_topic_prefix_returns(bench: Bench) -> None:
     topic = canary_topic("a/b", "host-1")
     bench.broker.muted_topics.add(topic)
     bench.accept(2)
@@ -167,7 +167,7 @@ def test_events_are_unconfirmed_immediately_if_canary_subscription_is_refused(be
     assert bench.store.row_and_byte_counts().unconfirmed == 2
 
 
-def test_prefix_without_canary_does_not_affect_other_prefixes(bench: Bench) -> None:
+def test_topic_prefix_without_canary_does_not_affect_other_prefixes(bench: Bench) -> None:
     bench.broker.refused_filters.add(canary_topic("a/b", "host-1"))
     bench.accept(2)
     confirmed_ids = bench.accept(2, topic="c/d/E")
@@ -204,7 +204,7 @@ def test_canary_of_earlier_connection_confirms_no_event(bench: Bench) -> None:
     assert bench.rows == 1
 
 
-def test_publisher_leaves_broker_without_acknowledgement_for_thirty_seconds(bench: Bench) -> None:
+def test_publisher_leaves_broker_that_sends_no_acknowledgement_in_30_seconds(bench: Bench) -> None:
     bench.broker.acknowledges = False
     bench.accept()
     bench.run_loop()
@@ -269,7 +269,7 @@ def test_event_that_expires_while_window_is_full_is_not_sent(
     assert len(bench.broker.last.published) == 2
 
 
-def test_payload_that_is_no_object_is_sent_unchanged_without_envelope(
+def test_payload_that_is_no_json_object_is_sent_unchanged_without_envelope(
     bench_of: Callable[..., Bench],
 ) -> None:
     plain, wrapped = bench_of(), bench_of(publisher_envelope=True)
@@ -280,7 +280,7 @@ def test_payload_that_is_no_object_is_sent_unchanged_without_envelope(
     assert json.loads(wrapped.broker.sent_payloads()[0])["payload"] == "text"
 
 
-def test_barriers_are_sent_on_each_prefix_after_earlier_events(bench: Bench) -> None:
+def test_barrier_messages_are_sent_on_each_topic_prefix_after_earlier_events(bench: Bench) -> None:
     bench.accept(2)
     bench.accept(2, topic="c/E")
     bench.run_loop()
@@ -292,14 +292,14 @@ def test_barriers_are_sent_on_each_prefix_after_earlier_events(bench: Bench) -> 
     assert bench.rows == 0
 
 
-def test_barriers_are_sent_every_minute_if_enabled(bench_of: Callable[..., Bench]) -> None:
+def test_barrier_messages_are_sent_every_minute_if_enabled(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(barrier=True)
     bench.accept()
     bench.run_loop(150, 1.0)
     assert len(bench.journal_records("barrier")) == 2
 
 
-def test_number_of_remembered_prefixes_is_bounded(bench: Bench) -> None:
+def test_number_of_topic_prefixes_that_publisher_remembers_is_bounded(bench: Bench) -> None:
     for number in range(MOST_PREFIXES + 20):
         bench.store.accept_event(f"tenant/{number}/E", b"{}")
     bench.run_until_outbox_is_empty()

@@ -44,7 +44,7 @@ def test_published_event_is_delivered_and_removed_from_outbox(start_agent: Calla
         assert agent.stop() == 0
 
 
-def test_message_of_broker_starts_its_handler(
+def test_message_on_subscribed_topic_starts_its_handler_program(
     start_agent: Callable[..., RunningAgent], tmp_path: Path, guarded: Path
 ) -> None:
     program = guarded / "handlers.d" / "Started"
@@ -59,7 +59,7 @@ def test_message_of_broker_starts_its_handler(
     assert json.loads((tmp_path / "seen").read_text())["event_id"] == "e1"
 
 
-def test_stop_sends_all_events_of_outbox_first(start_agent: Callable[..., RunningAgent]) -> None:
+def test_agent_sends_all_events_of_outbox_before_it_stops(start_agent: Callable[..., RunningAgent]) -> None:
     with TinyBroker() as broker:
         agent = start_agent(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=20)
         for number in range(50):
@@ -69,7 +69,7 @@ def test_stop_sends_all_events_of_outbox_first(start_agent: Callable[..., Runnin
     assert outbox_payloads(agent.directory) == []
 
 
-def test_event_that_cannot_be_sent_is_kept_after_drain_time(start_agent: Callable[..., RunningAgent]) -> None:
+def test_unsent_event_stays_in_outbox_when_drain_time_of_stop_ends(start_agent: Callable[..., RunningAgent]) -> None:
     agent = start_agent(drain_seconds=0.5)  # no server listens
     publish("a/b", "kept", socket=agent.socket)
     assert agent.stop() == 0
@@ -92,7 +92,9 @@ def test_systemd_is_notified_of_ready_watchdog_and_stopping_in_this_order(
     assert f"STATUS=connected to 127.0.0.1:{broker.port}" in agent.notifications
 
 
-def test_ready_is_not_notified_before_subscription_if_configured(start_agent: Callable[..., RunningAgent]) -> None:
+def test_systemd_is_not_notified_of_ready_before_subscription_if_configured(
+    start_agent: Callable[..., RunningAgent],
+) -> None:
     agent = start_agent(topics=("t/#",), ready="subscription", drain_seconds=0)  # no server listens
     wait_until(lambda: "WATCHDOG=1" in agent.read_notifications())
     time.sleep(1.5)
@@ -101,7 +103,7 @@ def test_ready_is_not_notified_before_subscription_if_configured(start_agent: Ca
 
 @some_situations(1)
 @pytest.mark.parametrize("part", ["publisher", "store", "handlers"])
-def test_watchdog_is_not_notified_while_loop_makes_no_progress(
+def test_systemd_watchdog_is_not_notified_while_agent_thread_makes_no_progress(
     start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     agent = start_agent(drain_seconds=0)
@@ -118,7 +120,7 @@ def test_watchdog_is_not_notified_while_loop_makes_no_progress(
     assert any(event.startswith("threads of the agent make no progress") for event in agent.log.events("error"))
 
 
-def test_agent_stops_with_error_if_loop_fails(
+def test_agent_stops_with_error_if_publisher_loop_fails(
     start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = start_agent()
@@ -133,7 +135,7 @@ def test_agent_stops_with_error_if_loop_fails(
     assert fields == {"reason": "publisher: RuntimeError: planted"}
 
 
-def test_agent_stops_with_error_if_worker_fails(
+def test_agent_stops_with_error_if_handler_worker_fails(
     start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TinyBroker() as broker:
@@ -172,7 +174,7 @@ def test_second_agent_with_same_state_directory_is_refused(start_agent: Callable
     assert agent.status()["agent"] == "agent-1"
 
 
-def test_metrics_contain_samples_of_each_part(start_agent: Callable[..., RunningAgent]) -> None:
+def test_agent_metrics_contain_samples_of_each_component(start_agent: Callable[..., RunningAgent]) -> None:
     port = next(port for port in range(23_000, 24_000) if _is_free(port))
     with TinyBroker() as broker:
         urls = (Endpoint("127.0.0.1", broker.port),)

@@ -139,7 +139,7 @@ def test_connect_packet_contains_version_keepalive_client_id_and_durable_session
     assert body[10:] == b"\x00\x06host-1"
 
 
-def test_credentials_are_sent_and_no_event_contains_password(peer: Peer) -> None:
+def test_mqtt_session_sends_credentials_and_its_events_omit_password(peer: Peer) -> None:
     opened = OpenedSession(peer.port, username="agent", password=Password("s3cret"))
     assert b"\x00\x05agent\x00\x06s3cret" in peer.packet(CONNECT)
     assert "s3cret" not in repr([opened.next(), opened.next()])
@@ -159,7 +159,7 @@ def test_refused_login_reports_whether_credentials_are_wrong(peer: Peer, code: i
     assert isinstance(opened.next(), ConnectionEnded)
 
 
-def test_port_without_listener_is_reported_with_address() -> None:
+def test_mqtt_session_reports_address_of_port_without_listener() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # bound, but not listening
         port = bound.getsockname()[1]
@@ -168,7 +168,9 @@ def test_port_without_listener_is_reported_with_address() -> None:
         )
 
 
-def test_connection_closed_by_broker_is_reported_and_not_opened_again(peer: Peer, opened: OpenedSession) -> None:
+def test_mqtt_session_reports_connection_closed_by_broker_and_does_not_reopen_it(
+    peer: Peer, opened: OpenedSession
+) -> None:
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.shutdown(socket.SHUT_RDWR)
@@ -183,7 +185,7 @@ def test_publish_returns_message_id_of_its_puback(peer: Peer, opened: OpenedSess
     assert [opened.next() for _ in mids] == [PubackReceived(7, mid or 0) for mid in mids]
 
 
-def test_more_than_twenty_messages_may_be_unacknowledged(peer: Peer, opened: OpenedSession) -> None:
+def test_mqtt_session_permits_more_than_20_unacknowledged_messages(peer: Peer, opened: OpenedSession) -> None:
     """The default window of paho is 20 messages."""
     for _ in range(200):
         opened.session.publish("a/b", b"x")
@@ -210,7 +212,7 @@ def test_message_is_acknowledged_only_by_call_of_acknowledge(peer: Peer, opened:
     assert peer.packet(PUBACK) == b"\x00\x09"
 
 
-def test_message_with_topic_that_is_no_text_is_delivered(peer: Peer, opened: OpenedSession) -> None:
+def test_message_with_topic_that_is_not_valid_utf8_is_delivered(peer: Peer, opened: OpenedSession) -> None:
     assert peer.connection is not None
     peer.connection.sendall(b"\x32\x0a\x00\x03a\xff\xfe\x00\x09xyz")
     message = opened.next()
@@ -218,14 +220,18 @@ def test_message_with_topic_that_is_no_text_is_delivered(peer: Peer, opened: Ope
     assert message.mid == 9
 
 
-def test_orderly_close_sends_disconnect(peer: Peer, opened: OpenedSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orderly_close_of_mqtt_session_sends_disconnect_packet(
+    peer: Peer, opened: OpenedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)  # a busy machine is slow
     opened.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
     assert isinstance(opened.next(), ConnectionEnded)
 
 
-def test_orderly_close_right_after_connection_sends_disconnect(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orderly_close_of_mqtt_session_right_after_connect_sends_disconnect(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The thread that opened the connection may still run. It does not interrupt the DISCONNECT packet."""
     monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)
     start, disconnect = BoundedClient.loop_start, BoundedClient.disconnect
@@ -253,7 +259,9 @@ def test_orderly_close_right_after_connection_sends_disconnect(peer: Peer, monke
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_close_does_not_wait_for_broker_that_reads_nothing(peer: Peer, opened: OpenedSession, orderly: bool) -> None:
+def test_closing_mqtt_session_does_not_wait_for_broker_that_reads_nothing(
+    peer: Peer, opened: OpenedSession, orderly: bool
+) -> None:
     peer.frozen.set()
     for _ in range(100):
         opened.session.publish("a/b", bytes(100_000))
@@ -262,7 +270,7 @@ def test_close_does_not_wait_for_broker_that_reads_nothing(peer: Peer, opened: O
         pass
 
 
-def test_connection_without_connack_is_closed_immediately(peer: Peer) -> None:
+def test_mqtt_session_without_connack_closes_immediately(peer: Peer) -> None:
     peer.answers.clear()
     opened = OpenedSession(peer.port)
     assert opened.next() == TransportUp(7)
@@ -274,7 +282,7 @@ def _descriptor_count() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_closed_sessions_leave_no_thread_and_no_socket(peer: Peer) -> None:
+def test_closed_mqtt_sessions_leave_no_thread_and_no_socket(peer: Peer) -> None:
     before = threading.active_count()
     descriptors = _descriptor_count()
     for _ in range(5):
@@ -293,7 +301,7 @@ def test_closed_sessions_leave_no_thread_and_no_socket(peer: Peer) -> None:
     )
 
 
-def test_events_arrive_while_another_thread_publishes(peer: Peer, opened: OpenedSession) -> None:
+def test_mqtt_session_receives_pubacks_while_another_thread_publishes(peer: Peer, opened: OpenedSession) -> None:
     """A lock that is held during publish() and acquired in a callback would cause a deadlock."""
     peer.answers[PUBLISH] = encode_puback
     done = threading.Event()

@@ -25,7 +25,7 @@ def clock(tmp_path: Path) -> SimulatedClock:
 
 
 @pytest.mark.parametrize(("seconds", "expired"), [(99, 0), (100, 1)])
-def test_time_while_agent_is_stopped_is_counted(
+def test_time_while_agent_is_stopped_counts_toward_event_timeout(
     tmp_path: Path, clock: SimulatedClock, seconds: float, expired: int
 ) -> None:
     clock.pass_time(seconds)
@@ -33,7 +33,7 @@ def test_time_while_agent_is_stopped_is_counted(
 
 
 @pytest.mark.parametrize(("seconds", "expired"), [(99, 0), (100, 1)])
-def test_time_across_reboot_is_measured_by_wall_clock(
+def test_age_of_event_across_reboot_is_measured_by_wall_clock(
     tmp_path: Path, clock: SimulatedClock, seconds: float, expired: int
 ) -> None:
     clock.reboot(takes=seconds)
@@ -41,7 +41,7 @@ def test_time_across_reboot_is_measured_by_wall_clock(
 
 
 @pytest.mark.parametrize("step", [-1e6, 1e6])
-def test_step_of_wall_clock_within_boot_is_ignored_and_logged(
+def test_step_of_wall_clock_without_reboot_does_not_age_events_and_is_logged(
     tmp_path: Path, clock: SimulatedClock, step: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.wall_error += step
@@ -50,7 +50,7 @@ def test_step_of_wall_clock_within_boot_is_ignored_and_logged(
     assert "The agent does not count this change as elapsed time" in caplog.text
 
 
-def test_drift_of_less_than_one_minute_is_not_logged(
+def test_wall_clock_drift_of_less_than_1_minute_is_not_logged(
     tmp_path: Path, clock: SimulatedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.wall_error += 59
@@ -58,7 +58,9 @@ def test_drift_of_less_than_one_minute_is_not_logged(
     assert not caplog.text
 
 
-def test_step_of_wall_clock_before_reboot_is_not_counted_after_reboot(tmp_path: Path, clock: SimulatedClock) -> None:
+def test_step_of_wall_clock_before_reboot_does_not_age_events_after_reboot(
+    tmp_path: Path, clock: SimulatedClock
+) -> None:
     with Store.open(tmp_path, agent="a1", clock=clock, synchronous="OFF", sweep=0.01) as store:
         clock.wall_error += 1e6
         while store._writer.elapsed.has_wall_clock_stepped():  # the writer thread also reads and stores the clocks
@@ -67,7 +69,7 @@ def test_step_of_wall_clock_before_reboot_is_not_counted_after_reboot(tmp_path: 
     assert count_expired_after_restart(tmp_path, clock, 100) == 0
 
 
-def test_wall_clock_set_back_across_reboot_counts_no_time_and_is_logged(
+def test_wall_clock_set_back_across_reboot_does_not_age_events_and_is_logged(
     tmp_path: Path, clock: SimulatedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.wall_error -= 1e6

@@ -114,7 +114,7 @@ def named_places(store: Store) -> set[int]:
 @some_situations(4)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["cold", "hot"])
-def test_no_altered_payload_is_delivered_and_gaps_are_named(
+def test_damaged_agent_store_delivers_no_altered_payload_and_reports_gaps(
     written: WrittenStore, tmp_path: Path, kind: str, seed: int
 ) -> None:
     flip_bits(getattr(written, kind), tmp_path / "state", seed)
@@ -135,7 +135,9 @@ def test_no_altered_payload_is_delivered_and_gaps_are_named(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_event_that_sqlite_selects_by_place_is_kept(written: WrittenStore, tmp_path: Path, seed: int) -> None:
+def test_event_that_sqlite_still_selects_from_damaged_store_is_kept(
+    written: WrittenStore, tmp_path: Path, seed: int
+) -> None:
     flip_bits(written.cold, tmp_path / "state", seed)
     shutil.copytree(tmp_path / "state", tmp_path / "read_by_sqlite")
     selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
@@ -149,9 +151,7 @@ def pages_of_type(content: bytes, kind: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_is_kept_if_no_flip_hits_its_page_or_interior_page(
-    written: WrittenStore, tmp_path: Path, seed: int
-) -> None:
+def test_event_in_undamaged_page_of_damaged_store_is_kept(written: WrittenStore, tmp_path: Path, seed: int) -> None:
     undamaged = (written.cold / FILE).read_bytes()
     shutil.copytree(written.cold, tmp_path / "state")
     content, generator = bytearray(undamaged), random.Random(seed)
@@ -172,7 +172,7 @@ def test_row_is_kept_if_no_flip_hits_its_page_or_interior_page(
     assert checked > 100
 
 
-def test_flip_in_any_part_of_page_keeps_rows_of_other_pages(written: WrittenStore, tmp_path: Path) -> None:
+def test_bit_flip_in_database_page_loses_no_events_of_other_pages(written: WrittenStore, tmp_path: Path) -> None:
     leaves = pages_of_type((written.cold / FILE).read_bytes(), 0x0D)
     generator = random.Random(3)
     for number, at in enumerate((0, 0, 3, 4, 5, 6, 7, 8, 9, 20)):
@@ -188,7 +188,7 @@ def test_flip_in_any_part_of_page_keeps_rows_of_other_pages(written: WrittenStor
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_between_zeroed_leaf_pages_are_kept_and_lost_rows_are_named(
+def test_events_between_zeroed_leaf_pages_are_kept_and_lost_ones_are_reported(
     written: WrittenStore, tmp_path: Path, seed: int
 ) -> None:
     """A third of the outbox's leaf pages is zeroed; with seed 0 the first and the last, with seed 1 all but three."""
@@ -218,7 +218,7 @@ def test_rows_between_zeroed_leaf_pages_are_kept_and_lost_rows_are_named(
         assert store.damage.missing == len(lost)
 
 
-def test_tables_of_used_store_have_root_pages_of_new_store(written: WrittenStore, tmp_path: Path) -> None:
+def test_tables_of_used_agent_store_have_root_pages_of_new_store(written: WrittenStore, tmp_path: Path) -> None:
     """The salvage replaces the first page of a damaged store with that of a new store, which lists all root pages."""
     shutil.copytree(written.cold, tmp_path / "used")
     query = "SELECT name, rootpage FROM sqlite_master ORDER BY name"
@@ -232,7 +232,9 @@ def test_tables_of_used_store_have_root_pages_of_new_store(written: WrittenStore
 
 @some_situations(2)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_damaged_store_accepts_events_and_assigns_no_id_twice(written: WrittenStore, tmp_path: Path, seed: int) -> None:
+def test_damaged_agent_store_accepts_events_and_assigns_no_event_id_twice(
+    written: WrittenStore, tmp_path: Path, seed: int
+) -> None:
     flip_bits(written.hot, tmp_path / "state", seed)
     with open_store(tmp_path / "state") as store:
         before = set(outgoing_payloads(store)) | set(written.outbox)
@@ -245,7 +247,9 @@ def test_damaged_store_accepts_events_and_assigns_no_id_twice(written: WrittenSt
         assert store.damage is None
 
 
-def test_undamaged_store_keeps_all_rows(written: WrittenStore, tmp_path: Path) -> None:
+def test_undamaged_agent_store_keeps_all_events_after_stop_and_after_kill(
+    written: WrittenStore, tmp_path: Path
+) -> None:
     for kind in (written.cold, written.hot):
         shutil.copytree(kind, tmp_path / kind.name)
         with open_store(tmp_path / kind.name) as store:
@@ -299,7 +303,7 @@ def flip_bit_in_wal_frame(state: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "damage_files"), [("cold", zero_first_page), ("hot", flip_bit_in_wal_frame)])
-def test_events_that_sqlite_cannot_select_are_kept(
+def test_events_that_sqlite_cannot_select_from_damaged_store_are_kept(
     written: WrittenStore, tmp_path: Path, kind: str, damage_files: Callable[[Path], None]
 ) -> None:
     for name in ("read_by_sqlite", "state"):
@@ -327,7 +331,7 @@ def test_events_below_zeroed_interior_pages_are_reported_as_lost(written: Writte
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"not a database at all" * 1000, bytes(PAGE * 3)])
-def test_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -> None:
+def test_agent_store_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with open_store(tmp_path) as store:
         assert store.damage is None if not content else store.damage is not None
@@ -336,7 +340,7 @@ def test_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -
         assert next(tmp_path.glob("set-aside-*")).joinpath(FILE).read_bytes() == content
 
 
-def test_journal_that_cannot_continue_ends_with_skipped_numbers(tmp_path: Path) -> None:
+def test_event_journal_that_cannot_continue_ends_with_skipped_record_numbers(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         epoch = store.epoch
         store.accept_event("t", b"x")
@@ -353,7 +357,7 @@ def execute_sql(store: Store, sql: str) -> None:
     store._writer.submit(lambda turn: turn.db.execute(sql)).result()
 
 
-def test_row_altered_while_agent_runs_is_never_delivered(tmp_path: Path) -> None:
+def test_event_altered_in_store_while_agent_runs_is_not_delivered(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"one"), ("t", b"two")])
         receive(store, "t", b"in")
@@ -370,7 +374,7 @@ def test_row_altered_while_agent_runs_is_never_delivered(tmp_path: Path) -> None
 
 @some_situations(2)
 @pytest.mark.parametrize("moves", range(5))
-def test_crash_while_files_are_set_aside_loses_no_further_events(
+def test_crash_while_damaged_store_is_set_aside_loses_no_further_events(
     written: WrittenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
     """The rename after ``moves`` others fails, as if the machine had stopped there."""
@@ -395,7 +399,7 @@ def test_crash_while_files_are_set_aside_loses_no_further_events(
         assert len(written.outbox) - len(outgoing_payloads(store)) <= 30
 
 
-def test_store_of_newer_agent_is_refused_and_not_set_aside(tmp_path: Path) -> None:
+def test_store_created_by_newer_agent_is_refused_and_not_set_aside(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     db = sqlite3.connect(tmp_path / FILE)
     db.execute("PRAGMA user_version = 0x02020202")
@@ -405,7 +409,7 @@ def test_store_of_newer_agent_is_refused_and_not_set_aside(tmp_path: Path) -> No
     assert not list(tmp_path.glob("set-aside-*"))
 
 
-def test_file_without_read_permission_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_store_without_read_permission_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(tmp_path).close()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(damage, "read_wal", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))

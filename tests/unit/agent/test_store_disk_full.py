@@ -36,7 +36,7 @@ FILLER = textwrap.dedent(
 )
 
 
-def test_store_on_full_disk_refuses_events_and_keeps_accepted_ones(tmp_path: Path) -> None:
+def test_agent_store_on_full_disk_refuses_events_and_keeps_accepted_events(tmp_path: Path) -> None:
     process = subprocess.run(
         [sys.executable, "-c", FILLER, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
     )

@@ -23,7 +23,7 @@ def record_handled_with(store: Store, rx: int, *statements: str) -> None:
     store.queue_handled_record(rx, [(statement, ()) for statement in statements]).result()
 
 
-def test_messages_are_pending_in_order_of_receipt(tmp_path: Path) -> None:
+def test_messages_in_inbox_are_pending_in_order_of_receipt(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(filters=("t/#",))) as store:
         for name in ("t/a", "t/b", "u", "t/a"):
             receive(store, name)
@@ -32,7 +32,7 @@ def test_messages_are_pending_in_order_of_receipt(tmp_path: Path) -> None:
         assert [message.rx for message in store.pending_messages("u", 1)] == [3]
 
 
-def test_message_with_known_id_is_duplicate_before_and_after_handling(tmp_path: Path) -> None:
+def test_message_with_known_event_id_is_duplicate_before_and_after_handling(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert receive(store, "t", "e") == InboxStorageOutcome(1, "e")
         assert receive(store, "t", "e") == InboxStorageOutcome(0, "e", duplicate=True)
@@ -43,7 +43,7 @@ def test_message_with_known_id_is_duplicate_before_and_after_handling(tmp_path: 
         assert store.pending_messages("t") == []
 
 
-def test_messages_without_id_are_never_duplicates(tmp_path: Path) -> None:
+def test_messages_without_event_id_are_never_duplicates(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert [receive(store, "t").rx for _ in range(3)] == [1, 2, 3]
         assert [message.rx_id for message in store.pending_messages("t")] == [
@@ -51,7 +51,7 @@ def test_messages_without_id_are_never_duplicates(tmp_path: Path) -> None:
         ]
 
 
-def test_each_filter_has_separate_limit_of_rows(tmp_path: Path) -> None:
+def test_each_topic_filter_has_separate_limit_of_inbox_rows(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(topic_rows=2, filters=("slow/#", "fast/#"))) as store:
         assert not any(receive(store, f"slow/{n}").full for n in range(2))
         assert receive(store, "slow/3") == InboxStorageOutcome(0, None, full=True)
@@ -77,7 +77,7 @@ def test_duplicate_is_detected_even_if_inbox_is_full(tmp_path: Path) -> None:
         assert receive(store, "t", "e").duplicate
 
 
-def test_handled_message_never_runs_again(tmp_path: Path) -> None:
+def test_handled_message_is_not_pending_and_refuses_further_attempts(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         assert store.begin_handling_attempt(1) == 1
@@ -88,7 +88,7 @@ def test_handled_message_never_runs_again(tmp_path: Path) -> None:
                 record_attempt(1)
 
 
-def test_interrupted_message_runs_again_with_next_attempt_number(tmp_path: Path) -> None:
+def test_interrupted_message_is_pending_again_with_next_attempt_number(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         store.begin_handling_attempt(1)
@@ -107,7 +107,7 @@ def test_quarantined_message_is_skipped_and_its_copy_is_duplicate(tmp_path: Path
         assert receive(store, "t", "e").duplicate
 
 
-def test_changed_filters_assign_messages_to_lanes_again_after_restart(tmp_path: Path) -> None:
+def test_changed_topic_filters_assign_stored_messages_again_after_restart(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(filters=("a/#",))) as store:
         receive(store, "a/x")
         receive(store, "b/x")
@@ -116,7 +116,7 @@ def test_changed_filters_assign_messages_to_lanes_again_after_restart(tmp_path: 
         assert [message.topic for message in store.pending_messages("+/x")] == ["a/x"]
 
 
-def test_statements_of_handler_are_committed_with_handled_record(tmp_path: Path) -> None:
+def test_sql_statements_of_handler_are_committed_with_record_of_handling(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         table = ("CREATE TABLE x_seen (name TEXT PRIMARY KEY)", ())
@@ -129,7 +129,7 @@ def test_statements_of_handler_are_committed_with_handled_record(tmp_path: Path)
     "statement",
     ["INSERT INTO x_absent VALUES (1)", "DELETE FROM outbox", "PRAGMA synchronous = OFF", "COMMIT", "DROP TABLE inbox"],
 )
-def test_failing_or_forbidden_statement_of_handler_changes_nothing(tmp_path: Path, statement: str) -> None:
+def test_failing_or_forbidden_sql_statement_of_handler_leaves_store_unchanged(tmp_path: Path, statement: str) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         store.accept_event("t", b"x")
@@ -140,7 +140,7 @@ def test_failing_or_forbidden_statement_of_handler_changes_nothing(tmp_path: Pat
         assert store._reader.first_row("SELECT count(*) FROM sqlite_master WHERE name = 'x_seen'") == (0,)
 
 
-def test_failing_job_does_not_affect_other_jobs(tmp_path: Path) -> None:
+def test_failing_write_of_agent_store_does_not_affect_other_writes(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         before = [store.accept_event_later("t", b"1") for _ in range(5)]
@@ -161,5 +161,5 @@ def test_failing_job_does_not_affect_other_jobs(tmp_path: Path) -> None:
         ("a/+", "a/", True), ("a/+/c", "a/b/c", True), ("a/+/c", "a/c", False),
     ],
 )  # fmt: skip
-def test_filters_match_topics_according_to_mqtt(topic_filter: str, topic: str, expected: bool) -> None:
+def test_topic_filters_of_agent_match_topics_according_to_mqtt(topic_filter: str, topic: str, expected: bool) -> None:
     assert filter_matches(topic_filter, topic) is expected

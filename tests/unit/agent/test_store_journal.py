@@ -15,7 +15,7 @@ def journal_records(store: Store) -> list[dict[str, Any]]:
     return [json.loads(record.line) for record in store.oldest_journal_records(100_000)]
 
 
-def test_journal_contains_each_state_of_event(tmp_path: Path) -> None:
+def test_event_journal_contains_each_state_of_published_event(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept_event("t", b"x")
         wire = SentEvent(1, 3, 77, "h:1883")
@@ -31,7 +31,7 @@ def test_journal_contains_each_state_of_event(tmp_path: Path) -> None:
             assert record == {**common, **state_fields}
 
 
-def test_journal_contains_each_state_of_messages(tmp_path: Path) -> None:
+def test_event_journal_contains_each_state_of_received_message(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         for payload in (b'{"eventId":"e"}', b"text", b'{"eventId":"e"}'):
             receive(store, "t", payload, conn=2)
@@ -47,7 +47,7 @@ def test_journal_contains_each_state_of_messages(tmp_path: Path) -> None:
         assert journal_records(store)[-1]["reason"] == "poison"
 
 
-def test_journal_contains_unconfirmed_expired_and_requeued_events(tmp_path: Path) -> None:
+def test_event_journal_contains_unconfirmed_expired_and_requeued_events(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(timeout=5)) as store:
         accept_all(store, [("a", b"x"), ("b", b"x")])
@@ -62,7 +62,7 @@ def test_journal_contains_unconfirmed_expired_and_requeued_events(tmp_path: Path
         assert journal_records(store)[-1]["reason"] == "requeued"
 
 
-def test_journal_record_omits_fields_without_value(tmp_path: Path) -> None:
+def test_event_journal_record_omits_fields_without_value(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.write_journal_record("subscribed", filters=["a/#"], broker="b", conn=1, reason=None)
         [record] = journal_records(store)
@@ -70,13 +70,13 @@ def test_journal_record_omits_fields_without_value(tmp_path: Path) -> None:
         assert "reason" not in record
 
 
-def test_times_of_journal_records_are_utc_with_microseconds(tmp_path: Path) -> None:
+def test_times_in_event_journal_are_utc_with_microseconds(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.write_journal_record("started")
         assert re.fullmatch(r"2026-01-01T00:16:40\.000000Z", journal_records(store)[0]["ts"])
 
 
-def test_record_numbers_are_consecutive_across_restarts_and_exports(tmp_path: Path) -> None:
+def test_event_journal_record_numbers_are_consecutive_across_restarts_and_exports(tmp_path: Path) -> None:
     numbers: list[int] = []
     for _ in range(3):
         with open_store(tmp_path) as store:
@@ -89,7 +89,7 @@ def test_record_numbers_are_consecutive_across_restarts_and_exports(tmp_path: Pa
     assert numbers == list(range(1, 454))
 
 
-def test_refused_events_and_messages_are_not_recorded(tmp_path: Path) -> None:
+def test_event_journal_omits_refused_events_and_messages(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(outbox_rows=1, inbox_rows=0)) as store:
         store.accept_event("t", b"x", event_id="e")
         store.accept_event("t", b"x", event_id="e")
@@ -99,7 +99,7 @@ def test_refused_events_and_messages_are_not_recorded(tmp_path: Path) -> None:
         assert [record["kind"] for record in journal_records(store)] == ["accepted"]
 
 
-def test_altered_records_are_omitted_and_later_record_is_returned(tmp_path: Path) -> None:
+def test_event_journal_omits_altered_records_and_returns_later_record(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         for _ in range(3):
             store.write_journal_record("started")

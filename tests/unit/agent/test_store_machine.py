@@ -264,4 +264,4 @@ class StoreMachine(RuleBasedStateMachine):
 StoreMachine.TestCase.settings = settings(
     max_examples=max(10, settings().max_examples // 4), stateful_step_count=40, deadline=None
 )
-test_store_matches_model_after_any_sequence_of_calls = StoreMachine.TestCase
+test_agent_store_matches_model_after_any_sequence_of_calls = StoreMachine.TestCase

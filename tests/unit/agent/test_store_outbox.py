@@ -29,14 +29,14 @@ def test_accepted_events_are_outgoing_in_order_of_acceptance(tmp_path: Path) -> 
         assert accepted == [f"a1:{store.epoch}:{number}" for number in range(1, 31)]
 
 
-def test_outgoing_events_continue_after_place(tmp_path: Path) -> None:
+def test_outgoing_events_start_after_given_place_of_outbox(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"x")] * 10)
         first = store.outgoing_events(4)
         assert [event.seq for event in store.outgoing_events(100, after=first[-1].seq)] == [5, 6, 7, 8, 9, 10]
 
 
-def test_event_numbers_continue_after_restart_with_empty_outbox(tmp_path: Path) -> None:
+def test_numbers_in_event_ids_continue_after_restart_with_empty_outbox(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.accept_event("t", b"x")
         acknowledge(store, 1, proved=True)
@@ -45,7 +45,7 @@ def test_event_numbers_continue_after_restart_with_empty_outbox(tmp_path: Path) 
         assert store.accept_event("t", b"y") == f"a1:{epoch}:2"
 
 
-def test_event_with_id_of_caller_is_accepted_once(tmp_path: Path) -> None:
+def test_store_accepts_event_with_id_of_caller_once(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert store.accept_event("t", b"x", event_id="mine") == "mine"
         assert store.accept_event("t", b"again", event_id="mine") == "mine"
@@ -77,7 +77,7 @@ def test_event_with_id_assigned_by_store_is_not_accepted_again(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("topic", ["", "a/#", "a/+/b", "a\0b", "x" * 65536])
-def test_invalid_topic_is_refused(tmp_path: Path, topic: str) -> None:
+def test_store_refuses_event_with_invalid_topic(tmp_path: Path, topic: str) -> None:
     with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="is not a topic"):
         store.accept_event(topic, b"x")
 
@@ -119,14 +119,14 @@ def test_simultaneous_callers_get_different_event_ids(tmp_path: Path) -> None:
         assert len(set(event_ids)) == 400
 
 
-def test_event_with_proved_acknowledgement_is_removed(tmp_path: Path) -> None:
+def test_event_with_proved_acknowledgement_is_removed_from_outbox(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"x")] * 3)
         acknowledge(store, 1, 3, proved=True)
         assert [event.seq for event in store.outgoing_events(9)] == [2]
 
 
-def test_event_with_unproved_acknowledgement_is_kept_until_prefix_is_proved(tmp_path: Path) -> None:
+def test_event_with_unproved_acknowledgement_is_kept_until_canary_proves_its_topic(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
         acknowledge(store, 1, 2, 3, proved=False, conn=7)
@@ -182,7 +182,7 @@ def test_requeue_is_limited_by_free_rows_of_outbox(tmp_path: Path) -> None:
         assert (store.requeue_expired_events(), store.row_and_byte_counts().expired) == (1, 1)
 
 
-def test_drop_expired_drops_event_and_records_reason(tmp_path: Path) -> None:
+def test_option_drop_expired_drops_expired_event_and_records_reason(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:
         store.accept_event("t", b"x", timeout=1)
@@ -219,7 +219,7 @@ def test_store_detects_expiry_automatically_within_seconds(tmp_path: Path) -> No
         assert delay < timedelta(seconds=15)
 
 
-def test_age_of_oldest_event_is_elapsed_time(tmp_path: Path) -> None:
+def test_age_of_oldest_outbox_event_is_elapsed_time(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
         assert store.row_and_byte_counts().oldest_age is None
@@ -234,13 +234,13 @@ def test_second_agent_with_same_state_directory_is_refused_by_store(tmp_path: Pa
     open_store(tmp_path).close()
 
 
-def test_store_of_another_agent_is_refused(tmp_path: Path) -> None:
+def test_agent_refuses_store_of_another_agent(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     with pytest.raises(AgentError, match="belongs to the agent 'a1'"):
         Store.open(tmp_path, agent="a2")
 
 
-def test_closed_store_refuses_event(tmp_path: Path) -> None:
+def test_closed_agent_store_refuses_event(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.close()
     store.close()
@@ -248,7 +248,7 @@ def test_closed_store_refuses_event(tmp_path: Path) -> None:
         store.accept_event("t", b"x")
 
 
-def test_uncommitted_changes_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_agent_store_omit_uncommitted_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deleted, resume = Event(), Event()
     remove_acknowledged_events = outbox.remove_acknowledged_events
 

@@ -268,7 +268,7 @@ def test_canaries_of_any_agent_are_acknowledged_and_dropped(bench: Bench) -> Non
     assert bench.inbox_payloads() == []
 
 
-def test_barriers_are_recorded_and_acknowledged_but_not_handled(bench: Bench) -> None:
+def test_barrier_messages_are_recorded_and_acknowledged_but_not_handled(bench: Bench) -> None:
     bench.deliver(1, {"eventId": "p:e:9"}, topic="a/__barrier__")
     bench.run_loop()
     assert [record["event_id"] for record in bench.journal_records("barrier")] == ["p:e:9"]
@@ -276,7 +276,7 @@ def test_barriers_are_recorded_and_acknowledged_but_not_handled(bench: Bench) ->
     assert bench.inbox_payloads() == []
 
 
-def test_connection_is_kept_while_canaries_return_and_closed_otherwise(bench: Bench) -> None:
+def test_subscriber_keeps_connection_only_while_canaries_return(bench: Bench) -> None:
     for _ in range(60):
         bench.run_loop(1.0)
     assert bench.subscriber.link.connections == 1
@@ -296,7 +296,7 @@ def test_refused_canary_topic_does_not_close_connection(bench_of: Callable[..., 
     assert bench.subscriber.link.connections == 1
 
 
-def test_acknowledged_canaries_suffice_after_two_connections_without_canary(
+def test_subscriber_stops_reconnecting_if_canaries_are_acknowledged_but_not_returned(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of()
@@ -306,7 +306,7 @@ def test_acknowledged_canaries_suffice_after_two_connections_without_canary(
     assert 2 <= bench.subscriber.link.connections <= 4
 
 
-def test_stop_closes_connection_and_keeps_durable_session(bench: Bench) -> None:
+def test_stopped_subscriber_closes_connection_and_keeps_durable_session(bench: Bench) -> None:
     stop = threading.Event()
     stop.set()
     bench.subscriber.run(stop)

@@ -12,7 +12,7 @@ from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
-def test_assignments_are_sent_in_one_datagram(tmp_path: Path, kind: str) -> None:
+def test_notification_to_systemd_is_sent_in_one_datagram(tmp_path: Path, kind: str) -> None:
     address = str(tmp_path / "notify") if kind == "path" else f"@activemq-agent-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address.replace("@", "\0", 1))
@@ -22,7 +22,7 @@ def test_assignments_are_sent_in_one_datagram(tmp_path: Path, kind: str) -> None
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "relative", "/nonexistent/socket", "@nobody"])
-def test_notification_without_usable_socket_is_not_sent(address: str) -> None:
+def test_notification_to_systemd_without_usable_socket_is_not_sent(address: str) -> None:
     assert not SystemdNotifier({"NOTIFY_SOCKET": address}).send_assignments_to_systemd("READY=1")
 
 
@@ -42,20 +42,20 @@ def test_watchdog_interval_is_half_of_timeout_of_systemd(environment: dict[str, 
 
 
 class TestStallDetector:
-    def test_loops_that_progress_are_not_reported(self) -> None:
+    def test_agent_loops_that_progress_are_not_reported_as_stalled(self) -> None:
         detector = StallDetector()
         assert detector.stalled_loops({"a": 1.0, "b": 1.0}) == ()
         assert detector.stalled_loops({"a": 2.0, "b": 2.0}) == ()
 
     @pytest.mark.parametrize("stalled", ["network", "storage", "handlers"])
-    def test_stalled_loop_is_named(self, stalled: str) -> None:
+    def test_stall_detector_names_stalled_agent_loop(self, stalled: str) -> None:
         detector = StallDetector()
         loop_starts = {"network": 1.0, "storage": 1.0, "handlers": 1.0}
         assert detector.stalled_loops(loop_starts) == ()
         later_starts = {loop: start + (loop != stalled) for loop, start in loop_starts.items()}
         assert detector.stalled_loops(later_starts) == (stalled,)
 
-    def test_stall_is_measured_since_last_progress_of_all_loops(self) -> None:
+    def test_stall_of_agent_loop_is_measured_since_last_progress_of_all_loops(self) -> None:
         detector = StallDetector()
         detector.stalled_loops({"a": 1.0, "b": 1.0})
         assert detector.stalled_loops({"a": 2.0, "b": 1.0}) == ("b",)

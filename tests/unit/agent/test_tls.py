@@ -38,12 +38,12 @@ def handshake_outcome(tls: AgentTlsSettings, port: int, host: str = "127.0.0.1")
         return explain_connection_failure(error, Endpoint(host, port, tls=True), seconds=5)
 
 
-def test_broker_with_valid_certificate_is_trusted(authority: Authority) -> None:
+def test_agent_trusts_broker_with_valid_certificate(authority: Authority) -> None:
     with server(server_context(authority.certificate("127.0.0.1"))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == "TLSv1.3"
 
 
-def test_certificate_for_another_name_is_refused(authority: Authority) -> None:
+def test_agent_refuses_broker_certificate_for_another_host_name(authority: Authority) -> None:
     with server(server_context(authority.certificate("other.example.com"))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port, "mq.example.com") == (
             f"the broker mq.example.com:{port} has a certificate that is not for mq.example.com: "
@@ -52,7 +52,7 @@ def test_certificate_for_another_name_is_refused(authority: Authority) -> None:
         assert "not for 127.0.0.1" in handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
 
 
-def test_host_may_present_certificate_of_its_expected_name_only(authority: Authority) -> None:
+def test_broker_address_may_present_only_certificate_of_its_expected_name(authority: Authority) -> None:
     names = (
         HostAndExpectedCertificateName("127.0.0.1", "mq.example.com"),
         HostAndExpectedCertificateName("127.0.0.2", "else.example.com"),
@@ -64,14 +64,14 @@ def test_host_may_present_certificate_of_its_expected_name_only(authority: Autho
         assert "not for 127.0.0.3" in handshake_outcome(tls, port, "127.0.0.3")
 
 
-def test_expired_certificate_is_refused(authority: Authority) -> None:
+def test_agent_refuses_expired_broker_certificate(authority: Authority) -> None:
     with server(server_context(authority.certificate("127.0.0.1", ends=-DAY))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == (
             f"the broker 127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
         )
 
 
-def test_certificate_of_untrusted_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_agent_refuses_broker_certificate_of_untrusted_authority(authority: Authority, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
     expected = (
         "has a certificate from an authority that the agent does not trust: add the certificate of this authority to "
@@ -84,7 +84,7 @@ def test_certificate_of_untrusted_authority_is_refused(authority: Authority, tmp
 
 
 @pytest.mark.parametrize("response", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_port_without_tls_is_reported(authority: Authority, response: bytes) -> None:
+def test_agent_reports_broker_port_without_tls(authority: Authority, response: bytes) -> None:
     with server(None, response=response) as port:
         problem = handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
@@ -94,12 +94,12 @@ def test_port_without_tls_is_reported(authority: Authority, response: bytes) -> 
     )
 
 
-def test_port_with_tls_is_detected(authority: Authority) -> None:
+def test_agent_detects_broker_port_with_tls(authority: Authority) -> None:
     with server(server_context(authority.certificate("other.example.com"))) as port:
         assert speaks_tls(("127.0.0.1", port), 5)
 
 
-def test_connection_below_tls_1_2_is_refused(authority: Authority) -> None:
+def test_agent_refuses_connection_below_tls_1_2(authority: Authority) -> None:
     assert tls_context(AgentTlsSettings()).minimum_version == ssl.TLSVersion.TLSv1_2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -110,7 +110,7 @@ def test_connection_below_tls_1_2_is_refused(authority: Authority) -> None:
         assert "does not support TLS 1.2 or later" in handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
 
 
-def test_host_names_are_always_checked(authority: Authority) -> None:
+def test_agent_always_checks_host_name_of_broker_certificate(authority: Authority) -> None:
     for tls in (AgentTlsSettings(), AgentTlsSettings(ca=authority.ca)):
         context = tls_context(tls)
         assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
@@ -130,7 +130,7 @@ class TestClientCertificates:
                 == "TLSv1.3"
             )
 
-    def test_missing_client_certificate_is_reported_with_settings(self, authority: Authority) -> None:
+    def test_error_for_missing_client_certificate_names_settings_to_change(self, authority: Authority) -> None:
         verifying = server_context(authority.certificate("127.0.0.1"))
         verifying.verify_mode = ssl.CERT_REQUIRED
         verifying.load_verify_locations(authority.ca)
@@ -141,7 +141,9 @@ class TestClientCertificates:
             )
 
     @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
-    def test_file_that_is_missing_or_no_pem_is_named(self, authority: Authority, tmp_path: Path, part: str) -> None:
+    def test_error_names_setting_of_missing_or_invalid_certificate_file(
+        self, authority: Authority, tmp_path: Path, part: str
+    ) -> None:
         valid = authority.certificate("agent-1")
         (tmp_path / "bad").write_text("not PEM\n")
         for path, reason in (
@@ -154,18 +156,18 @@ class TestClientCertificates:
             assert f"tls.{part}" in str(caught.value)
             assert reason in str(caught.value)
 
-    def test_key_of_another_certificate_is_refused(self, authority: Authority) -> None:
+    def test_client_key_that_does_not_match_certificate_is_refused(self, authority: Authority) -> None:
         certificate, other_key = authority.certificate("agent-1"), authority.certificate("agent-2")
         with pytest.raises(ConfigError, match="the key does not match the certificate"):
             tls_context(AgentTlsSettings(certificate=certificate, key=other_key))
 
-    def test_key_with_passphrase_is_refused_without_prompt(self, authority: Authority) -> None:
+    def test_client_key_with_passphrase_is_refused_without_prompt(self, authority: Authority) -> None:
         encrypted = authority.certificate("agent-1", passphrase=b"secret")
         with pytest.raises(ConfigError, match=r"tls\.certificate and tls\.key: .*: "):
             tls_context(AgentTlsSettings(certificate=encrypted, key=encrypted))
 
 
-def test_connection_failures_are_explained_with_remedy() -> None:
+def test_errors_of_failed_agent_connections_have_cause_and_remedy() -> None:
     broker = Endpoint("mq.example.com", 1883)
     messages = [
         explain_connection_failure(error, broker, seconds=5)

@@ -48,7 +48,7 @@ def test_bridge_that_fails_within_one_second_does_not_rebuild_link() -> None:
     assert (bridge.rebuilt, bridge.flaps) == (False, 1)
 
 
-def test_bridge_of_killed_broker_has_no_end() -> None:
+def test_bridge_of_killed_broker_is_down_without_known_end() -> None:
     host_bridges = bridges(
         "3 bridge up", "9:00 chosen", "9:01 dial", "9:01 connector", "9:02 started", "9:03 bridge up"
     )
@@ -59,7 +59,7 @@ def test_bridge_of_killed_broker_has_no_end() -> None:
     ]
 
 
-def test_stopped_bridge_has_no_loss() -> None:
+def test_orderly_stop_of_bridge_is_no_loss_of_connection() -> None:
     (bridge,) = bridges("3 bridge up", "1:00 bridge stopped")
 
     assert (bridge.state, bridge.seen_loss, bridge.cause) == ("down", False, "it was stopped")
@@ -67,14 +67,14 @@ def test_stopped_bridge_has_no_loss() -> None:
     assert bridge.began > NOON
 
 
-def test_stopped_bridge_whose_next_attempt_fails_in_handshake_is_broken() -> None:
+def test_stopped_bridge_whose_last_attempt_fails_in_handshake_is_not_rebuilt() -> None:
     (bridge,) = bridges("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     assert bridge.is_not_rebuilt_by_running_broker
     assert bridge.broken_handshake == NOON + timedelta(minutes=60, seconds=2)
 
 
-def test_bridge_is_not_broken_if_attempt_or_stop_follows_handshake() -> None:
+def test_failed_handshake_of_bridge_is_no_problem_if_attempt_or_stop_follows() -> None:
     ended = ("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     for lines in (("60:05 dial",), ("60:05 dial", "60:06 bridge up"), ("60:10 stopping", "60:11 stopped")):

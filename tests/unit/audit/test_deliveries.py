@@ -47,7 +47,7 @@ def differences(verdicts: Units, expected: Units) -> list[str]:
     return [f"{key}: the verdict is {verdicts.get(key)}, but must be {expected.get(key)}" for key in keys[:10]]
 
 
-def test_deliveries_have_true_verdicts(run: Run) -> None:
+def test_deliveries_of_generated_histories_have_true_verdicts(run: Run) -> None:
     assert differences(run.units, run.truth) == []
 
 
@@ -58,7 +58,7 @@ def test_events_have_worst_verdict_of_their_deliveries(run: Run) -> None:
     assert run.events.keys() == truth.keys()
 
 
-def test_simple_reference_has_same_verdicts(run: Run) -> None:
+def test_audit_and_simple_reference_have_same_delivery_verdicts(run: Run) -> None:
     units: Units = {}
     for past in run.histories:
         units |= Fleet(past.files).units
@@ -66,7 +66,7 @@ def test_simple_reference_has_same_verdicts(run: Run) -> None:
     assert differences(run.units, units) == []
 
 
-def test_histories_contain_each_verdict(run: Run) -> None:
+def test_generated_histories_contain_each_delivery_verdict(run: Run) -> None:
     counts = Counter(run.units.values())
 
     assert (
@@ -84,7 +84,7 @@ def test_delivery_with_complete_evidence_is_not_indeterminate(run: Run) -> None:
 
 @some_situations(4)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_injected_fault_changes_verdicts(mutant: Mutant, run: Run, tmp_path: Path) -> None:
+def test_fault_injected_into_audit_code_changes_delivery_verdicts(mutant: Mutant, run: Run, tmp_path: Path) -> None:
     with mutated_modules(mutant, tmp_path) as modules:
         assert differences(judge(run.read, modules)[0], run.truth) != []
 
@@ -106,5 +106,5 @@ def test_injected_fault_changes_verdicts(mutant: Mutant, run: Run, tmp_path: Pat
         ("a/+/#", "a/b", True),
     ],
 )
-def test_topic_filter_matches_according_to_mqtt(topic_filter: str, topic: str, is_match: bool) -> None:
+def test_topic_filter_of_audit_matches_topics_according_to_mqtt(topic_filter: str, topic: str, is_match: bool) -> None:
     assert topic_filter_matches(topic_filter, topic) is is_match

@@ -18,7 +18,7 @@ def test_healthy_logs_cover_each_release_line() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_healthy_logs_contain_only_takeovers(release: str) -> None:
+def test_audit_of_healthy_pairs_finds_only_takeovers(release: str) -> None:
     findings = audit_directory(LOGS / "healthy" / release)
 
     assert [(incident.kind, incident.host) for incident in findings.incidents] == [
@@ -31,7 +31,7 @@ def test_healthy_logs_contain_only_takeovers(release: str) -> None:
     ] == []
 
 
-def test_healthy_log_of_single_node_contains_at_most_takeovers() -> None:
+def test_audit_of_log_of_one_healthy_node_finds_at_most_takeovers() -> None:
     for release in RELEASES:
         for host in ("depot-mq01-a", "depot-mq01-b", "depot-mq02-a"):
             findings = audit_logs({host: read_log(LOGS / "healthy" / release / host)})
@@ -39,7 +39,7 @@ def test_healthy_log_of_single_node_contains_at_most_takeovers() -> None:
             assert findings.kinds <= {"takeover"}, f"the log of {host} ({release}) contains {findings.incidents}"
 
 
-def test_samples_of_healthy_brokers_contain_at_most_takeover() -> None:
+def test_audit_of_sample_logs_of_healthy_brokers_finds_at_most_takeover() -> None:
     expected = {
         "bridge-n1-over-failover": set[str](),
         "kahadb-unclean-restart": set(),
@@ -55,7 +55,7 @@ def test_samples_of_healthy_brokers_contain_at_most_takeover() -> None:
 
 @some_situations(3)
 @pytest.mark.parametrize("release", RELEASES)
-def test_healthy_logs_with_any_end_contain_at_most_takeovers(release: str) -> None:
+def test_audit_of_healthy_logs_cut_at_any_time_finds_at_most_takeovers(release: str) -> None:
     logs = {home.name: read_log(home).decode().splitlines() for home in (LOGS / "healthy" / release).iterdir()}
     moments = sorted({line[:19] for lines in logs.values() for line in lines if line.startswith("20")})
     for end in moments[:: max(1, len(moments) // 8)]:

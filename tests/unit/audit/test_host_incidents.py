@@ -20,7 +20,7 @@ def only_incident(incidents: list[Incident], kind: str) -> Incident:
     return matching[0]
 
 
-def test_active_node_that_loses_its_lock_is_demoted() -> None:
+def test_active_node_that_loses_its_lock_is_demotion_incident() -> None:
     incident = only_incident(
         audit_pair(log(A, *MASTER, "9 lock gone", "10 lost", "11 stopping", "12 stopped")), "demotion"
     )
@@ -29,7 +29,7 @@ def test_active_node_that_loses_its_lock_is_demoted() -> None:
     assert "L021" in incident.rules  # the node did not start again
 
 
-def test_demoted_node_that_becomes_standby_again_has_duration() -> None:
+def test_demotion_of_node_that_becomes_standby_again_has_duration() -> None:
     restart = ("9 lock modified", "10 lost", "11 stopping", "12 stopped", "14 chosen", "15 wait")
 
     incident = only_incident(audit_pair(log(A, *MASTER, *restart)), "demotion")
@@ -49,7 +49,7 @@ def failed_starts(*minutes: int) -> list[str | tuple[str, str]]:
     return [(f"{minute}:01 {START_FAILURE[0]}", START_FAILURE[1]) for minute in minutes]
 
 
-def test_repeated_failed_starts_are_one_incident_with_cause() -> None:
+def test_repeated_failed_broker_starts_are_one_incident_with_cause() -> None:
     incident = only_incident(audit_pair(log(A, *failed_starts(1, 2, 3, 4))), "failing_start")
 
     assert (incident.host, incident.seconds, incident.planned) == (A, 180.0, False)
@@ -57,7 +57,7 @@ def test_repeated_failed_starts_are_one_incident_with_cause() -> None:
     assert "java.net.BindException: in use" in incident.cause
 
 
-def test_incident_of_failed_start_names_address_in_use() -> None:
+def test_incident_of_failed_broker_start_names_address_in_use() -> None:
     stack = "a.B: x\nCaused by: a.C: to bind to h:1 due to: in use\nCaused by: java.net.BindException: in use"
     incident = only_incident(
         audit_pair(log(A, *((f"{minute}:01 start failed", stack) for minute in (1, 2, 3)))), "failing_start"
@@ -66,13 +66,13 @@ def test_incident_of_failed_start_names_address_in_use() -> None:
     assert "to bind to h:1" in incident.cause
 
 
-def test_failed_start_with_refused_configuration_is_counted_once() -> None:
+def test_failed_broker_start_with_refused_configuration_is_counted_once() -> None:
     refused_starts = [line for minute in (1, 2, 3) for line in (f"{minute}:01 invalid", *failed_starts(minute))]
 
     assert "3 times" in only_incident(audit_pair(log(A, *refused_starts)), "failing_start").cause
 
 
-def test_each_series_of_failed_starts_is_incident_even_with_one_start() -> None:
+def test_each_series_of_failed_broker_starts_is_incident_even_with_one_start() -> None:
     assert "failed to start once" in only_incident(audit_pair(log(A, *failed_starts(1))), "failing_start").cause
     came_up = [
         *failed_starts(1, 2),
@@ -102,7 +102,7 @@ def starts_that_serve_until(end: str, *seconds: int) -> list[str]:
 
 
 @pytest.mark.parametrize("end", ["6 invalid", ""])
-def test_starts_that_stop_within_seconds_are_failing_start_crash_loop_late_bean(end: str) -> None:
+def test_broker_starts_that_stop_within_seconds_are_one_failing_start_incident(end: str) -> None:
     incident = only_incident(audit_pair(log(A, *starts_that_serve_until(end, 0, 20, 40, 60))), "failing_start")
     assert f"failed to start {4 if end else 3} times" in incident.cause  # the last process may still run
     # A process that stops without a record may have been killed.
@@ -110,7 +110,7 @@ def test_starts_that_stop_within_seconds_are_failing_start_crash_loop_late_bean(
     assert kinds_of_two_starts == (["failing_start"] if end else [])
 
 
-def test_starts_that_fail_after_45_seconds_are_separate_incidents() -> None:
+def test_broker_starts_that_fail_after_45_seconds_are_separate_incidents() -> None:
     assert kinds(audit_pair(log(A, *starts_that_serve_until("45 invalid", 0, 60, 120, 180)))) == ["failing_start"] * 4
 
 
@@ -150,7 +150,7 @@ def test_store_errors_hours_apart_are_separate_incidents() -> None:
     assert kinds(audit_pair(log(A, *MASTER, "9 corrupt", "200:00 corrupt"))) == ["store_error", "store_error"]
 
 
-def test_max_uncommitted_network_is_incident_with_error_of_broker() -> None:
+def test_repeatedly_refused_messages_are_incident_with_error_of_broker() -> None:
     failed_sends = [f"5:{second:02} message failed" for second in range(0, 18, 3)]
 
     incident = only_incident(audit_pair(log(A, *MASTER, *failed_sends)), "refused_messages")
@@ -164,14 +164,14 @@ def test_single_failed_message_is_no_incident() -> None:
     assert audit_pair(log(A, *MASTER, "5 message failed", "5:30 message failed")) == []
 
 
-def test_messages_without_right_are_refusal_of_rights() -> None:
+def test_messages_refused_for_missing_right_are_refused_rights_incident() -> None:
     incidents = audit_pair(log(A, *MASTER, *[f"5:{second} right missing" for second in range(1, 9)]))
 
     assert kinds(incidents) == ["refused_rights"]
     assert "the account shop tried to write to queue://orders 8 times without the right" in incidents[0].cause
 
 
-def test_repeated_attempts_of_refused_client_are_one_incident() -> None:
+def test_repeated_logins_of_refused_client_are_one_incident() -> None:
     attempts = [f"{minute}:{second} client refused" for minute in range(1, 20) for second in (1, 2, 30)]
 
     incident = only_incident(audit_pair(log(A, *MASTER, *attempts)), "refused_credentials")
@@ -179,7 +179,7 @@ def test_repeated_attempts_of_refused_client_are_one_incident() -> None:
     assert incident.cause == "orders-mq01-a: the broker refused a client with the account shop 57 times."
 
 
-def test_refusals_of_clients_and_bridges_are_one_incident() -> None:
+def test_refused_logins_of_clients_and_bridges_are_one_incident() -> None:
     incident = only_incident(audit_pair(log(A, *MASTER, "5 bridge refused", "7 client refused")), "refused_credentials")
 
     assert "a bridge with the account network" in incident.cause
@@ -188,13 +188,13 @@ def test_refusals_of_clients_and_bridges_are_one_incident() -> None:
     assert incident.peer == ""
 
 
-def test_refusal_of_bridge_names_peer() -> None:
+def test_incident_of_refused_bridge_names_its_peer() -> None:
     incident = only_incident(audit_pair(log(A, *MASTER, "5 bridge up", "5.1 bridge refused")), "refused_credentials")
 
     assert incident.peer == "orders-mq01-a"
 
 
-def test_refusal_of_bridge_that_never_started_names_peer_of_its_end() -> None:
+def test_incident_of_refused_bridge_that_never_started_names_peer_of_its_stop() -> None:
     incident = only_incident(
         audit_pair(log(A, *MASTER, "5 bridge refused", "5.1 bridge stopped")), "refused_credentials"
     )
@@ -202,7 +202,7 @@ def test_refusal_of_bridge_that_never_started_names_peer_of_its_end() -> None:
     assert incident.peer == "orders-mq01-a"
 
 
-def test_refusal_does_not_name_peer_of_bridge_that_stops_much_later() -> None:
+def test_incident_of_refused_bridge_omits_peer_of_bridge_that_stops_much_later() -> None:
     incident = only_incident(
         audit_pair(log(A, *MASTER, "5 bridge refused", "40 bridge stopped")), "refused_credentials"
     )
@@ -210,23 +210,23 @@ def test_refusal_does_not_name_peer_of_bridge_that_stops_much_later() -> None:
     assert incident.peer == ""
 
 
-def test_refusal_by_broker_without_known_name_has_no_peer() -> None:
+def test_incident_of_bridge_refused_by_unnamed_broker_has_no_peer() -> None:
     lines = log(A, *MASTER, "5 bridge refused", "5.1 nameless bridge stopped")
 
     assert only_incident(audit_pair(lines), "refused_credentials").peer == ""
 
 
-def test_broken_connection_is_no_refusal() -> None:
+def test_broken_connection_of_client_is_no_incident() -> None:
     assert audit_pair(log(A, *MASTER, "5 client gone")) == []
 
 
-def test_refused_bridge_has_rule_of_network_accounts() -> None:
+def test_incident_of_refused_bridge_has_rule_about_network_accounts() -> None:
     incident = only_incident(audit_pair(log(A, *MASTER, "5 bridge refused", "7 bridge refused")), "refused_credentials")
 
     assert incident.rules == ("N036",)
 
 
-def test_refusal_of_bridge_without_rights_names_missing_rights() -> None:
+def test_incident_of_bridge_refused_for_missing_rights_names_rights() -> None:
     incident = only_incident(audit_pair(log(A, *MASTER, "5 bridge without rights")), "refused_credentials")
 
     assert "lacked rights" in incident.cause
@@ -291,7 +291,7 @@ def test_bridge_with_refused_login_is_refusal_and_no_breaking_bridge() -> None:
     assert set(kinds(incidents)) == {"refused_credentials"}
 
 
-def test_repeated_refused_frames_are_one_incident_with_address() -> None:
+def test_repeated_refused_frames_are_one_incident_with_client_address() -> None:
     incident = only_incident(
         audit_pair(log(A, *MASTER, *(f"{minute}:01 frame too large" for minute in range(1, 6)))), "refused_frames"
     )
@@ -322,7 +322,7 @@ def test_duplex_links_with_different_names_are_no_duplicate_bridge() -> None:
     assert audit_pair(log(A, *MASTER, *OUTGOING_LINK, "3 other link came", "3.1 came up")) == []
 
 
-def test_each_rule_of_incidents_exists() -> None:
+def test_each_rule_that_incidents_name_is_on_rules_page() -> None:
     text = "".join(path.read_text() for path in Path(advice.__file__).parent.glob("*.py"))
     rules_page = (Path(__file__).resolve().parents[3] / "docs" / "rules.md").read_text()
 

@@ -44,7 +44,7 @@ FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
         ("host-2", ["host-2", "evil"], {}, "evil"),
     ],
 )
-def test_journal_of_agent_belongs_to_one_host(
+def test_event_journal_of_agent_counts_on_one_host_only(
     owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str
 ) -> None:
     contents = {owner: GENUINE, "evil": FORGED}
@@ -81,7 +81,7 @@ def test_journal_of_agent_belongs_to_one_host(
         '{"v":1,"agent":"a","epoch":"e","jseq":1,"kind":"started","reason":' + "[" * 400 + "]" * 400 + "}",
     ],
 )
-def test_values_that_datasets_cannot_hold_are_ignored(text: str) -> None:
+def test_event_journal_values_that_datasets_cannot_hold_are_ignored(text: str) -> None:
     parsed = parse_event_journal_line(1, text)
 
     assert parsed.record is not None

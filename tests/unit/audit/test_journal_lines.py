@@ -22,32 +22,32 @@ def line_texts(content: bytes) -> list[str | None]:
     return [text for _, text, _ in lines_with_number_and_problem(memoryview(content))]
 
 
-def test_line_numbers_start_with_1() -> None:
+def test_line_numbers_of_event_journal_start_with_1() -> None:
     assert list(lines_with_number_and_problem(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
 
 
-def test_last_line_without_line_feed_is_read() -> None:
+def test_last_event_journal_line_without_line_feed_is_read() -> None:
     assert line_texts(b'{"v":1}\n{"v"') == ['{"v":1}', '{"v"']
 
 
-def test_empty_lines_are_counted() -> None:
+def test_empty_lines_of_event_journal_are_counted() -> None:
     assert line_texts(b"\n\none\n") == ["", "", "one"]
 
 
-def test_only_line_feed_ends_line() -> None:
+def test_only_line_feed_ends_line_of_event_journal() -> None:
     assert line_texts("a\u2028b\rc\x0bd\n".encode()) == ["a\u2028b\rc\x0bd"]
 
 
-def test_bytes_that_are_no_text_are_escaped() -> None:
+def test_invalid_utf8_bytes_in_event_journal_are_escaped() -> None:
     assert line_texts(b"a\xff\xfeb\n") == ["a\\xff\\xfeb"]
 
 
-def test_gzip_file_with_several_members_and_padding_is_read() -> None:
+def test_gzip_event_journal_with_several_members_and_padding_is_read() -> None:
     assert line_texts(gzip.compress(b"one\ntw") + gzip.compress(b"o\nthree\n") + b"\0" * 512) == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("size", [3, 11, 300, 4000])
-def test_truncated_gzip_file_yields_its_lines_and_problem(size: int) -> None:
+def test_truncated_gzip_event_journal_yields_its_lines_and_problem(size: int) -> None:
     text = "".join(f"{random.Random(number).random()}\n" for number in range(1000)).encode()
 
     numbered_lines = list(lines_with_number_and_problem(memoryview(gzip.compress(text)[:size])))
@@ -57,14 +57,14 @@ def test_truncated_gzip_file_yields_its_lines_and_problem(size: int) -> None:
     assert len(numbered_lines) > size // 20
 
 
-def test_damaged_gzip_file_ends_with_problem() -> None:
+def test_damaged_gzip_event_journal_ends_with_problem() -> None:
     packed = bytearray(gzip.compress(random.Random(1).randbytes(5000)))
     packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
 
     assert list(lines_with_number_and_problem(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
 
 
-def test_large_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_event_journal_is_read_completely_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_CHUNK_BYTES", 1000)
     text = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
 
@@ -72,7 +72,7 @@ def test_large_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [str(line_text).encode() + b"\n" for line_text in line_texts(content)] == text.splitlines(keepends=True)
 
 
-def test_empty_file_has_no_lines() -> None:
+def test_empty_event_journal_has_no_lines() -> None:
     assert line_texts(b"") == []
 
 
@@ -99,13 +99,13 @@ def line(**fields: Any) -> str:
         ("", words.FOREIGN, False),
     ],
 )
-def test_line_is_record_or_has_problem(text: str, problem: str | None, is_numbered: bool) -> None:
+def test_line_of_event_journal_is_record_or_has_problem(text: str, problem: str | None, is_numbered: bool) -> None:
     parsed_line = parse_event_journal_line(1, text)
 
     assert (parsed_line.problem, parsed_line.record is not None) == (problem, is_numbered)
 
 
-def test_record_has_values_of_its_line() -> None:
+def test_event_journal_record_has_values_of_its_line() -> None:
     record = parse_event_journal_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
 
     assert record is not None
@@ -117,7 +117,7 @@ def test_record_has_values_of_its_line() -> None:
     )
 
 
-def test_summary_of_file_contains_its_epochs_and_problems() -> None:
+def test_summary_of_event_journal_file_contains_its_epochs_and_problems() -> None:
     lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
 
     summaries, _ = summarize_event_journal_file("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))

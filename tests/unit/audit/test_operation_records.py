@@ -27,24 +27,24 @@ def spans(operations: tuple[PlannedOperation, ...]) -> list[tuple[float, float]]
     ]
 
 
-def test_operation_lasts_from_begin_record_to_end_record() -> None:
+def test_planned_operation_lasts_from_begin_record_to_end_record() -> None:
     operations, problems = read(record("begin", 0), record("end", 2), record("begin", 30, "2"), record("end", 31, "2"))
     assert spans(operations) == [(0, 2), (30, 31)]
     assert (operations[0].host, operations[0].operation, operations[0].by) == (HOST, "restart", "ops@controller")
     assert problems == ()
 
 
-def test_operation_without_end_record_lasts_until_limit_or_next_operation() -> None:
+def test_planned_operation_without_end_record_lasts_until_limit_or_next_one() -> None:
     operations, _ = read(record("begin", 0, "1"), record("begin", 3, "2"), record("begin", 60, "3"))
     assert spans(operations) == [(0, 3), (3, 3 + UNENDED.total_seconds() / 60), (60, 60 + UNENDED.total_seconds() / 60)]
 
 
-def test_operation_whose_clock_was_set_back_has_default_duration() -> None:
+def test_planned_operation_whose_clock_was_set_back_has_default_duration() -> None:
     operations, _ = read(record("begin", 0), record("end", -180))
     assert spans(operations) == [(0, UNENDED.total_seconds() / 60)]
 
 
-def test_lines_that_are_no_records_are_counted_and_ignored() -> None:
+def test_invalid_lines_of_operations_jsonl_are_counted_and_ignored() -> None:
     invalid: list[object] = [1, None, [], {"kind": "begin"}, record("middle", 0), {**record("begin", 0), "ts": "noon"}]
     operations, problems = read(*invalid, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
     assert spans(operations) == [(5, 5 + UNENDED.total_seconds() / 60)]

@@ -103,7 +103,7 @@ def test_connection_loss_of_agent_has_precedence_over_bridge() -> None:
 
 
 @pytest.mark.parametrize("clock", [-299.0, -60.0, 60.0, 299.0])
-def test_duration_is_measured_by_clock_of_agent_if_clocks_differ(clock: float) -> None:
+def test_takeover_duration_is_measured_by_clock_of_agent_if_clocks_differ(clock: float) -> None:
     more = agent("1:08.5", "1:14", clock=clock)
 
     incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
@@ -287,7 +287,7 @@ def test_two_active_nodes_without_known_store_are_no_split_brain() -> None:
     assert audit_pair(log(A, *MASTER), second, more=more, store=None) == []
 
 
-def test_two_active_nodes_with_different_generations_are_no_split_brain() -> None:
+def test_two_active_nodes_with_different_fence_generations_are_no_split_brain() -> None:
     noon = NOON.timestamp()
     generations = {A: ((1, noon - 60),), B: ((2, noon + 21 * 60),)}
     logs = log(A, *MASTER), log(B, *LATE_TAKEOVER)
@@ -373,13 +373,13 @@ def test_takeover_after_kill_by_watchdog_names_reason_and_downtime() -> None:
     assert "thread dump" in incident.remedy
 
 
-def test_kill_by_watchdog_has_precedence_over_later_loss_of_agent() -> None:
+def test_takeover_starts_with_hang_before_watchdog_kill_rather_than_agent_loss() -> None:
     more = [*agent("1:08.5", "1:14"), record_of_hang(A, "0:20", "1:09")]
     incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
     assert (incident.began_from, incident.seconds) == ("watchdog", 52.0)
 
 
-def test_kill_by_watchdog_with_other_clock_has_reason_without_duration() -> None:
+def test_takeover_after_watchdog_kill_with_differing_clocks_has_no_duration() -> None:
     logs = log(A, *MASTER, clock=-200.0), log(B, *STANDBY, *TAKEOVER)
     incident = takeover_of(audit_pair(*logs, more=[record_of_hang(A, "-3:20", "-3:29")]))
     assert (incident.began_from, incident.seconds) == ("watchdog", None)
@@ -392,7 +392,7 @@ def test_kill_by_watchdog_with_other_clock_has_reason_without_duration() -> None
     [(B, "0:20", "1:09"), (A, "-9:0", "-8:0"), (A, "9:00", "9:10")],
     ids=["peer", "old", "late"],
 )
-def test_kill_that_does_not_belong_to_takeover_does_not_explain_it(host: str, since: str, at: str) -> None:
+def test_watchdog_kill_of_other_node_or_time_does_not_explain_takeover(host: str, since: str, at: str) -> None:
     incident = takeover_of(
         audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record_of_hang(host, since, at)])
     )
@@ -405,13 +405,13 @@ def test_kill_by_watchdog_does_not_explain_takeover_after_orderly_stop() -> None
     assert "was stopped cleanly" in incident.cause
 
 
-def test_downtime_starts_with_last_record_before_hang_despite_later_records() -> None:
+def test_downtime_starts_with_last_log_record_before_hang() -> None:
     more = [record_of_hang(A, "0:20", "1:09"), logged_period(A, "15", "50")]
     incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
     assert (incident.downtime_min, incident.downtime_max) == (51.5, 57.0)
 
 
-def test_killed_broker_without_journal_has_downtime_bounds_by_lock_and_last_record() -> None:
+def test_downtime_of_unexplained_kill_has_bounds_by_last_record_and_lock() -> None:
     incident = only_incident(
         audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[logged_period(A, "40", "58")])
     )
@@ -426,7 +426,7 @@ def test_downtime_after_orderly_stop_is_duration_of_takeover() -> None:
     assert "downtime" not in incident.cause
 
 
-def test_cause_names_slow_stop_and_late_lock() -> None:
+def test_cause_of_takeover_names_slow_stop_and_late_lock() -> None:
     stops = log(A, *MASTER, "10 stopping", "40 stopped")
     incident = only_incident(audit_pair(stops, log(B, *STANDBY, *TAKEOVER)))
     assert incident.cause.endswith(
@@ -435,7 +435,7 @@ def test_cause_names_slow_stop_and_late_lock() -> None:
     )
 
 
-def test_hang_is_incident_with_and_without_kill() -> None:
+def test_hung_broker_is_incident_with_and_without_watchdog_kill() -> None:
     for kind, outcome in (("WATCHDOG-KILLS", "killed it."), ("WATCHDOG-HUNG", "did not kill the broker.")):
         incident = only_incident(
             audit_pair(log(A, *MASTER), log(B, *STANDBY), more=[record_of_hang(A, "0:20", "1:09", kind)])
@@ -444,7 +444,7 @@ def test_hang_is_incident_with_and_without_kill() -> None:
         assert incident.cause.endswith(outcome)
 
 
-def test_hang_that_ended_before_crash_does_not_explain_it() -> None:
+def test_hang_of_broker_that_ended_before_crash_does_not_explain_takeover() -> None:
     healthy = SystemdJournalRecord(A, 2, at("0:40"), "WATCHDOG-HEALTHY")
     hung = record_of_hang(A, "0:10", "0:30", "WATCHDOG-HUNG")
     logs = log(A, *MASTER), log(B, *STANDBY, *TAKEOVER)
@@ -467,7 +467,9 @@ def test_hang_that_ended_before_crash_does_not_explain_it() -> None:
         ("UNIT-EXITED", {"status": "code=killed, status=9/KILL"}, "systemd recorded code=killed, status=9/KILL at"),
     ],
 )
-def test_record_of_systemd_explains_stop_of_broker(kind: str, fields: dict[str, str], cause: str) -> None:
+def test_systemd_record_explains_stop_of_broker_in_cause_of_takeover(
+    kind: str, fields: dict[str, str], cause: str
+) -> None:
     record = SystemdJournalRecord(A, 1, at("1:09"), kind, fields)
     incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("systemd", 3.0, 70.0)
@@ -486,7 +488,7 @@ def test_kill_by_guard_after_takeover_explains_stop_without_duration() -> None:
     assert "contradict" not in incident.cause
 
 
-def test_failed_start_after_takeover_does_not_explain_earlier_stop() -> None:
+def test_failed_start_of_node_after_takeover_does_not_explain_its_earlier_stop() -> None:
     record = SystemdJournalRecord(A, 1, at("1:30"), "UNIT-EXITED", {"status": "code=exited, status=1/FAILURE"})
     incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record]))
     assert (incident.began_from, incident.seconds) == ("unknown", None)
@@ -556,7 +558,7 @@ def test_connection_loss_of_agent_belongs_only_to_its_takeover() -> None:
     assert (second.host, second.began_from, second.seconds) == (A, "agent", 3.0)
 
 
-def test_first_records_after_restart_do_not_belong_to_killed_process() -> None:
+def test_first_log_records_after_restart_do_not_belong_to_killed_broker() -> None:
     """These records precede the record that names the store."""
     restarted = log(A, *MASTER, "20:02 chosen", "20:03 wait")
     new = log(B, *STANDBY, *TAKEOVER)
@@ -568,7 +570,7 @@ def test_first_records_after_restart_do_not_belong_to_killed_process() -> None:
     assert kinds(incidents) == ["takeover"]
 
 
-def test_failed_start_does_not_explain_stop_of_previous_run() -> None:
+def test_failed_start_of_broker_does_not_explain_stop_of_its_previous_run() -> None:
     restarted = log(
         A, *MASTER, "20:00 invalid", "40:00 refresh", "40:01 invalid", "60:00 refresh", "60:05 chosen", "60:06 wait"
     )
@@ -580,7 +582,7 @@ def test_failed_start_does_not_explain_stop_of_previous_run() -> None:
     assert "without a log record" in takeover.cause
 
 
-def test_record_in_shared_store_is_one_incident_of_pair() -> None:
+def test_record_of_message_loss_risk_in_shared_store_is_one_incident_of_pair() -> None:
     risk = DurableMessageLossRisk(
         NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2 messages)"
     )

@@ -37,7 +37,7 @@ def audit_records(*records: str, apart: int = 5) -> RecordedFindings:
     return audit_logs({"x": "\n".join([*lines, ""]).encode()})
 
 
-def test_each_documented_warning_and_error_is_explained() -> None:
+def test_each_documented_broker_warning_and_error_is_harmless_or_incident() -> None:
     warnings = {
         name for name in log_message_kind_ids() if re.search(r"\b(?:WARN|ERROR)\b", log_message_kind(name).releases)
     }
@@ -65,7 +65,7 @@ def test_harmless_records_are_no_incident_and_not_unexplained() -> None:
     assert "TR-CONN-FAILED" in harmless_kind_ids()
 
 
-def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -> None:
+def test_unknown_log_error_is_unexplained_and_unknown_warning_only_if_repeated() -> None:
     error = "ERROR | The frobnicator of ID:x-1-2-3:4 failed | org.apache.activemq.Frob | main"
     warning = "WARN  | Frob {} is late | org.apache.activemq.Frob | main"
 
@@ -188,7 +188,7 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
         ),
     ],
 )
-def test_repeated_record_is_single_incident_with_cause_and_remedy(
+def test_repeated_log_record_is_single_incident_with_cause_and_remedy(
     record: str, times: int, kind_of_incident: str, part_of_cause: str
 ) -> None:
     findings = audit_records(*[record] * times)
@@ -230,13 +230,13 @@ def test_repeated_record_is_single_incident_with_cause_and_remedy(
         ),
     ],
 )
-def test_record_that_healthy_brokers_write_is_no_incident(record: str, times: int) -> None:
+def test_log_record_that_healthy_brokers_write_is_no_incident(record: str, times: int) -> None:
     findings = audit_records(*[record] * times)
 
     assert (findings.incidents, findings.unexplained) == ([], [])
 
 
-def test_process_that_stops_three_times_without_record_is_crash_incident() -> None:
+def test_broker_that_stops_three_times_without_log_record_is_crash_incident() -> None:
     lines = []
     for hour in (10, 11, 12, 13):
         lines += [f"2026-03-01 {hour}:00:0{second},000 | {line}" for second, line in enumerate(STARTED)]
@@ -249,7 +249,7 @@ def test_process_that_stops_three_times_without_record_is_crash_incident() -> No
     assert "ended 3 times in a row without a record" in incident.cause
 
 
-def test_start_that_needs_minutes_from_lock_to_service_is_slow_store() -> None:
+def test_broker_start_that_needs_minutes_after_lock_is_slow_store_incident() -> None:
     minutes = (0, 0, 4)
     lines = [
         f"2026-03-01 10:0{minute}:0{second},000 | {line}"
@@ -278,7 +278,7 @@ ACCEPTED_LINK = (
 )
 
 
-def test_lost_link_that_other_broker_opens_is_not_down() -> None:
+def test_lost_duplex_link_that_other_broker_opens_is_not_down() -> None:
     assert audit_records(*BROKEN_LINK, apart=60).kinds == set()  # a failover may take this long
     assert audit_records(*BROKEN_LINK, *LATER_RECORDS, apart=60).kinds == {"link_down"}
     assert audit_records(*BROKEN_LINK, *ACCEPTED_LINK, *LATER_RECORDS, apart=60).kinds == set()

@@ -126,7 +126,7 @@ def test_case_max_uncommitted_network_is_refusal_of_messages() -> None:
     assert audit_case("max-uncommitted-network-real").kinds == {"refused_messages"}
 
 
-def test_samples_of_failed_starts_are_incidents() -> None:
+def test_sample_logs_of_faulty_brokers_are_incidents_of_expected_kinds() -> None:
     expected = {
         "bad-discovery-scheme": {"failing_start"},
         "failIfLocked": {"failing_start"},

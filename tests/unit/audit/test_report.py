@@ -31,11 +31,11 @@ from tests.support.report_inputs import NOON, make_incident, make_picture, make_
 from tests.unit.html_pages import EVIL, Page, assert_well_formed_and_inert, with_evil_texts
 
 
-def test_report_is_well_formed_and_self_contained() -> None:
+def test_audit_report_is_well_formed_and_self_contained() -> None:
     assert_well_formed_and_inert(audit_html_page(make_result(), make_picture()))
 
 
-def test_texts_of_inputs_are_escaped_in_report() -> None:
+def test_audit_report_escapes_texts_of_its_inputs() -> None:
     evil = make_picture(EVIL, hosts=2)
     evil.incidents.count_incident(with_evil_texts(make_incident(2), kept=["kind"]))
 
@@ -46,7 +46,7 @@ def test_texts_of_inputs_are_escaped_in_report() -> None:
     assert "\\u0000" in text
 
 
-def test_last_time_label_of_chart_is_within_page() -> None:
+def test_last_time_label_of_chart_in_audit_report_is_within_page() -> None:
     days = Page(audit_html_page(make_result(), make_picture(seconds=2 * 86400)))
 
     places = [
@@ -55,28 +55,28 @@ def test_last_time_label_of_chart_is_within_page() -> None:
     assert 900 < max(places) <= 1000 - 36  # half of the label "03 Mar 12:00" is 36 wide
 
 
-def test_report_has_dark_and_print_styles() -> None:
+def test_audit_report_has_dark_and_print_styles() -> None:
     text = audit_html_page(make_result(), make_picture())
 
     assert "prefers-color-scheme:dark" in text
     assert "@media print" in text
 
 
-def test_report_shows_cause_remedy_rule_and_duration_of_incident() -> None:
+def test_audit_report_shows_cause_remedy_rule_and_duration_of_incident() -> None:
     text = audit_html_page(make_result(), make_picture("a was killed"))
 
     for part in ("a was killed", "start it again", "activemq-fleet rule L022", "3.9 s", "an agent&#39;s journal"):
         assert part in text, f"the report does not contain {part}"
 
 
-def test_report_names_missing_inputs_at_top() -> None:
+def test_audit_report_names_missing_inputs_at_top() -> None:
     top = audit_html_page(make_result("gone"), make_picture()).partition("<section>")[0]
 
     assert "cut-gone" in top
     assert "incomplete" in top
 
 
-def test_report_of_largest_fleet_is_smaller_than_3_megabytes() -> None:
+def test_audit_report_of_large_fleet_is_smaller_than_3_megabytes() -> None:
     spans = tuple(
         HostStateSpan("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80)
     )
@@ -90,14 +90,14 @@ def test_report_of_largest_fleet_is_smaller_than_3_megabytes() -> None:
     assert len(audit_html_page(make_result(), full)) < 3_000_000
 
 
-def test_headline_starts_with_lost_events() -> None:
+def test_headline_of_audit_report_starts_with_number_of_lost_events() -> None:
     assert audit_headline(make_result()).startswith("1 event of 8 lost; 1 takeover")
     assert audit_headline(make_result(delivered=8)).startswith("None of 8 events lost")
     assert "1 of 8 events are stuck" in audit_headline(make_result(delivered=7, stuck=1))
     assert "the delivery of 1 event is indeterminate" in audit_headline(make_result(delivered=7, indeterminate=1))
 
 
-def test_report_without_data_is_well_formed() -> None:
+def test_audit_report_without_data_is_well_formed() -> None:
     times = ReportPeriod(NOON, time_after(1))
     hosts: list[TimeLineHost] = []
     picture = AuditReportData(
@@ -126,11 +126,13 @@ def test_report_without_data_is_well_formed() -> None:
         ((InputGap("h", "cut off"),), AuditCounts(messages={"lost": 1}), "incomplete"),
     ],
 )
-def test_verdict_depends_on_gaps_and_counts(gaps: tuple[InputGap, ...], counts: AuditCounts, verdict: str) -> None:
+def test_verdict_of_audit_depends_on_input_gaps_and_counts(
+    gaps: tuple[InputGap, ...], counts: AuditCounts, verdict: str
+) -> None:
     assert audit_outcome(gaps, counts) == verdict
 
 
-def test_quantiles_of_durations_are_computed_from_counts() -> None:
+def test_quantiles_of_handling_durations_are_computed_from_histogram() -> None:
     histogram = DurationHistogram()
     for count, seconds in ((50, 0.008), (49, 0.016), (1, 4.1), (2, -0.1)):
         for _ in range(count):

@@ -52,14 +52,14 @@ def test_downtime_lasts_from_last_scrape_with_active_node_to_next_such_scrape() 
     assert availability.longest_seconds_without_active_node("another", after=0, until=1000) is None
 
 
-def test_period_without_scrapes_is_neither_active_nor_unserved() -> None:
+def test_period_without_prometheus_scrapes_is_neither_active_nor_downtime() -> None:
     values = dict.fromkeys((0.0, 1.0, 2.0, 60.0, 61.0), 1)
     availability = read_availability(range_query_response({(PAIR, A): values}), "f")
     assert availability.unserved == ()
     assert [(period.began, period.ended) for period in availability.active] == [(0, 2), (60, 61)]
 
 
-def test_pair_that_was_never_active_is_unserved_during_all_scrapes() -> None:
+def test_pair_that_was_never_active_has_downtime_during_all_scrapes() -> None:
     availability = read_availability(
         range_query_response({(PAIR, A): {0: 0, 15: 0, 30: 0}, (PAIR, B): {0: 0, 30: 0}}), "f"
     )
@@ -80,12 +80,12 @@ def test_pair_that_was_never_active_is_unserved_during_all_scrapes() -> None:
         "[" * 100_000,
     ],
 )
-def test_text_that_is_no_range_query_response_is_refused(text: str) -> None:
+def test_availability_file_that_is_no_prometheus_range_response_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="FILE is not the JSON answer of Prometheus to a range query"):
         read_availability(text, "FILE")
 
 
-def test_only_downtime_without_incident_makes_audit_incomplete() -> None:
+def test_only_scraped_downtime_without_incident_makes_audit_incomplete() -> None:
     availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
     incident = make_incident()
     assert incident_near_period(availability.unserved[0], [incident]) is incident
@@ -97,7 +97,7 @@ def test_only_downtime_without_incident_makes_audit_incomplete() -> None:
     assert unexplained_downtime_gaps(availability, other_incidents, NOON + timedelta(minutes=5), time_after(900)) == []
 
 
-def test_report_of_audit_names_incident_of_each_downtime() -> None:
+def test_audit_report_names_incident_of_scraped_downtime() -> None:
     scraped = read_availability(takeover_response(NOON.timestamp() + 30), "f")
     text = audit_html_page(make_result(), replace(make_picture(), scraped=scraped))
     assert "Availability by Prometheus" in text
@@ -107,7 +107,7 @@ def test_report_of_audit_names_incident_of_each_downtime() -> None:
     assert EVIL not in audit_html_page(make_result(), replace(make_picture(), scraped=evil))
 
 
-def test_report_of_drill_has_availability_only_with_scrapes() -> None:
+def test_drill_report_shows_scraped_availability_only_with_scrapes() -> None:
     scraped = read_availability(takeover_response(BEGAN), "f")
     drill_with_scrapes = result_of([replace(FAULT, unserved=5.0)], [ACCOUNT], scraped=scraped)
     assert "no active node, by scrapes" in drill_html_page(drill_with_scrapes)

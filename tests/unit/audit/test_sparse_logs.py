@@ -27,7 +27,7 @@ def audit(*records: str) -> RecordedFindings:
 
 
 @pytest.mark.parametrize("message", [REFUSED, UNKNOWN_HOST])
-def test_link_that_fails_until_end_of_log_with_warnings_is_down(message: str) -> None:
+def test_link_that_fails_until_end_of_log_without_info_records_is_down(message: str) -> None:
     findings = audit(*(record(30 * number, "WARN", message, DISCOVERY) for number in range(20)))
 
     assert findings.kinds == {"link_down"}
@@ -36,7 +36,7 @@ def test_link_that_fails_until_end_of_log_with_warnings_is_down(message: str) ->
     assert "may have been up before" in cause
 
 
-def test_link_that_stops_failing_in_log_with_warnings_is_not_down() -> None:
+def test_link_that_stops_failing_in_log_without_info_records_is_not_down() -> None:
     attempts = [record(30 * number, "WARN", REFUSED, DISCOVERY) for number in range(5)]
 
     assert audit(*attempts, record(900, "WARN", CLOSED_CONNECTION, TRANSPORT)).kinds == set()
@@ -49,7 +49,7 @@ def test_link_that_stops_failing_in_log_with_warnings_is_not_down() -> None:
         "JDBC Failure: Connection is closed, due to: The server was stopped",
     ],
 )
-def test_failure_of_database_is_store_error(message: str) -> None:
+def test_failed_database_connections_of_jdbc_store_are_store_error(message: str) -> None:
     findings = audit(*(record(number, "WARN", message, DATABASE) for number in range(3)))
 
     assert findings.kinds == {"store_error"}
@@ -68,7 +68,7 @@ def test_failure_of_database_is_store_error(message: str) -> None:
         ("tcp://10.0.0.4:2", "stomp.ProtocolException: The maximum number of headers was exceeded"),
     ],
 )
-def test_frames_of_clients_above_limit_are_refused_frames(client: str, error: str) -> None:
+def test_frames_of_clients_above_limit_are_refused_frames_incident(client: str, error: str) -> None:
     message = f"Transport Connection to: {client} failed: {error}"
     findings = audit(*(record(number, "WARN", message, TRANSPORT) for number in range(10)))
 
@@ -76,7 +76,7 @@ def test_frames_of_clients_above_limit_are_refused_frames(client: str, error: st
     assert findings.only_incident("refused_frames").remedy.startswith("Let the client send smaller messages")
 
 
-def test_missing_right_in_stack_trace_is_refusal_of_rights() -> None:
+def test_missing_right_named_in_stack_trace_is_refused_rights_incident() -> None:
     refusal = "java.lang.SecurityException: User meter is not authorized to read from: topic://a.b"
     logger = "org.apache.activemq.transport.mqtt.strategy.AbstractMQTTSubscriptionStrategy"
     findings = audit(

@@ -10,7 +10,7 @@ from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
-def test_run_without_known_state_has_no_span() -> None:
+def test_broker_run_without_known_state_has_no_span_in_time_line() -> None:
     started = ObservedBrokerRun("a", 2, chosen=NOON, started=NOON + timedelta(seconds=3))
     assert host_state_spans([ObservedBrokerRun("a", 1), started]) == [
         HostStateSpan("a", "starting", NOON, NOON + timedelta(seconds=3)),
@@ -18,7 +18,7 @@ def test_run_without_known_state_has_no_span() -> None:
     ]
 
 
-def test_run_without_end_lasts_until_next_run() -> None:
+def test_broker_run_without_known_end_lasts_until_next_run_in_time_line() -> None:
     next_run = ObservedBrokerRun("a", 2, chosen=NOON + timedelta(minutes=1))
     assert host_state_spans([ObservedBrokerRun("a", 1, chosen=NOON), next_run])[0] == HostStateSpan(
         "a", "starting", NOON, NOON + timedelta(minutes=1)

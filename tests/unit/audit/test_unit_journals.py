@@ -36,7 +36,7 @@ def records(content: bytes) -> list[SystemdJournalRecord]:
     return list(systemd_journal_records(HOST, UNIT, memoryview(content)))
 
 
-def test_record_of_hung_broker_has_time_seconds_and_reason() -> None:
+def test_watchdog_record_of_hung_broker_has_time_seconds_and_reason() -> None:
     fields = {"seconds": "12", "reason": "process 812 was stopped by a signal"}
     assert records(journal(hung_message())) == [SystemdJournalRecord(HOST, 2, AT, "WATCHDOG-KILLS", fields)]
 
@@ -76,23 +76,23 @@ def test_each_message_of_watchdog_has_its_kind(messages: list[str], kinds: list[
         ("systemd[1]", hung_message(), []),
     ],
 )
-def test_record_counts_only_if_expected_program_wrote_it_about_unit(
+def test_systemd_journal_record_counts_only_if_expected_program_wrote_it(
     identifier: str, message: str, kinds: list[str]
 ) -> None:
     assert [record.kind for record in records(journal(message, identifier=identifier))] == kinds
 
 
-def test_records_of_systemd_do_not_count_without_name_of_unit() -> None:
+def test_systemd_records_do_not_count_if_name_of_broker_unit_is_unknown() -> None:
     content = journal(f"{UNIT}: Main process exited, code=killed, status=9/KILL", identifier="systemd[1]")
     assert list(systemd_journal_records(HOST, None, memoryview(content))) == []
 
 
 @pytest.mark.parametrize("zone", ["+0000", "Z", "+00:00"])
-def test_journal_is_read_in_each_form_of_time_zone(zone: str) -> None:
+def test_systemd_journal_is_read_with_each_form_of_time_zone(zone: str) -> None:
     assert [record.at for record in records(journal(hung_message(), zone=zone))] == [AT]
 
 
-def test_local_time_of_journal_is_converted_to_utc() -> None:
+def test_local_time_of_systemd_journal_is_converted_to_utc() -> None:
     assert [record.at for record in records(journal(hung_message(), zone="+0530"))] == [AT.replace(hour=6, minute=30)]
 
 
@@ -111,12 +111,12 @@ def test_local_time_of_journal_is_converted_to_utc() -> None:
     ],
     ids=["short-iso-precise", "short-unix", "json"],
 )
-def test_journal_is_read_in_each_output_of_journalctl(line: str) -> None:
+def test_systemd_journal_is_read_in_each_output_format_of_journalctl(line: str) -> None:
     for content in (line.encode(), gzip.compress(line.encode()), line.encode() + b"\r\n"):
         assert [(record.at, record.kind) for record in records(content)] == [(AT, "WATCHDOG-KILLS")]
 
 
-def test_damaged_and_foreign_lines_are_ignored() -> None:
+def test_damaged_and_foreign_lines_of_systemd_journal_are_ignored() -> None:
     foreign = (
         b'\xff\xfe\n2026-99-01T12:00:20+0000 web1 w[1]: the broker is hung: \n{"MESSAGE": "oom-kill"}\n{oom-kill\n'
     )
@@ -124,7 +124,7 @@ def test_damaged_and_foreign_lines_are_ignored() -> None:
     assert len(records(content)) == 1
 
 
-def test_control_characters_of_reason_are_escaped() -> None:
+def test_control_characters_in_reason_of_watchdog_record_are_escaped() -> None:
     (record,) = records(journal(hung_message(text="process 1: \x1b[31mopenwire, and its log has no record")))
     assert "\x1b" not in record.fields["reason"]
 
@@ -138,5 +138,5 @@ def test_control_characters_of_reason_are_escaped() -> None:
         ("activemq-watchdog.service.log", "other"),
     ],
 )
-def test_systemd_journal_is_detected_by_path(path: str, kind: str) -> None:
+def test_file_of_systemd_journal_is_detected_by_its_path(path: str, kind: str) -> None:
     assert file_kind(path) == kind
