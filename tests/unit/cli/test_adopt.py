@@ -64,7 +64,9 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 
 class TestInventory:
-    def test_inventory_renders_equivalent_files(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopted_inventory_renders_files_equivalent_to_original_files(
+        self, tree: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
 
         assert activemq_xml_by_host(load_fleet([str(tmp_path / "inventory")])) == activemq_xml_by_host(
@@ -72,7 +74,7 @@ class TestInventory:
         )
         assert "The inventory renders files that are equivalent to the original files." in capsys.readouterr().out
 
-    def test_each_file_names_adopt_without_path(self, tree: Path, tmp_path: Path) -> None:
+    def test_each_adopted_inventory_file_names_adopt_and_no_local_path(self, tree: Path, tmp_path: Path) -> None:
         run_adopt(tree, "-o", tmp_path / "inventory")
 
         for content in snapshot(tmp_path / "inventory").values():
@@ -91,7 +93,9 @@ class TestInventory:
         main(["check", "-i", str(tmp_path / "inventory")])
         assert "T030" not in capsys.readouterr().out
 
-    def test_broker_without_store_in_its_file_has_note(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_prints_note_about_broker_without_store_in_its_file(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
         assert "the file has no persistenceAdapter, so the store is" in capsys.readouterr().out
@@ -106,14 +110,16 @@ class TestInventory:
 
         assert b".secrets/" in snapshot(tmp_path / "inventory")[".gitignore"].splitlines()
 
-    def test_inventory_of_earlier_adopt_is_replaced(self, tree: Path, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopt_replaces_inventory_of_earlier_adopt(self, tree: Path, handwritten: Path, tmp_path: Path) -> None:
         run_adopt(f"x-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
         assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
         assert b"x-mq1-a" not in snapshot(tmp_path / "inventory")["hosts.yml"]
 
     @pytest.mark.parametrize("name", [".secrets/app", "group_vars/mine.yml", "README.md", ".git/HEAD"])
-    def test_directory_with_foreign_file_is_refused(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_refuses_output_directory_with_foreign_file(
+        self, name: str, tree: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         run_adopt(tree, "-o", tmp_path / "inventory")
         (tmp_path / "inventory" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "inventory" / name).write_text("mine")
@@ -124,7 +130,9 @@ class TestInventory:
         assert snapshot(tmp_path / "inventory") == before
 
     @pytest.mark.parametrize("name", ["hosts.yml", "group_vars/all.yml", "zz.activemq.yml"])
-    def test_directory_with_changed_file_is_refused(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_refuses_output_directory_with_changed_file(
+        self, name: str, tree: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         run_adopt(tree, "-o", tmp_path / "inventory")
         path = tmp_path / "inventory" / name
         path.write_text(path.read_text().replace("sha256 ", "sha256 0") + "# by hand\n")
@@ -132,7 +140,7 @@ class TestInventory:
         assert run_adopt(tree, "-o", tmp_path / "inventory") == 2
         assert "files in this directory were changed after adopt wrote them" in capsys.readouterr().err
 
-    def test_brokers_whose_names_have_no_node_are_single_brokers(self, tmp_path: Path, capsys: Any) -> None:
+    def test_adopted_brokers_whose_names_have_no_node_are_single_brokers(self, tmp_path: Path, capsys: Any) -> None:
         for host in ("broker1", "broker2"):
             (tmp_path / "collected" / host / "conf").mkdir(parents=True)
             (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HANDWRITTEN)
@@ -151,7 +159,7 @@ class TestInventory:
     @pytest.mark.parametrize(
         "hosts", [("broker1",), ("activemq-prod",), ("10.0.0.1",), ("alpha", "beta"), ("q1", "q2")]
     )
-    def test_command_line_of_error_adopts_files(
+    def test_command_line_in_error_of_adopt_adopts_files(
         self, hosts: tuple[str, ...], node: tuple[str, ...], handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         files = []
@@ -168,7 +176,9 @@ class TestInventory:
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == list(hosts)
 
-    def test_error_for_paths_without_host_has_command_with_probable_names(self, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_error_for_paths_without_host_has_command_with_probable_hosts(
+        self, tmp_path: Path, capsys: Any
+    ) -> None:
         for host in ("north", "south"):
             (tmp_path / "collected" / host / "conf").mkdir(parents=True)
             (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HANDWRITTEN)
@@ -179,7 +189,9 @@ class TestInventory:
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == ["north", "south"]
 
-    def test_command_line_of_error_repeats_each_option(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_command_line_in_error_of_adopt_repeats_each_option(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         values = tmp_path / "some values"
         values.write_text("NAME=value\n")
         options = ["--release", "broker1=5.18.3", "--address", "broker1=10.0.0.1", "--shared-store", "p"]
@@ -197,14 +209,14 @@ class TestInventory:
         assert ("-o", str(tmp_path / "an inventory")) in given
         assert [value for option, value in given if option == "--node"] == ["a"]
 
-    def test_command_line_of_error_has_placeholder_for_release(
+    def test_command_line_in_error_of_adopt_has_placeholder_for_release(
         self, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         assert run_adopt(f"broker1={handwritten}", "-o", tmp_path / "i") == 2
 
         assert capsys.readouterr().err.rstrip().endswith(f"--release RELEASE -o {tmp_path / 'i'}")
 
-    def test_pattern_for_any_name_does_not_match_usual_directory(self, tmp_path: Path) -> None:
+    def test_naming_pattern_for_any_name_does_not_match_directory_conf(self, tmp_path: Path) -> None:
         for host in ("alpha", "beta"):
             (tmp_path / "files" / host / "conf").mkdir(parents=True)
             (tmp_path / "files" / host / "conf/activemq.xml").write_bytes(HANDWRITTEN)
@@ -213,7 +225,7 @@ class TestInventory:
         assert run_adopt(tmp_path / "files", *options, "-o", tmp_path / "i") == 0
         assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["alpha", "beta"]
 
-    def test_single_brokers_have_no_note_about_shared_store(self, tmp_path: Path, capsys: Any) -> None:
+    def test_adopted_single_brokers_have_no_note_about_shared_store(self, tmp_path: Path, capsys: Any) -> None:
         store = '<persistenceAdapter><kahaDB directory="/data/kahadb"/></persistenceAdapter>'
         for host in ("broker1", "broker2"):
             (tmp_path / host).mkdir()
@@ -228,13 +240,15 @@ class TestInventory:
 
         assert "do not show that both nodes" not in capsys.readouterr().out
 
-    def test_naming_pattern_is_written_to_inventory(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopt_writes_naming_pattern_to_inventory(self, handwritten: Path, tmp_path: Path) -> None:
         file = f"shop1x={handwritten}"
         assert run_adopt(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
 
         assert [broker.pair for broker in load_fleet([str(tmp_path / "inventory")]).brokers] == ["shop-mq1"]
 
-    def test_blocking_finding_is_waived_and_reported(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_waives_and_reports_blocking_finding_of_original_files(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         files = [f"o-mq1-{node}={handwritten}" for node in "ab"]
         xml = document('<persistenceAdapter><kahaDB directory="/mnt/nfs/x"/></persistenceAdapter>', brokerName="hand")
         handwritten.write_bytes(xml)
@@ -248,7 +262,7 @@ class TestInventory:
         assert not fleet.blocking_findings
         assert "T004 (" in capsys.readouterr().out
 
-    def test_inventory_has_note_about_store_with_relative_path(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopted_inventory_has_note_about_store_with_relative_path(self, handwritten: Path, tmp_path: Path) -> None:
         store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
         handwritten.write_bytes(document(store, brokerName="hand"))
         inventory = tmp_path / "inventory"
@@ -257,7 +271,9 @@ class TestInventory:
         comment = " ".join((inventory / "group_vars/all.yml").read_text().replace("#", "").split())
         assert "Set activemq_store_directory to the absolute path of this directory on the host" in comment
 
-    def test_original_with_startup_error_fails_check(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopted_inventory_of_file_with_startup_error_fails_check(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         usage = '<storeUsage><storeUsage limit="20 gigabytes"/></storeUsage>'
         handwritten.write_bytes(
             document(f"<systemUsage><systemUsage>{usage}</systemUsage></systemUsage>", brokerName="hand")
@@ -276,7 +292,7 @@ class TestInventory:
 
 
 class TestOutput:
-    def test_json_output_is_list_of_differences_and_notes_are_errors(
+    def test_adopt_writes_json_differences_to_stdout_and_notes_to_stderr(
         self, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i", "--format", "json") == 0
@@ -289,12 +305,12 @@ class TestOutput:
         assert {"beans/broker/@id", "beans/broker/systemUsage"} <= {difference["path"] for difference in differences}
         assert "note: o-mq1-a: only this node of pair o-mq1 was given" in output.err
 
-    def test_json_output_without_differences_is_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_json_output_without_differences_is_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run_adopt(tree, "-o", tmp_path / "i", "--format", "json")
 
         assert json.loads(capsys.readouterr().out) == []
 
-    def test_text_output_names_each_place_once_with_its_hosts(
+    def test_adopt_text_output_names_each_differing_place_once_with_its_hosts(
         self, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         cutoff = document("", brokerName="hand", vmConnectorURI="vm://${x}")
@@ -307,7 +323,9 @@ class TestOutput:
         assert "    hosts:    all 4" in out.splitlines()
         assert "and 1 more" not in out.partition("The rendered files differ")[2]
 
-    def test_text_output_lists_all_hosts_of_difference(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_text_output_lists_all_hosts_of_difference(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         handwritten.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
         files = [f"o-mq{number}-a={handwritten}" for number in range(1, 6)]
         other = tmp_path / "other.xml"
@@ -318,7 +336,7 @@ class TestOutput:
         position = lines.index("beans/broker/@vmConnectorURI: rendered lacks")
         assert lines[position + 1] == "    hosts:    o-mq1-a, o-mq2-a, o-mq3-a, o-mq4-a, o-mq5-a"
 
-    def test_text_output_starts_with_losses_and_ends_with_additions(
+    def test_adopt_text_output_starts_with_losses_and_ends_with_additions(
         self, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         handwritten.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
@@ -329,7 +347,9 @@ class TestOutput:
         assert first == sorted(first)
         assert lines[lines.index("Next:") - 1].startswith("read: o-mq1-a: ")
 
-    def test_limit_converted_to_percentage_is_single_line(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_reports_limit_converted_to_percentage_in_single_line(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         usage = (
             "<systemUsage><systemUsage><storeUsage><storeUsage limit='20 gb'/></storeUsage></systemUsage></systemUsage>"
         )
@@ -343,7 +363,9 @@ class TestOutput:
         assert "rendered lacks" not in out
         assert "/@percentLimit" not in out
 
-    def test_addition_that_changes_behavior_shows_effect(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_shows_effect_of_addition_that_changes_behavior(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
@@ -352,7 +374,9 @@ class TestOutput:
         others = lines[next(n for n, line in enumerate(lines) if "other additions" in line) :]
         assert "    broker/@id" in others
 
-    def test_addition_names_variable_that_undoes_it(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_names_variable_that_undoes_each_addition(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
@@ -366,7 +390,9 @@ class TestOutput:
         policy = {"destination": ">", "kind": "topic", "topic_prefetch": 32766}
         assert {"activemq_destination_policies": [policy]} in variables
 
-    def test_report_ends_with_steps_until_deployment(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_output_ends_with_steps_until_deployment(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         inventory = str(tmp_path / "an inventory")
         run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory)
 
@@ -389,7 +415,9 @@ class TestOutput:
         assert text.startswith("To return to the old broker after step 5, remove the new units")
         assert "restore the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now" in text
 
-    def test_inventory_has_comments_with_values_missing_in_files(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopted_inventory_has_comments_with_variables_missing_in_files(
+        self, handwritten: Path, tmp_path: Path
+    ) -> None:
         run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         path = tmp_path / "i/group_vars/all.yml"
@@ -408,7 +436,9 @@ class TestOutput:
         (broker,) = load_fleet(tmp_path / "i").brokers
         assert broker.settings.store_directory == "/opt/activemq/data/kahadb"
 
-    def test_comments_omit_store_whose_path_is_in_file(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_comments_of_adopted_inventory_omit_store_whose_path_is_in_file(
+        self, handwritten: Path, tmp_path: Path
+    ) -> None:
         handwritten.write_bytes(document('<persistenceAdapter><kahaDB directory="/data/mq"/></persistenceAdapter>'))
         run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
@@ -416,13 +446,15 @@ class TestOutput:
         assert "# activemq_user: activemq " in text
         assert "# activemq_store_directory" not in text
 
-    def test_report_names_file_of_each_secret(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_output_names_password_file_of_each_secret(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run_adopt(tree, "-o", tmp_path / "i")
 
         output = capsys.readouterr().out
         assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net, which does" in output
 
-    def test_site_refuses_missing_password_file_and_reading_creates_none(self, tree: Path, tmp_path: Path) -> None:
+    def test_site_refuses_adopted_inventory_without_password_file_and_creates_none(
+        self, tree: Path, tmp_path: Path
+    ) -> None:
         inventory = tmp_path / "i"
         run_adopt(tree, "-o", inventory)
 
@@ -438,11 +470,11 @@ class TestOutput:
 
 
 class TestHosts:
-    def test_file_has_host_of_argument(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopted_file_belongs_to_host_of_its_argument(self, handwritten: Path, tmp_path: Path) -> None:
         assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i") == 0
 
     @pytest.mark.parametrize("path", ["o-mq1-a.example.com/etc/activemq.xml", "o-mq1-a/broker.xml", "x/o-mq1-a.xml"])
-    def test_file_has_host_of_its_path(self, path: str, tmp_path: Path) -> None:
+    def test_adopted_file_belongs_to_host_in_its_path(self, path: str, tmp_path: Path) -> None:
         file = tmp_path / "files" / path
         file.parent.mkdir(parents=True)
         file.write_bytes(HANDWRITTEN)
@@ -450,7 +482,7 @@ class TestHosts:
         assert run_adopt(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.pair for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1"]
 
-    def test_address_option_resolves_target_of_bridge(self, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_address_option_resolves_target_of_bridge(self, tmp_path: Path, capsys: Any) -> None:
         uri = "masterslave:(tcp://10.0.0.1:61616,tcp://10.0.0.2:61616)"
         bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
         port = '<transportConnectors><transportConnector name="o" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
@@ -465,7 +497,7 @@ class TestHosts:
         assert [(link.name, link.target) for link in fleet.broker("o-mq1-a").links] == [("up", "o-mq2")]
         assert "adopt keeps the XML of this bridge" not in capsys.readouterr().out
 
-    def test_line_break_in_file_name_does_not_leave_comment(self, tmp_path: Path) -> None:
+    def test_line_break_in_adopted_file_name_does_not_leave_yaml_comment(self, tmp_path: Path) -> None:
         file = tmp_path / "o-mq1-a" / "x\n    evil:.xml"
         file.parent.mkdir()
         file.write_bytes(HANDWRITTEN)
@@ -473,7 +505,7 @@ class TestHosts:
         assert run_adopt(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1-a"]
 
-    def test_release_option_applies_to_host_or_all_hosts(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopt_release_option_applies_to_one_host_or_all_hosts(self, handwritten: Path, tmp_path: Path) -> None:
         files = [f"o-mq{number}-a={handwritten}" for number in (1, 2)]
         run_adopt(*files, "--release", "o-mq2-a=6.3.1", "--release", "5.18.3", "-o", tmp_path / "i")
 
@@ -500,7 +532,7 @@ class TestRefusals:
             (HANDWRITTEN.replace(b'"hand"', '"\ue000"'.encode()), "U+E000"),
         ],
     )
-    def test_file_that_is_no_activemq_xml_is_refused(
+    def test_adopt_refuses_file_that_is_no_activemq_xml(
         self, content: bytes, expected: str, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         handwritten.write_bytes(content)
@@ -546,7 +578,7 @@ class TestRefusals:
             ([], "Missing argument"),
         ],
     )
-    def test_invalid_arguments_are_refused(
+    def test_adopt_refuses_invalid_arguments(
         self, arguments: list[str], expected: str, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         (tmp_path / "empty").mkdir()
@@ -561,7 +593,7 @@ class TestRefusals:
         assert all(line.startswith(("If the brokers are", "  activemq-fleet adopt")) for line in error.splitlines()[1:])
         assert not (tmp_path / "i").exists()
 
-    def test_foreign_directory_is_refused_before_files_are_read(self, tmp_path: Path, capsys: Any) -> None:
+    def test_adopt_refuses_foreign_output_directory_before_it_reads_files(self, tmp_path: Path, capsys: Any) -> None:
         (tmp_path / "foreign").mkdir()
         (tmp_path / "foreign" / "hosts.yml").write_text("all: {}\n")
 

@@ -30,7 +30,7 @@ RESULT: dict[str, Any] = {
 }
 
 
-def test_summary_names_verdict_incidents_events_and_gaps() -> None:
+def test_audit_summary_names_verdict_incidents_events_and_gaps() -> None:
     summary = _summary(RESULT, "/out")
 
     for part in ("incomplete", "12,345 records", "1 failed takeover, 2 takeover", "9 delivered, 1 lost", "/out/report"):
@@ -41,12 +41,12 @@ def test_summary_names_verdict_incidents_events_and_gaps() -> None:
     assert "900" not in summary  # a gap that does not weigh
 
 
-def test_until_idle_is_refused_without_follow(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_refuses_option_until_idle_without_follow(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--logs", "x", "-o", "y", "--until-idle", "3"]) == 2
     assert "--follow" in capsys.readouterr().err
 
 
-def test_help_does_not_load_spark() -> None:
+def test_audit_help_does_not_load_spark() -> None:
     code = (
         "import sys; from activemq_fleet.cli.main import main; main(['audit', '--help']);"
         "sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"

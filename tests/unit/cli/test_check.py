@@ -80,7 +80,7 @@ def test_check_reports_position_of_every_mistake_in_file(bad_file: Path, capsys:
     ]
 
 
-def test_file_without_mistakes_passes(good_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_exits_0_for_file_without_mistakes(good_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_check(good_file, "--release", "5.18.3", "--ignore", "S002,S015,S016,S022,V024") == 0
     assert capsys.readouterr().out == "1 file: 0 errors, 0 warnings, 0 info\n"
 
@@ -120,13 +120,13 @@ def test_malformed_xml_is_reported_with_line_and_column(tmp_path: Path, capsys: 
     assert sum(str(path) in line for line in lines) == 1
 
 
-def test_schema_problems_are_reported(good_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_violations_of_xml_schema(good_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good_file.write_bytes(good_file.read_bytes().replace(b"useJmx", b"nosuch"))
     assert run_check("--file", good_file, "--release", "5.18.3") == 1
     assert "V002" in capsys.readouterr().out
 
 
-def test_longer_prefix_wins_between_select_and_ignore(bad_file: Path) -> None:
+def test_longer_rule_prefix_has_precedence_between_select_and_ignore(bad_file: Path) -> None:
     assert run_check(bad_file, "--release", "5.18.3", "--select", "N001,N009", "--ignore", "N001,N009") == 0
     assert run_check(bad_file, "--release", "5.18.3", "--ignore", "N", "--select", "N009") == 1
 
@@ -176,7 +176,7 @@ def test_invalid_baseline_is_refused(
         (["-i", "hosts,", "--release", "5.18.3"], "activemq_release"),
     ],
 )
-def test_wrong_usage_is_reported_without_traceback(
+def test_wrong_usage_of_check_is_reported_without_traceback(
     bad_file: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_check(*(argument.format(bad_file=bad_file) for argument in arguments)) == 2

@@ -76,7 +76,7 @@ def test_release_of_file_is_read_from_directory_name(tmp_path: Path, capsys: pyt
     assert "V009" in rules_of(capsys, tmp_path)[str(path)]
 
 
-def test_release_from_maps_file_patterns_to_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_release_from_maps_file_patterns_to_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = (
         write_broker_file(tmp_path / "old/activemq.xml", AMQP),
         write_broker_file(tmp_path / "new/activemq.xml", AMQP),
@@ -88,7 +88,7 @@ def test_release_from_maps_file_patterns_to_releases(tmp_path: Path, capsys: pyt
     assert "V009" not in rules_by_file[str(new)]
 
 
-def test_invalid_line_of_release_from_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_names_invalid_line_of_release_from_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "releases.txt"
     table.write_text("old/*.xml\n")
     assert main(["check", str(write_broker_file(tmp_path / "a.xml")), "--release-from", str(table)]) == 2
@@ -97,7 +97,7 @@ def test_invalid_line_of_release_from_is_named(tmp_path: Path, capsys: pytest.Ca
     )
 
 
-def test_files_of_unknown_release_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_names_checked_file_of_unknown_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_broker_file(tmp_path / "a/activemq.xml")
     assert main(["check", "--file", str(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -148,7 +148,7 @@ def test_release_option_overrides_header_with_warning(tmp_path: Path, capsys: py
         ([], "the jars or the name of the installation directory"),
     ],
 )
-def test_other_sources_of_release_override_header_with_warning(
+def test_release_from_file_or_jars_overrides_header_of_rendered_file_with_warning(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -175,7 +175,9 @@ def test_equal_release_in_header_and_option_gives_no_warning(
     assert "header" not in capsys.readouterr().err
 
 
-def test_unknown_release_in_header_names_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_of_unknown_release_in_header_names_rendered_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write_rendered_file(tmp_path / "activemq.xml", "9.9")
 
     assert main(["check", str(path)]) == 2
@@ -203,7 +205,7 @@ def test_directory_without_broker_is_error(tmp_path: Path, capsys: pytest.Captur
     assert "the directory has no activemq.xml, and no other file with a <broker>" in capsys.readouterr().err
 
 
-def test_release_without_schema_of_its_line_is_error(tmp_path: Path) -> None:
+def test_check_for_release_without_available_schema_is_error(tmp_path: Path) -> None:
     assert main(["check", str(write_broker_file(tmp_path / "activemq.xml")), "--release", "5.16.7"]) == 2
 
 
@@ -257,7 +259,7 @@ def test_unreadable_file_is_single_finding_and_other_files_are_checked(
     assert "V009" in rules_by_file[str(first)]
 
 
-def test_properties_file_of_configurer_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reads_properties_file_of_spring_configurer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configurer = (
         '<bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">'
         '<property name="location" value="file:${activemq.conf}/sub/mine.properties"/></bean>'
@@ -295,7 +297,7 @@ def test_import_of_imported_file_is_read(tmp_path: Path, capsys: pytest.CaptureF
     assert rules_by_file == {str(tmp_path / "sub" / name): {"V020"} for name in ("a.xml", "b.xml")}
 
 
-def test_fifo_without_writer_is_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_fifo_without_writer_is_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fifo = tmp_path / "activemq.xml"
     os.mkfifo(fifo)
 
@@ -305,7 +307,7 @@ def test_fifo_without_writer_is_error(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.3])
-def test_pipe_is_read_until_writer_closes_it(delay: float) -> None:
+def test_check_reads_pipe_until_writer_closes_it(delay: float) -> None:
     content = b"x" * 100_000
     read_end, write_end = os.pipe()
 
@@ -326,7 +328,9 @@ def test_pipe_is_read_until_writer_closes_it(delay: float) -> None:
 BEANS = '<beans xmlns="http://www.springframework.org/schema/beans">'
 
 
-def test_file_read_by_another_checked_file_needs_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_used_by_another_checked_file_requires_no_broker_element(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = write_broker_file(tmp_path / "activemq.xml", '<import resource="part.xml"/>')
     other_files = [tmp_path / name for name in ("part.xml", "users.properties")]
     other_files[0].write_text(f"{BEANS}</beans>")
@@ -338,7 +342,9 @@ def test_file_read_by_another_checked_file_needs_no_broker(tmp_path: Path, capsy
     assert rules_of(capsys, other_files[1], *select) == {str(other_files[1]): {"V040"}}
 
 
-def test_context_of_clients_below_directory_needs_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_spring_context_of_clients_in_directory_requires_no_broker_element(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     clients = tmp_path / "clients.xml"
     clients.write_text(f'{BEANS}<connectionFactory xmlns="http://activemq.apache.org/schema/core"/></beans>')
     select = ("--release", "5.18.3", "--select", "V041")
@@ -370,7 +376,9 @@ def test_duplex_links_in_both_directions_below_directory_are_error(
     assert rules_by_file == {str(tmp_path / "south" / "conf" / "activemq.xml"): {"N010"}}
 
 
-def test_file_of_another_kind_needs_no_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_file_of_another_program_requires_no_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     artemis = tmp_path / "broker.xml"
     artemis.write_text('<configuration xmlns="urn:activemq"/>')
 

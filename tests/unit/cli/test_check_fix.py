@@ -54,7 +54,7 @@ def test_check_marks_fixable_findings_and_counts_them(file: Path, capsys: pytest
     assert file.read_bytes() == WRONG
 
 
-def test_diff_shows_changes_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_diff_shows_repairs_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents_of(file.parent)
     assert main([*CHECK, "activemq.xml", "--diff"]) == 1
     output = capsys.readouterr()
@@ -74,7 +74,7 @@ def test_diff_shows_changes_and_writes_nothing(file: Path, capsys: pytest.Captur
     assert contents_of(file.parent) == before
 
 
-def test_diff_of_file_without_fixable_findings_exits_with_zero(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_diff_without_fixable_findings_exits_with_0(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(RIGHT)
     assert main([*CHECK, "activemq.xml", "--diff"]) == 0
     output = capsys.readouterr()
@@ -120,14 +120,14 @@ def test_second_fix_changes_nothing(file: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
-def test_fix_reports_what_remains_and_fails(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_reports_remaining_findings_and_exits_with_1(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(WRONG.replace(b"persistant", b"entirelyUnknown"))
     assert main([*CHECK, "activemq.xml", "--fix"]) == 1
     assert file.read_bytes() == RIGHT.replace(b"persistent", b"entirelyUnknown")
     assert "1 file: 1 error, 0 warnings, 0 info" in capsys.readouterr().out
 
 
-def test_fix_that_would_cause_error_is_reported_and_not_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_that_would_cause_error_is_reported_and_not_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = WRONG.replace(b'"true"', b'"perhaps"')
     file.write_bytes(content)
     assert main([*CHECK, "activemq.xml", "--fix"]) == 1
@@ -182,7 +182,7 @@ def test_fix_repairs_only_selected_rules(file: Path) -> None:
     assert contents_of(file.parent) == {"activemq.xml": WRONG}
 
 
-def test_fix_leaves_suppressed_findings(file: Path) -> None:
+def test_fix_does_not_repair_suppressed_findings(file: Path) -> None:
     comment = b"<!-- activemq-fleet: disable=V002 a tool replaces it --><plugin/>"
     content = WRONG.replace(b"<plugin/>", comment)
     file.write_bytes(content)
@@ -190,7 +190,7 @@ def test_fix_leaves_suppressed_findings(file: Path) -> None:
     assert file.read_bytes() == content.replace(b"persistant", b"persistent")
 
 
-def test_fix_replaces_target_of_link_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_replaces_target_of_symbolic_link_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = file.rename(file.with_name("real.xml"))
     file.symlink_to("real.xml")
     assert main([*CHECK, "activemq.xml", "--file", "real.xml", "--fix"]) == 0

@@ -66,7 +66,7 @@ def run_check(*arguments: object) -> int:
         ),
     ],
 )
-def test_refusal_of_site_is_warning_of_each_host(
+def test_check_warns_for_each_host_that_site_playbook_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, Any], reason: str
 ) -> None:
     assert run_check("-i", write_inventory(tmp_path, **variables), "--select", "T030", "--format", "json") == 0
@@ -79,7 +79,7 @@ def test_refusal_of_site_is_warning_of_each_host(
         assert reason in finding["message"]
 
 
-def test_inventory_that_site_accepts_has_no_refusal() -> None:
+def test_inventory_that_site_playbook_accepts_has_no_refusal_finding() -> None:
     for variables in (
         {"archive": "/srv/activemq.tar.gz", "archive_sha512": SHA512},
         {"archive": {"5.18.3": "/srv/activemq.tar.gz"}, "archive_sha512": {"5.18.3": SHA512}},
@@ -121,13 +121,13 @@ def test_agent_package_is_refused_without_exact_version_or_agent_extra(package: 
     assert agent_facts(fleet.agents[0])["is_requirement"] is is_requirement
 
 
-def test_agent_role_uses_is_requirement_of_library() -> None:
+def test_agent_role_takes_kind_of_agent_package_from_library() -> None:
     variables = yaml.safe_load((REPOSITORY / "roles/agent/vars/main.yml").read_text())
     assert variables["__activemq_agent_is_requirement"] == "{{ __activemq_agent.is_requirement }}"
 
 
 @pytest.mark.parametrize(("install", "name"), [("jars", "jars"), ("archive", "activemq.tar.gz")])
-def test_archive_missing_on_this_machine_is_warning(
+def test_activemq_archive_missing_on_this_machine_is_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], install: str, name: str
 ) -> None:
     archive = tmp_path / name
@@ -142,7 +142,7 @@ def test_archive_missing_on_this_machine_is_warning(
 
 
 @pytest.mark.parametrize("install", ["none", "package"])
-def test_archive_that_install_mode_ignores_is_reported_once(
+def test_activemq_archive_that_install_mode_ignores_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], install: str
 ) -> None:
     inventory = write_inventory(tmp_path, install=install, archive="/srv/a.tar.gz", archive_sha512=SHA512)
@@ -154,14 +154,14 @@ def test_archive_that_install_mode_ignores_is_reported_once(
 
 
 @pytest.mark.parametrize("variables", [{"install": "none"}, {"archive": "/srv/a.tar.gz", "archive_sha512": SHA512}])
-def test_archive_that_site_installs_is_not_reported_as_ignored(
+def test_activemq_archive_that_site_installs_is_not_reported_as_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, Any]
 ) -> None:
     assert run_check("-i", write_inventory(tmp_path, **variables), "--select", "T042", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
-def test_archive_url_or_relative_path_is_not_reported_as_missing(
+def test_activemq_archive_with_url_or_relative_path_is_not_reported_as_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for archive in ("https://example.com/activemq.tar.gz", "files/activemq.tar.gz"):
@@ -173,7 +173,9 @@ WRONG = {"orders-mq01-a": {"relase": "5.18.3", "port_offset": "many"}, "orders-m
 INPUT_ERRORS = ["activemq_relase is not a variable", "activemq_port_offset must be", "4.1"]
 
 
-def test_all_input_errors_are_printed_together_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_errors_of_inventory_are_printed_together_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_check("-i", write_inventory(tmp_path, WRONG)) == 2
     streams = capsys.readouterr()
     assert streams.out == ""
@@ -182,7 +184,7 @@ def test_all_input_errors_are_printed_together_on_stderr(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "junit", "github"])
-def test_all_input_errors_are_reported_in_every_format(
+def test_all_errors_of_inventory_are_reported_in_every_format(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
     assert run_check("-i", write_inventory(tmp_path, WRONG), "--format", form) == 2
@@ -202,7 +204,9 @@ def test_all_input_errors_are_reported_in_every_format(
         assert len(streams.out.splitlines()) == 3
 
 
-def test_all_failing_templates_are_reported_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_failing_templates_of_inventory_are_reported_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     host_settings = {
         "orders-mq01-a": {"heap": "{{ undefined_heap }}", "user": "{{ undefined_user }}"},
         "orders-mq01-b": {"heap": "{{ undefined_size }}"},
@@ -213,7 +217,7 @@ def test_all_failing_templates_are_reported_together(tmp_path: Path, capsys: pyt
     assert problems == [f"the template in activemq_{name}" for name in ("heap", "user", "heap")]
 
 
-def test_invalid_file_contents_are_reported_for_every_broker(
+def test_invalid_extra_files_and_fragments_are_reported_for_every_broker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host_settings = {
@@ -258,7 +262,7 @@ CORRECT_PATH = "correct the path, or allow this account to read the file"
         ),
     ],
 )
-def test_unusable_input_has_same_message_and_fix_in_every_format(
+def test_unusable_input_of_check_has_same_message_and_fix_in_every_format(
     words: list[str],
     place: str,
     message: str,
@@ -337,7 +341,7 @@ def test_waiver_of_one_host_keeps_refusal_of_other_host(tmp_path: Path, capsys: 
     ]
 
 
-def test_text_shows_refusal_of_whole_fleet_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_report_shows_finding_of_whole_fleet_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = {f"orders-mq{number:02}-{node}": None for number in range(1, 9) for node in "ab"}
     path = tmp_path / "hosts.yml"
     path.write_text(json.dumps({"all": {"hosts": names, "vars": {"activemq_release": "5.18.3"}}}))
@@ -348,14 +352,16 @@ def test_text_shows_refusal_of_whole_fleet_once(tmp_path: Path, capsys: pytest.C
     assert "16 hosts: orders-mq01-a, orders-mq01-b, orders-mq02-a and 13 more" in printed
 
 
-def test_github_annotates_line_of_inventory_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_github_report_has_one_annotation_for_both_hosts_of_pair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_check("-i", write_inventory(tmp_path), "--select", "S002", "--format", "github")
     (annotation,) = capsys.readouterr().out.splitlines()
     assert f"title=S002 {PAIR[0]}%2C {PAIR[1]}::" in annotation
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--strict"], 1), (["--strict", "--ignore", "T030,S"], 0)])
-def test_strict_fails_for_warning(words: list[str], code: int, tmp_path: Path) -> None:
+def test_check_with_option_strict_fails_for_warning(words: list[str], code: int, tmp_path: Path) -> None:
     assert run_check("-i", write_inventory(tmp_path), *words) == code
 
 

@@ -85,20 +85,20 @@ def report(inventory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 SELECTED = [word for rule in EXPECTED for word in ("--select", rule)]
 
 
-def test_json_names_line_that_sets_reported_value(report: Callable[..., str]) -> None:
+def test_json_report_names_inventory_line_that_sets_reported_value(report: Callable[..., str]) -> None:
     findings = json.loads(report("json", *SELECTED))["findings"]
     places = {finding["rule"]: finding["variable"] for finding in findings}
     assert places == {rule: {"file": "group_vars/all.yml", "line": line} for rule, line in EXPECTED.items()}
 
 
 @pytest.mark.parametrize("rule", sorted(EXPECTED))
-def test_text_shows_line_of_variable_and_rendered_position(report: Callable[..., str], rule: str) -> None:
+def test_text_report_shows_inventory_line_and_rendered_position(report: Callable[..., str], rule: str) -> None:
     line = next(line for line in report("text", *SELECTED).splitlines() if f" {rule} " in line)
     assert f" {rule} group_vars/all.yml:{EXPECTED[rule]}" in line
     assert ("(conf/activemq.xml:" in line) == (rule != "S002")
 
 
-def test_annotations_are_at_line_that_sets_reported_value(report: Callable[..., str]) -> None:
+def test_annotations_are_at_inventory_line_that_sets_reported_value(report: Callable[..., str]) -> None:
     for rule, line in EXPECTED.items():
         assert f"file=group_vars/all.yml,line={line},title={rule} " in report("github", *SELECTED)
     places = {
@@ -120,7 +120,9 @@ def _sarif_position(result: dict[str, Any]) -> tuple[str, int]:
     return place["artifactLocation"]["uri"], place["region"]["startLine"]
 
 
-def test_value_of_extra_variables_file_has_line_in_this_file(inventory: Path, report: Callable[..., str]) -> None:
+def test_finding_about_extra_variable_has_line_in_extra_variables_file(
+    inventory: Path, report: Callable[..., str]
+) -> None:
     (inventory / "more.yml").write_text("---\nactivemq_broker_attributes: {persistent: 'false'}\n")
     findings = json.loads(report("json", "-e", "@more.yml"))["findings"]
     places = [finding["variable"] for finding in findings if finding["rule"] == "L019"]
@@ -153,7 +155,9 @@ activemq_links:
         ("N030", "prefetchSize: 0"),
     ],
 )
-def test_part_of_mapping_has_its_line(inventory: Path, report: Callable[..., str], rule: str, text: str) -> None:
+def test_finding_about_key_of_mapping_has_inventory_line_of_key(
+    inventory: Path, report: Callable[..., str], rule: str, text: str
+) -> None:
     (inventory / "group_vars" / "all.yml").write_text(MAPPINGS)
     findings = json.loads(report("json", "--select", rule))["findings"]
     [line] = {finding["variable"]["line"] for finding in findings}
@@ -185,7 +189,9 @@ activemq_xml_fragments:
 """
 
 
-def test_attribute_that_fragment_adds_has_its_line_in_fragment(inventory: Path, report: Callable[..., str]) -> None:
+def test_finding_about_attribute_in_xml_fragment_has_its_inventory_line(
+    inventory: Path, report: Callable[..., str]
+) -> None:
     (inventory / "group_vars" / "all.yml").write_text(FRAGMENTS)
     findings = json.loads(report("json", "--select", "V060"))["findings"]
     lines = {finding["variable"]["line"] for finding in findings}
@@ -196,7 +202,7 @@ def test_attribute_that_fragment_adds_has_its_line_in_fragment(inventory: Path, 
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])
-def test_attribute_of_destination_has_line_of_its_kind(inventory: Path, kind: str) -> None:
+def test_finding_about_destination_policy_has_inventory_line_of_its_kind(inventory: Path, kind: str) -> None:
     variables = FRAGMENTS.partition("activemq_xml_fragments")[0]
     (inventory / "group_vars" / "all.yml").write_text(variables)
     path = [("policyEntry", {kind: ">", "gcInactiveDestinations": "true"}), ("destinationPolicy", {})]
@@ -230,7 +236,7 @@ activemq_xml_fragments:
 """
 
 
-def test_remedy_names_variable_that_inventory_has(inventory: Path, report: Callable[..., str]) -> None:
+def test_remedy_names_variable_that_inventory_sets(inventory: Path, report: Callable[..., str]) -> None:
     (inventory / "group_vars" / "all.yml").write_text(REMEDIES)
     findings = json.loads(report("json"))["findings"]
     rules = ("N024", "S009", "S017", "V050", "V053", "V060")
@@ -252,7 +258,7 @@ def test_remedy_names_variable_that_inventory_has(inventory: Path, report: Calla
     }
 
 
-def test_remedy_of_priority_names_entry_of_link(inventory: Path, report: Callable[..., str]) -> None:
+def test_remedy_of_network_consumer_priority_names_entry_of_link(inventory: Path, report: Callable[..., str]) -> None:
     variables = REMEDIES.replace("conduitSubscriptions", "decreaseNetworkConsumerPriority")
     (inventory / "group_vars" / "all.yml").write_text(variables)
     [fix] = {f["fix"] for f in json.loads(report("json", "--select", "N023"))["findings"] if f["rule"] == "N023"}
@@ -261,7 +267,7 @@ def test_remedy_of_priority_names_entry_of_link(inventory: Path, report: Callabl
     )
 
 
-def test_rendered_default_has_only_rendered_position(report: Callable[..., str]) -> None:
+def test_finding_about_default_value_has_only_rendered_position(report: Callable[..., str]) -> None:
     findings = json.loads(report("json", "--select", "S016"))["findings"]
     [place] = {(f["file"], f["line"], f["variable"]) for f in findings if f["rule"] == "S016"}
     assert place[0] == "conf/activemq.xml"

@@ -76,12 +76,12 @@ def test_collection_without_version_gives_no_warning(tmp_path: Path, content: st
     assert collection_version_warnings([str(tmp_path)]) == ()
 
 
-def test_checkout_of_another_version_is_warning(tmp_path: Path) -> None:
+def test_ansible_collection_checkout_of_other_version_causes_warning(tmp_path: Path) -> None:
     install_collection(tmp_path, "0.0.9", is_checkout=True)
     assert "has version 0.0.9" in collection_version_warnings([str(tmp_path)])[0]
 
 
-def test_first_collection_of_search_path_is_used(tmp_path: Path) -> None:
+def test_version_warning_uses_first_ansible_collection_of_search_path(tmp_path: Path) -> None:
     install_collection(tmp_path / "first", __version__)
     install_collection(tmp_path / "second", "0.0.9")
     paths = [str(tmp_path / name) for name in ("empty", "first", "second")]

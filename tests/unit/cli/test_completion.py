@@ -107,7 +107,7 @@ def test_completion_variable_of_click_prints_script() -> None:
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_script_is_accepted_by_shell(shell: str) -> None:
+def test_completion_script_is_accepted_by_shell(shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     process = subprocess.run([PROGRAM, "completion", shell], check=True, capture_output=True, text=True)
@@ -130,7 +130,7 @@ def test_completion_of_commands_loads_neither_ansible_nor_lxml() -> None:
     assert (process.returncode, process.stdout) == (0, b"plain,check\n")
 
 
-def test_help_lists_setup_line_of_each_shell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_completion_lists_setup_line_of_each_shell(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "--help"]) == 0
     out = capsys.readouterr().out
     assert "\\b" not in out

@@ -95,7 +95,7 @@ FILES = {
 
 @pytest.mark.parametrize(("name", "head"), FILES.items(), ids=FILES)
 @pytest.mark.parametrize("place", ["project", "parent"])
-def test_settings_of_project_apply_without_options(
+def test_check_uses_settings_file_of_project_or_its_parent_directory(
     name: str, head: str, place: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = project if place == "project" else project.parent
@@ -106,7 +106,7 @@ def test_settings_of_project_apply_without_options(
     assert "N019" not in rule_ids
 
 
-def test_option_overrides_setting_of_same_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_option_overrides_setting_of_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "activemq-fleet.toml").write_text('select = ["L"]\nreleases = {"*.xml" = "5.5.1"}\n')
     assert rule_ids_of(unwaived_findings(capsys, "--select", "N001", "--release", "5.18.3")) == {"N001"}
 
@@ -116,7 +116,9 @@ def test_no_config_option_ignores_settings_file(project: Path, capsys: pytest.Ca
     assert "N001" in rule_ids_of(unwaived_findings(capsys, "--no-config", "--release", "5.18.3"))
 
 
-def test_baseline_of_project_is_used_and_can_be_rewritten(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_uses_baseline_of_project_settings_and_can_rewrite_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "activemq-fleet.toml").write_text('select = ["N001"]\nbaseline = "known.json"\n')
     words = ["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]
     for _ in range(2):
@@ -139,7 +141,7 @@ def test_baseline_of_project_is_used_and_can_be_rewritten(project: Path, capsys:
         ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule has an id that begins with Q"),
     ],
 )
-def test_wrong_setting_is_single_error_that_names_file(
+def test_wrong_project_setting_is_single_error_that_names_file(
     content: str, reason: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "activemq-fleet.toml").write_text(content)
@@ -169,7 +171,7 @@ def test_wrong_setting_is_single_error_that_names_file(
         ("pyproject.toml", "[tool]\nactivemq-fleet = 1\n", "pyproject.toml:2: tool.activemq-fleet must be a table"),
     ],
 )
-def test_wrong_setting_names_its_line(
+def test_error_of_wrong_project_setting_names_its_line(
     name: str, content: str, place: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / name).write_text(content)
@@ -177,7 +179,9 @@ def test_wrong_setting_names_its_line(
     assert place in capsys.readouterr().err
 
 
-def test_pyproject_without_table_is_ignored(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pyproject_without_table_of_activemq_fleet_is_ignored(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "pyproject.toml").write_text("[tool.other]\nselect = 1\n")
     (project.parent / "activemq-fleet.toml").write_text('select = ["N001"]\n')
     assert rule_ids_of(unwaived_findings(capsys, "--release", "5.18.3")) == {"N001"}
@@ -204,7 +208,7 @@ def test_pyproject_without_table_is_ignored(project: Path, capsys: pytest.Captur
         ),
     ],
 )
-def test_setting_without_effect_is_single_warning_that_names_file_and_key(
+def test_project_setting_without_effect_is_single_warning_with_file_and_key(
     content: str, warning: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "activemq-fleet.toml").write_text(f"{content}\n")

@@ -65,7 +65,7 @@ def test_drill_with_loss_exits_with_1_and_prints_loss_first(
     assert capsys.readouterr().out.startswith("3 events lost: 1 fault")
 
 
-def test_result_line_names_every_tested_release_once(
+def test_result_line_of_drill_names_every_tested_release_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     releases = {"orders-mq01": "6.3.1", "orders-mq02": "5.18.3", "orders-mq03": "6.3.1"}
@@ -75,7 +75,9 @@ def test_result_line_names_every_tested_release_once(
     assert capsys.readouterr().out.partition("\n")[0].endswith(" Tested releases: 5.18.3, 6.3.1.")
 
 
-def test_json_contains_complete_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_of_drill_contains_complete_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     fake_drill(monkeypatch, LOSSY)
 
     assert main(["lab", "drill", "-i", "hosts.yml", "--format", "json"]) == 1

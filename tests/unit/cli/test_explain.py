@@ -39,24 +39,26 @@ def test_explain_wraps_at_80_columns_in_narrow_terminal(
     assert [line for line in lines if len(line) > 80 and " " in line.strip()] == []
 
 
-def test_json_contains_host_and_kinds(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_of_explain_contains_host_and_its_kinds(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-b", "--format", "json"]) == 0
     explanation = json.loads(capsys.readouterr().out)
     assert (explanation["host"], explanation["kinds"]) == ("a-mq01-b.example.com", ["broker"])
 
 
-def test_option_to_shows_route_of_message(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_with_option_to_shows_route_of_message(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-a", "--to", "a-mq01-b", "--format", "json"]) == 0
     route = json.loads(capsys.readouterr().out)
     assert route["title"] == "a-mq01-a.example.com to a-mq01-b.example.com: reaches"
 
 
-def test_destination_without_to_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_refuses_option_destination_without_to(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-a", "--destination", "orders"]) == 2
     assert "--destination requires --to" in capsys.readouterr().err
 
 
-def test_findings_of_rules_are_on_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_findings_of_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(
         "all: {hosts: {a-mq01-a.example.com: , a-mq01-b.example.com: },\n"
@@ -67,7 +69,9 @@ def test_findings_of_rules_are_on_page(tmp_path: Path, capsys: pytest.CaptureFix
     assert "error L020" in capsys.readouterr().out
 
 
-def test_unknown_host_is_single_line_with_suggestion(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_of_unknown_host_is_single_error_line_with_suggestion(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq1-a"]) == 2
     output = capsys.readouterr()
     assert output.out == ""

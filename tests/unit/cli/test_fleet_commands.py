@@ -174,7 +174,7 @@ class TestRender:
         assert run_command("render", "-i", "/nowhere", "-o", tmp_path) == 2
         assert "this directory contains files that `render` did not write" in capsys.readouterr().err
 
-    def test_unknown_patch_release_is_warning(
+    def test_render_warns_of_unknown_patch_release(
         self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run_command("render", "-i", inventory, "-e", "activemq_release=5.18.99", "-o", tmp_path / "out") == 0
@@ -182,11 +182,13 @@ class TestRender:
 
 
 class TestCheck:
-    def test_fleet_without_errors_exits_with_0(self, inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_check_of_fleet_without_findings_exits_with_0(
+        self, inventory: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert run_command("check", "-i", inventory, "--ignore", ",".join(RULES_OF_EVERY_FLEET)) == 0
         assert capsys.readouterr().out == "4 hosts: 0 errors, 0 warnings, 0 info\n"
 
-    def test_topology_and_schema_errors_are_reported_together(
+    def test_check_reports_topology_and_schema_errors_together(
         self, inventory: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         inventory.write_text(inventory.read_text().replace("a-mq02-b.example.com: ", ""))
@@ -195,7 +197,7 @@ class TestCheck:
         findings = json.loads(capsys.readouterr().out)["findings"]
         assert {finding["rule"] for finding in findings} - RULES_OF_EVERY_FLEET == {"T002", "V002"}
 
-    def test_check_writes_nothing(self, inventory: Path, tmp_path: Path) -> None:
+    def test_check_of_inventory_writes_no_file(self, inventory: Path, tmp_path: Path) -> None:
         run_command("check", "-i", inventory)
         assert os.listdir(tmp_path) == ["hosts.yml"]
 
@@ -210,7 +212,7 @@ class TestCheck:
             ('{"activemq_heap": [1]}', "activemq_heap must be"),
         ],
     )
-    def test_unusable_input_is_single_line_and_exits_with_2(
+    def test_check_of_unusable_variable_prints_single_line_and_exits_with_2(
         self, inventory: Path, capsys: pytest.CaptureFixture[str], extra: str, message: str
     ) -> None:
         assert run_command("check", "-i", inventory, "-e", extra) == 2

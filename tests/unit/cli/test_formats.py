@@ -175,7 +175,7 @@ def test_junit_escapes_characters_that_xml_forbids() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_report_without_findings_is_valid(form: str) -> None:
+def test_check_report_without_findings_is_valid_in_every_format(form: str) -> None:
     text = formatted(form, EMPTY_REPORT)
     if form == "junit":
         assert etree.fromstring(text).get("failures") == "0"
@@ -185,7 +185,7 @@ def test_report_without_findings_is_valid(form: str) -> None:
         assert click.unstyle(text) in ("", "1 host: 0 errors, 0 warnings, 0 info")
 
 
-def test_message_that_ends_with_question_mark_gets_no_period() -> None:
+def test_finding_message_that_ends_with_question_mark_receives_no_period() -> None:
     assert message_with_fix(finding(message="did you mean limit?")) == "did you mean limit? Fix: lower storeUsage"
     assert message_with_fix(finding(message="it is wrong")) == "it is wrong. Fix: lower storeUsage"
 
@@ -210,7 +210,7 @@ def test_codeclimate_fingerprint_is_independent_of_line() -> None:
     assert fingerprint(3) == fingerprint(4)
 
 
-def test_findings_are_wrapped_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_report_wraps_findings_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_format, "stdout_terminal_width", lambda: 80)
     long_finding = finding(message="words " * 40, why="reasons " * 40, fix="steps " * 40)
     lines = click.unstyle(formatted("text", CheckReport(("b",), (long_finding,)))).splitlines()

@@ -36,7 +36,7 @@ def test_graph_loads_no_schema(inventory: Path, tmp_path: Path, monkeypatch: pyt
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
 
 
-def test_status_of_another_fleet_is_refused(
+def test_graph_refuses_status_of_another_fleet(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = tmp_path / "status.json"
@@ -59,7 +59,7 @@ PAIR = "b-mq01-a: , b-mq01-b: "
         (PAIR, "2 brokers, 1 pair"),
     ],
 )
-def test_single_brokers_are_not_counted_as_pairs(
+def test_graph_does_not_count_single_brokers_as_pairs(
     hosts: str, numbers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inventory, picture = tmp_path / "hosts.yml", tmp_path / "fleet.svg"

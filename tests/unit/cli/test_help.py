@@ -44,7 +44,7 @@ def test_help_of_command_with_page_prints_both(capsys: pytest.CaptureFixture[str
         (["command-line", "exit", "codes"], "| 2 | Wrong usage, or input that cannot be read or used"),
     ],
 )
-def test_help_prints_single_section(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_prints_requested_section_of_page(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", *words]) == 0
     out = capsys.readouterr().out
     assert text in out
@@ -59,7 +59,9 @@ def test_help_prints_single_section(words: list[str], text: str, capsys: pytest.
         (["alerts", "ActiveMQBrokerHang"], "has no section ActiveMQBrokerHang: did you mean 'ActiveMQBrokerHung'?"),
     ],
 )
-def test_unknown_topic_gets_suggestion(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_for_unknown_topic_prints_suggestion(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["help", *words]) == 2
     assert reason in capsys.readouterr().err
 
@@ -85,7 +87,9 @@ def test_help_page_links_only_to_urls(name: str) -> None:
 
 
 @pytest.mark.parametrize("alert", [alert.name for alert in ALERTS])
-def test_every_alert_names_command_that_prints_its_section(alert: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_prometheus_alert_names_help_command_that_prints_its_section(
+    alert: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (rule,) = (r for r in yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"] if r.get("alert") == alert)
     assert "runbook_url" not in rule["annotations"]
     program, *words = rule["annotations"]["runbook"].split()
@@ -94,14 +98,14 @@ def test_every_alert_names_command_that_prints_its_section(alert: str, capsys: p
     assert f"## {alert}" in capsys.readouterr().out
 
 
-def test_alerts_link_to_site_if_it_has_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prometheus_alerts_link_to_documentation_site_if_it_has_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documentation, "SITE", "https://docs.example.com")
     rules = yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"]
     addresses = [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
     assert addresses == [f"https://docs.example.com/alerts.html#{alert.documentation_anchor}" for alert in ALERTS]
 
 
-def test_every_topic_that_messages_name_has_page() -> None:
+def test_every_help_topic_that_messages_name_has_page() -> None:
     topics = [
         match.groups()
         for directory in ("src", "plugins", "roles", "playbooks", "templates")

@@ -104,7 +104,7 @@ def test_unknown_command_is_single_line_and_exits_with_2(capsys: pytest.CaptureF
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_error_for_user_is_single_line(
+def test_expected_error_of_command_is_single_line_with_its_exit_code(
     set_check_outcome: SetOutcome,
     capsys: pytest.CaptureFixture[str],
     error: Exception,
@@ -126,7 +126,7 @@ def test_every_wrong_variable_has_separate_line(
     )
 
 
-def test_bug_is_single_line_that_names_debug_variable(
+def test_unexpected_exception_of_command_is_single_line_with_debug_variable(
     set_check_outcome: SetOutcome, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_check_outcome(KeyError("queue"))

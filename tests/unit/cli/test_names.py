@@ -20,7 +20,7 @@ def table_rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_names_shows_parts_of_name_and_their_origins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_command_shows_parts_of_host_name_and_their_origins(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "orders-mq01-a.example.com"]) == 0
     heading, row = table_rows(capsys.readouterr().out)
     assert heading == ["host", "group", "number", "node", "pair", "role", "because"]
@@ -28,7 +28,7 @@ def test_names_shows_parts_of_name_and_their_origins(capsys: pytest.CaptureFixtu
     assert " ".join(row[6:]) == "group, pair, node from the host name"
 
 
-def test_convention_is_proposed_for_unrecognized_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_naming_convention_is_proposed_for_unrecognized_host_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", *PARITY.hosts]) == 1
     text = capsys.readouterr().out
     assert "ffm1amq001.example.com: not a broker: the name does not match activemq_naming_pattern" in text
@@ -36,7 +36,7 @@ def test_convention_is_proposed_for_unrecognized_names(capsys: pytest.CaptureFix
     assert "activemq_naming_parity: odd-even\n" in text
 
 
-def test_proposed_convention_recognizes_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_proposed_naming_convention_recognizes_host_names(capsys: pytest.CaptureFixture[str]) -> None:
     main(["names", *PARITY.hosts, "--format", "json"])
     proposal: dict[str, Any] = json.loads(capsys.readouterr().out)["proposal"]
     options = [
@@ -50,7 +50,7 @@ def test_proposed_convention_recognizes_names(capsys: pytest.CaptureFixture[str]
     assert report["hosts"][0]["origins"] == {"group": "name", "pair": "parity", "node": "parity"}
 
 
-def test_proposed_convention_recognizes_single_brokers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_proposed_naming_convention_recognizes_single_brokers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "broker1", "broker2", "broker3"]) == 1
     assert (
         "With these variables set for all hosts, 3 names are recognized as single brokers:" in capsys.readouterr().out
@@ -66,7 +66,9 @@ def test_proposed_convention_recognizes_single_brokers(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     "hosts", [["broker1"], ["activemq-prod"], ["10.0.0.1"], ["mq.a.com", "mq.b.com"], PARITY.hosts]
 )
-def test_output_ends_with_command_line_of_adopt(hosts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_names_command_ends_with_command_line_of_adopt(
+    hosts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["names", *hosts]) == 1
     command = shlex.split(capsys.readouterr().out.splitlines()[-1])
 
@@ -76,7 +78,7 @@ def test_output_ends_with_command_line_of_adopt(hosts: list[str], capsys: pytest
     assert all(naming.matches_pattern(host) for host in hosts)
 
 
-def test_inventory_without_brokers_gets_convention_for_single_brokers(
+def test_names_command_proposes_single_brokers_for_inventory_without_brokers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inventory = tmp_path / "hosts.yml"
@@ -88,7 +90,7 @@ def test_inventory_without_brokers_gets_convention_for_single_brokers(
     )
 
 
-def test_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_command_reads_inventory_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inventory = str(PUBLIC.write(tmp_path, release="6.3.1"))
     assert main(["names", "-i", inventory]) == 0
     text = capsys.readouterr().out
@@ -98,7 +100,9 @@ def test_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.Cap
     assert table_rows(capsys.readouterr().out)[1][3:6] == ["standby", "edi-fra-mq1", "slave"]
 
 
-def test_different_and_missing_parts_of_names_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_command_reports_contradicting_and_missing_parts_of_host_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "hosts.ini").write_text("orders-mq01-a activemq_node=b\nhal1 activemq_node=a\n")
     assert main(["names", "-i", str(tmp_path)]) == 1
     text = capsys.readouterr().out
@@ -109,7 +113,7 @@ def test_different_and_missing_parts_of_names_are_reported(tmp_path: Path, capsy
     )
 
 
-def test_missing_names_and_invalid_pattern_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_command_without_names_or_with_invalid_pattern_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names"]) == 2
     assert main(["names", "x", "--naming-pattern", "("]) == 2
     assert "activemq_naming_pattern is not a valid regular expression" in capsys.readouterr().err
@@ -132,7 +136,9 @@ def test_missing_names_and_invalid_pattern_are_wrong_usage(capsys: pytest.Captur
         ),
     ],
 )
-def test_names_without_clear_convention_get_advice(names: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_command_prints_advice_for_host_names_without_clear_convention(
+    names: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["names", *names.split()]) == 1
     assert advice in capsys.readouterr().out
 
@@ -144,7 +150,7 @@ def test_names_without_clear_convention_get_advice(names: str, advice: str, caps
         ("mq1 mq2", "mq1, mq2 as nodes of pairs:", "mq1, mq2 each as a single broker:"),
     ],
 )
-def test_labeled_adopt_command_with_most_hosts_is_printed_first(
+def test_names_command_prints_adopt_command_for_most_hosts_first(
     names: str, first: str, second: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["names", *names.split()])
@@ -155,7 +161,9 @@ def test_labeled_adopt_command_with_most_hosts_is_printed_first(
 
 
 @pytest.mark.parametrize("hosts", [PARITY.hosts, ("prod-alpha", "prod-beta"), ("orders-mq01-a", "orders-mq01-b")])
-def test_no_table_of_names_has_empty_column(capsys: pytest.CaptureFixture[str], hosts: tuple[str, ...]) -> None:
+def test_names_command_prints_table_without_empty_columns(
+    capsys: pytest.CaptureFixture[str], hosts: tuple[str, ...]
+) -> None:
     main(["names", *hosts])
     blocks = capsys.readouterr().out.split("\n\n")
     (lines,) = (block.splitlines() for block in blocks if block.startswith("host "))

@@ -47,7 +47,9 @@ def no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_schema")
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "junit", "codeclimate"])
-def test_check_writes_its_format_to_file_and_prints_text(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_writes_selected_format_to_output_file_and_prints_text(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert check_link(form) == 1
     formatted = capsys.readouterr().out
     assert check_link("text") == 1
@@ -56,7 +58,7 @@ def test_check_writes_its_format_to_file_and_prints_text(form: str, capsys: pyte
     assert (Path("report").read_text(), capsys.readouterr().out) == (formatted, text)
 
 
-def test_check_writes_unusable_input_to_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_writes_finding_about_unusable_input_to_output_file(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["check", "-i", "absent.yml", "--format", "codeclimate", "--output", "report.json"]
     assert main(words) == 2
     assert [issue["check_name"] for issue in json.loads(Path("report.json").read_text())] == ["T000"]

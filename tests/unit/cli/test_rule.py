@@ -18,7 +18,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_rule_is_explained_with_every_part_and_both_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_command_explains_rule_with_every_part_and_both_examples(capsys: pytest.CaptureFixture[str]) -> None:
     rule = lint_and_inventory_rules_by_id()["N003"]
     text = output_of(capsys, "n003")
     assert " ".join(text.split()).startswith(f"N003 warning {rule.title} ")
@@ -34,32 +34,34 @@ def test_rule_is_explained_with_every_part_and_both_examples(capsys: pytest.Capt
     assert "maxReconnectAttempts=0" in text.partition(" reports on")[2].partition(" does not report on")[0]
 
 
-def test_rule_of_topology_is_explained_with_severity_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_command_explains_topology_rule_with_severity_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "T016")
     assert text.startswith(f"T016  warning\n{lint_and_inventory_rules_by_id()['T016'].title}\n")
     assert f"\nFix: {lint_and_inventory_rules_by_id()['T016'].fix}\n" in text
 
 
 @pytest.mark.parametrize("rule", sorted(lint_and_inventory_rules_by_id()))
-def test_explanation_names_no_file_of_checkout(rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explanation_of_rule_names_no_documentation_file_of_checkout(
+    rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = output_of(capsys, rule)
     assert not re.search(r"docs/|\]\(", text)
     assert "\nWhy: " in text
     assert "\nFix: " in text
 
 
-def test_list_without_id_has_every_rule_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_command_without_id_lists_every_rule_once(capsys: pytest.CaptureFixture[str]) -> None:
     rule_ids = re.findall(r"^([A-Z]\d{3})  (?:error|warning|info) ", output_of(capsys), re.MULTILINE)
     assert rule_ids == [*(rule.id for rule in rules_of_scope()), "T000", *(rule.id for rule in inventory_rules())]
 
 
-def test_family_lists_its_rules_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_command_with_letter_lists_only_rules_of_its_family(capsys: pytest.CaptureFixture[str]) -> None:
     families = re.findall(r"^([A-Z])\d{3}  ", output_of(capsys, "m"), re.MULTILINE)
     assert families
     assert set(families) == {"M"}
 
 
-def test_json_contains_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_of_rule_command_contains_examples(capsys: pytest.CaptureFixture[str]) -> None:
     (rule,) = json.loads(output_of(capsys, "N003", "--format", "json"))
     assert (rule["severity"], rule["releases"]) == ("warning", "before 5.6.0")
     assert rule["fires"][0]["release"] == "5.5.1"
@@ -70,7 +72,7 @@ def test_json_contains_examples(capsys: pytest.CaptureFixture[str]) -> None:
     ("text", "reason"),
     [("NO03", "no rule has the id NO03: did you mean N003?"), ("frozen", "no rule has the id frozen: ")],
 )
-def test_unknown_id_gets_suggestion(text: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_command_suggests_id_for_unknown_id(text: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", text]) == 2
     error = capsys.readouterr().err
     assert reason in error

@@ -31,7 +31,7 @@ AUDIT = ["audit", "--logs", "x", "-o", "out"]
         (["audit", "--logs", "x"], "--output"),
     ],
 )
-def test_wrong_usage_is_single_line_and_exits_with_2(
+def test_wrong_usage_of_spark_command_is_single_line_and_exits_with_2(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -43,7 +43,7 @@ def test_wrong_usage_is_single_line_and_exits_with_2(
 
 
 @pytest.mark.parametrize("name", ["plan", "drift"])
-def test_help_does_not_load_spark(name: str) -> None:
+def test_help_of_plan_and_drift_does_not_load_spark(name: str) -> None:
     code = (
         f"import sys; from activemq_fleet.cli.main import main; main(['{name}', '--help']);"
         "sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"

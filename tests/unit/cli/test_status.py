@@ -38,7 +38,7 @@ def inventory(tmp_path: Path) -> Path:
         (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
 )
-def test_wrong_usage_is_single_line(
+def test_wrong_usage_of_status_is_single_line(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     words = [str(tmp_path / word) if word == "none" else word for word in arguments]
@@ -48,7 +48,7 @@ def test_wrong_usage_is_single_line(
     assert err.count("\n") == 1
 
 
-def test_directory_option_selects_lab_without_inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_with_directory_option_requires_no_inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--dir", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"activemq-fleet: error: the directory {tmp_path}")
     assert main(["status", "--lab"]) == 2
@@ -66,14 +66,14 @@ def test_directory_option_selects_lab_without_inventory(tmp_path: Path, capsys: 
         ),
     ],
 )
-def test_wrong_usage_is_unknown_in_nagios_format(
+def test_wrong_usage_of_status_in_nagios_format_is_unknown(
     inventory: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
     assert main(["status", "-i", str(inventory), name, "--format", "nagios"]) == 3
     assert capsys.readouterr().out == f"ACTIVEMQ UNKNOWN - {message}\n"
 
 
-def test_options_that_ansible_rejects_are_wrong_usage(
+def test_status_with_options_that_ansible_rejects_is_wrong_usage(
     inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = subprocess.CompletedProcess([], 2, "", "usage: …\nansible-playbook: error: unrecognized arguments: --x\n")
@@ -84,7 +84,7 @@ def test_options_that_ansible_rejects_are_wrong_usage(
     )
 
 
-def test_error_of_failed_playbook_is_printed(
+def test_status_prints_error_of_failed_playbook(
     inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = subprocess.CompletedProcess([], 4, "PLAY\n[ERROR]: no such user\n", "")

@@ -151,7 +151,7 @@ def test_status_has_no_column_without_value() -> None:
 
 @pytest.mark.usefixtures("terminal_of_80")
 @pytest.mark.parametrize(("durable", "is_shown"), [(20, True), (0, False)])
-def test_messages_of_durable_subscriptions_have_column_if_there_are_any(durable: int, is_shown: bool) -> None:
+def test_status_table_has_column_durable_only_if_durable_messages_exist(durable: int, is_shown: bool) -> None:
     status = status_of(names_in_same_domain(2))
     brokers = tuple(replace(broker, usage={**broker.usage, "durable": durable}) for broker in status.brokers)
 

@@ -43,7 +43,7 @@ def commands_below(command: click.Command, name: str) -> list[tuple[str, click.C
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_output_options(name: str) -> None:
+def test_every_command_has_color_and_pager_options(name: str) -> None:
     command = fleet_cli.get_command(click.Context(fleet_cli), name)
     assert command
     for path, subcommand in commands_below(command, name):
@@ -80,7 +80,7 @@ def test_color_always_overrides_no_color_in_pipe(
 
 
 @pytest.mark.parametrize(("color", "has_colors"), [(True, True), (False, False), (None, False)])
-def test_tables_have_colors_if_enabled(
+def test_printed_table_has_colors_if_enabled(
     color: bool | None, has_colors: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with click.Context(add_color_and_pager_options(click.Command("status")), color=color):
@@ -116,13 +116,13 @@ def test_pager_is_not_started_for_short_output_or_if_disabled(
     assert "N003" in output
 
 
-def test_long_activity_is_shown_on_terminal_and_removed() -> None:
+def test_spinner_of_long_activity_is_shown_on_terminal_and_removed() -> None:
     output = run_on_terminal(["-c", SLOW])
     assert "Reading the inventory …" in output
     assert click.unstyle(output).rstrip().endswith("done")
 
 
-def test_activity_is_not_shown_during_password_prompt() -> None:
+def test_spinner_is_not_shown_during_password_prompt() -> None:
     code = SLOW.replace(
         "spinner_with_text('Reading the inventory')", "spinner_with_text('Reading the inventory', prompts=True)"
     )
@@ -136,6 +136,6 @@ def test_vault_id_with_prompt_prompts_for_password(identities: tuple[str, ...], 
     assert InventoryOptions(("hosts",), vault_ids=identities).prompts_for_vault_password == prompts
 
 
-def test_activity_prints_nothing_in_pipe() -> None:
+def test_spinner_prints_nothing_in_pipe() -> None:
     process = subprocess.run([sys.executable, "-c", SLOW], check=True, capture_output=True, text=True)
     assert (process.stdout, process.stderr) == ("done\n", "")

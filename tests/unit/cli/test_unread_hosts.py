@@ -32,12 +32,14 @@ def test_check_names_host_that_is_not_read_as_broker(inventory: Path, capsys: py
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
-def test_strict_check_counts_host_that_is_not_read(inventory: Path, options: tuple[str, ...], code: int) -> None:
+def test_check_with_option_strict_fails_for_host_that_is_not_read_as_broker(
+    inventory: Path, options: tuple[str, ...], code: int
+) -> None:
     assert main(["check", "-i", str(inventory), "--select", "T037", *options]) == code
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
-def test_strict_check_counts_misspelled_prefix_once(
+def test_check_counts_variable_with_misspelled_prefix_once(
     inventory: Path, options: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = inventory / "group_vars" / "all.yml"
@@ -91,7 +93,7 @@ def test_command_warns_once_of_unread_host_and_misspelled_prefix(
 
 
 @COMMANDS
-def test_command_reports_repeated_key_once(
+def test_command_reports_repeated_inventory_key_once(
     words: list[str], inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = " ".join(" ".join(warnings_of(words, inventory, "activemq_fence: guard", capsys)).split())

@@ -36,13 +36,13 @@ _FILE = ("host", "conf/a.xml")
         (FileRecord(*_FILE, "a", None, "a", "unreadable"), True, ("changed", "unknown")),
     ],
 )
-def test_cause_of_drift_follows_from_manifest(
+def test_status_and_cause_of_drift_follow_from_checksums_and_manifest(
     evidence: FileRecord, installed: bool, status_and_cause: tuple[str, str | None]
 ) -> None:
     assert drift_status_and_cause(evidence, installed=installed) == status_and_cause
 
 
-def test_diff_names_both_sides() -> None:
+def test_drift_diff_names_planned_and_found_file() -> None:
     diff = unified_diff_text("conf/a.xml", "one\ntwo\n", "one\nthree\n")
     assert diff.splitlines() == [
         "--- planned/conf/a.xml",
@@ -54,21 +54,21 @@ def test_diff_names_both_sides() -> None:
     ]
 
 
-def test_missing_file_is_dev_null_in_diff() -> None:
+def test_missing_planned_file_is_dev_null_in_drift_diff() -> None:
     assert unified_diff_text("a", None, "x").splitlines()[:2] == ["--- /dev/null", "+++ found/a"]
 
 
-def test_diff_shows_missing_line_feed_at_end() -> None:
+def test_drift_diff_shows_missing_line_feed_at_end_of_file() -> None:
     assert "\\ No newline at end of file" in unified_diff_text("a", "x\n", "x")
 
 
-def test_long_diff_is_truncated_with_count_of_omitted_lines() -> None:
+def test_long_drift_diff_is_truncated_with_count_of_omitted_lines() -> None:
     diff = unified_diff_text("a", None, "".join(f"{number}\n" for number in range(1000)))
     assert len(diff.splitlines()) == 201
     assert diff.endswith("… 803 more lines\n")
 
 
-def test_diff_of_very_long_files_is_omitted() -> None:
+def test_drift_diff_of_very_long_files_is_omitted() -> None:
     assert (
         unified_diff_text("a", "x\n" * 5000, "y\n" * 5000)
         == "the diff is not shown, because the files are too long: the planned file has 5000 lines, and the collected "
@@ -76,7 +76,7 @@ def test_diff_of_very_long_files_is_omitted() -> None:
     )
 
 
-def test_changed_secret_is_masked_in_diff() -> None:
+def test_changed_secret_is_masked_in_drift_diff() -> None:
     planned = planned_file_record("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
     (collected,) = collected_file_records(
         "h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n"
@@ -87,24 +87,24 @@ def test_changed_secret_is_masked_in_diff() -> None:
     assert "hunter22" not in diff
 
 
-def test_both_sides_hash_masked_text() -> None:
+def test_planned_and_collected_file_have_hash_of_masked_text() -> None:
     text = "activemq.password=@activemq_password@\n"
     planned = planned_file_record("h", "conf/credentials.properties", text, None)
     (collected,) = collected_file_records("h/configuration/conf/credentials.properties", text.encode())
     assert planned.planned == collected.found_sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_plan_without_contents_uses_its_hash() -> None:
+def test_planned_file_without_content_uses_hash_of_plan() -> None:
     assert planned_file_record("h", "conf/a.xml", None, "abc").planned == "abc"
 
 
-def test_key_store_is_compared_by_hash() -> None:
+def test_collected_key_store_is_compared_by_hash() -> None:
     record = {"conf/broker.ks": {"status": "added", "sha256": "abc", "why": "a key store"}}
     (collected,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
     assert (collected.found_sha256, collected.noted_status, collected.why) == ("abc", "added", "a key store")
 
 
-def test_file_too_large_to_collect_is_changed_with_unknown_cause() -> None:
+def test_file_too_large_to_collect_is_drift_with_unknown_cause() -> None:
     record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
     (collected,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
     assert drift_status_and_cause(collected._replace(planned="a", manifest="b"), installed=True) == (
@@ -114,7 +114,7 @@ def test_file_too_large_to_collect_is_changed_with_unknown_cause() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
-def test_damaged_manifest_names_its_host(content: bytes) -> None:
+def test_error_of_damaged_manifest_names_its_host(content: bytes) -> None:
     with pytest.raises(
         InputError,
         match=r"^h: the collected file configuration/\.fleet-manifest\.json is damaged, because it is not a JSON",

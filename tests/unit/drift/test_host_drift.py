@@ -32,11 +32,13 @@ def drift_rows_by_path(*records: FileRecord) -> dict[str | None, Row]:
         (tuple(collected_records("conf/a.xml", "<a/>\n")), None),
     ],
 )
-def test_side_of_host_follows_from_its_records(records: tuple[FileRecord, ...], side: str | None) -> None:
+def test_host_is_planned_found_or_both_according_to_its_file_records(
+    records: tuple[FileRecord, ...], side: str | None
+) -> None:
     assert planned_found_or_both_word(records) == side
 
 
-def test_records_of_same_file_are_combined() -> None:
+def test_planned_and_collected_records_of_same_file_are_combined() -> None:
     manifest = collected_records(".fleet-manifest.json", {"conf/a.xml": PLANNED.planned})
     notes = collected_records(".fleet-found.json", {"conf/a.xml": {"status": "changed"}})
     rows = drift_rows_by_path(PLANNED, COLLECTED, *collected_records("conf/a.xml", "<b/>\n"), *manifest, *notes)
@@ -44,7 +46,7 @@ def test_records_of_same_file_are_combined() -> None:
     assert "-<a/>\n+<b/>\n" in (rows["conf/a.xml"]["diff"] or "")
 
 
-def test_file_of_manifest_on_neither_side_has_no_row_and_missing_file_is_removed() -> None:
+def test_drift_omits_file_only_in_manifest_and_reports_missing_planned_file() -> None:
     rows = drift_rows_by_path(PLANNED, COLLECTED, *collected_records(".fleet-manifest.json", {"conf/gone.xml": "abc"}))
     assert list(rows) == ["conf/a.xml"]
     assert (rows["conf/a.xml"]["status"], rows["conf/a.xml"]["cause"]) == ("removed", "out_of_date")
