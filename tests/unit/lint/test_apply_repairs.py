@@ -42,7 +42,7 @@ def repair_of(content: bytes, schema: CompiledActivemqXsd = ANY_ORDER) -> FileRe
         (' brokerNmae="brokerNmae"', ' brokerName="brokerNmae"'),
     ],
 )
-def test_misspelled_attribute_gets_its_unambiguous_name(wrong: str, right: str) -> None:
+def test_repair_corrects_misspelled_attribute_with_unambiguous_name(wrong: str, right: str) -> None:
     content = broker("<!-- brokerNmae -->", attributes=wrong)
     repair = repair_of(content)
     assert repair.content == content.replace(wrong.encode(), right.encode(), 1)
@@ -64,12 +64,12 @@ def test_misspelled_attribute_gets_its_unambiguous_name(wrong: str, right: str) 
         ),
     ],
 )
-def test_misspelled_element_is_renamed_in_both_tags(wrong: str, right: str) -> None:
+def test_repair_renames_misspelled_element_in_both_tags(wrong: str, right: str) -> None:
     content = broker(wrong)
     assert repair_of(content).content == content.replace(wrong.encode(), right.encode(), 1)
 
 
-def test_prefix_of_misspelled_element_is_kept() -> None:
+def test_repair_keeps_prefix_of_misspelled_element() -> None:
     content = broker("<plugins/>").replace(b"<broker xmlns=", b"<amq:broker xmlns:amq=")
     content = content.replace(b"<plugins/>", b"<amq:plugin><!-- <amq:plugin> --></amq:plugin>")
     content = content.replace(b"</broker>", b"</amq:broker>")
@@ -88,7 +88,7 @@ def test_prefix_of_misspelled_element_is_kept() -> None:
         ' includedDestinations="a"',  # the schema contains an attribute with the opposite meaning
     ],
 )
-def test_ambiguous_attribute_is_not_renamed(attributes: str) -> None:
+def test_repair_does_not_rename_ambiguous_attribute(attributes: str) -> None:
     schema = CompiledActivemqXsd(
         small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations", "includedTopics"))
     )
@@ -96,7 +96,7 @@ def test_ambiguous_attribute_is_not_renamed(attributes: str) -> None:
     assert repair_of(content, schema).content == content
 
 
-def test_children_are_sorted_with_comments_if_release_requires_order() -> None:
+def test_repair_sorts_elements_with_their_comments_if_release_requires_order() -> None:
     content = broker(
         "<!-- of the broker -->\n"
         "  <!-- the doors -->\n"
@@ -121,7 +121,7 @@ def test_children_are_sorted_with_comments_if_release_requires_order() -> None:
     assert repair_of(content, ANY_ORDER).content == content
 
 
-def test_children_are_sorted_after_their_names_are_corrected() -> None:
+def test_repair_sorts_elements_after_it_corrects_their_names() -> None:
     content = broker('<transportConnectors/><plugin/><persistenceAdapter><kahaDB directory="x"/></persistenceAdapter>')
     expected = broker(
         '<persistenceAdapter><kahaDB directory="x"/></persistenceAdapter><plugins/><transportConnectors/>'
@@ -132,12 +132,12 @@ def test_children_are_sorted_after_their_names_are_corrected() -> None:
 @pytest.mark.parametrize(
     "children", ["<plugins/><persistenceAdapter/><plugins/>", "<plugins/>text<persistenceAdapter/>"]
 )
-def test_repeated_children_and_children_around_text_are_not_sorted(children: str) -> None:
+def test_repair_does_not_sort_repeated_elements_and_elements_around_text(children: str) -> None:
     content = broker(children)
     assert repair_of(content, IN_ORDER).content == content
 
 
-def test_bare_ampersands_are_escaped_outside_comments() -> None:
+def test_repair_escapes_bare_ampersands_outside_comments() -> None:
     content = broker(
         '<!-- a & b --><transportConnectors><transportConnector name="a" uri="tcp://h:1?a=1&b=2&amp;c=3&d=&#52;"/>'
         "</transportConnectors>"
@@ -180,7 +180,7 @@ def test_repair_keeps_encoding_byte_order_mark_and_line_ends(
         broker("<plugin>"),
     ],
 )
-def test_unreadable_file_is_not_changed(content: bytes) -> None:
+def test_repair_does_not_change_unreadable_file(content: bytes) -> None:
     repair = repair_of(content)
     assert (repair.content, repair.repaired) == (content, ())
 
@@ -206,12 +206,12 @@ def test_repair_that_causes_error_is_withheld_and_others_are_applied() -> None:
     ]
 
 
-def test_repair_of_repaired_file_has_no_changes() -> None:
+def test_second_repair_of_file_has_no_changes() -> None:
     content = repair_of(broker("<plugin/>", attributes=' brokerNmae="x"')).content
     assert repair_of(content) == FileRepair(content, content)
 
 
-def test_every_broker_of_file_is_repaired() -> None:
+def test_repair_corrects_every_broker_of_file() -> None:
     content = broker("<plugin/>")
     start, end = content.index(b"<broker"), content.index(b"</broker>") + len(b"</broker>")
     file_with_two_brokers = content[:end] + content[start:end] + content[end:]
@@ -252,7 +252,7 @@ def repair_by_rules(snippet: str, release: str, *rules: str) -> tuple[bytes, Fil
         ),
     ],
 )
-def test_deprecated_name_is_replaced_by_name_with_same_effect(
+def test_repair_replaces_deprecated_name_by_name_with_same_effect(
     snippet: str, release: str, rule: str, wrong: bytes, right: bytes
 ) -> None:
     content, repair = repair_by_rules(snippet, release, rule)
@@ -277,7 +277,7 @@ def test_deprecated_name_is_replaced_by_name_with_same_effect(
         ('<bean id="a" class="a.B" factory-beans="b"/>', '<bean id="a" class="a.B" factory-bean="b"/>'),
     ],
 )
-def test_misspelled_spring_name_is_repaired(wrong: str, right: str) -> None:
+def test_repair_corrects_misspelled_names_of_spring_beans(wrong: str, right: str) -> None:
     file = complete('<networkConnector uri="static:(tcp://a:61616)"/>', RELEASE)
     content, faultless = (file.replace(b"<broker ", text.encode() + b"<broker ", 1) for text in (wrong, right))
     assert repair_file(content, RELEASE, schema_of=None, select=["V"]).content == faultless
@@ -302,7 +302,7 @@ def repaired_uri(uri: str, element: str) -> str:
         ("auto+nio://a:1?wireFormat.stomp.maxFrameSiz=1", "auto+nio://a:1?wireFormat.stomp.maxFrameSize=1"),
     ],
 )
-def test_misspelled_listener_option_is_repaired(wrong: str, right: str) -> None:
+def test_repair_corrects_misspelled_listener_option(wrong: str, right: str) -> None:
     assert repaired_uri(wrong, "transportConnector") == right
 
 
@@ -321,7 +321,7 @@ def test_misspelled_listener_option_is_repaired(wrong: str, right: str) -> None:
         ),
     ],
 )
-def test_misspelled_link_option_is_repaired(wrong: str, right: str) -> None:
+def test_repair_corrects_misspelled_link_option(wrong: str, right: str) -> None:
     assert repaired_uri(wrong, "networkConnector") == right
 
 
@@ -336,7 +336,7 @@ def test_misspelled_link_option_is_repaired(wrong: str, right: str) -> None:
         ("networkConnector", "static:(tcp://a:1?networkTTL=1)"),
     ],
 )
-def test_ambiguous_option_is_not_renamed(element: str, uri: str) -> None:
+def test_repair_does_not_rename_ambiguous_uri_option(element: str, uri: str) -> None:
     assert repaired_uri(uri, element) == uri
 
 
@@ -348,7 +348,7 @@ def test_finding_about_rendered_file_has_no_edits() -> None:
     assert finding.edits == ()
 
 
-def test_exception_handler_of_file_store_is_not_replaced() -> None:
+def test_repair_does_not_replace_exception_handler_of_file_store() -> None:
     content, repair = repair_by_rules(
         "<broker><ioExceptionHandler><jDBCIOExceptionHandler/></ioExceptionHandler><persistenceAdapter>"
         '<kahaDB><locker><lease-database-locker dataSource="#a"/></locker></kahaDB></persistenceAdapter></broker>',
@@ -368,7 +368,7 @@ def test_exception_handler_of_file_store_is_not_replaced() -> None:
         ("${schemas}/activemq.xsd", False),
     ],
 )
-def test_unknown_schema_address_is_replaced(address: str, expected: bool) -> None:
+def test_repair_replaces_unknown_xml_schema_address(address: str, expected: bool) -> None:
     address_of_all = b"http://activemq.apache.org/schema/core/activemq-core.xsd"
     faultless = complete('<networkConnector uri="static:(tcp://a:61616)"/>', RELEASE)
     assert address_of_all in faultless

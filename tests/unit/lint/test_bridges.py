@@ -29,7 +29,7 @@ def link(uri: str, **attributes: str) -> str:
     return f'<networkConnector {texts} uri="{uri}"/>'
 
 
-def test_option_of_long_uri_has_position_of_its_line() -> None:
+def test_finding_about_option_of_long_link_uri_has_position_of_option() -> None:
     document = b"""<beans xmlns="http://www.springframework.org/schema/beans">
 <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north">
 <networkConnectors>
@@ -42,7 +42,7 @@ def test_option_of_long_uri_has_position_of_its_line() -> None:
     assert (findings["N006"].line, findings["N006"].column) == (6, 49)
 
 
-def test_same_option_of_nested_uris_is_checked_for_each_uri() -> None:
+def test_same_option_of_nested_link_uris_is_checked_for_each_uri() -> None:
     uri = "static:(failover:(tcp://a:1,tcp://b:2)?randomize=false&amp;maxReconnectAttempts=0)?maxReconnectAttempts=0"
     assert link_findings(link(uri, decreaseNetworkConsumerPriority="true")) == []
     findings = findings_of_rule("N006", link(uri[:-1] + "7"))
@@ -51,7 +51,7 @@ def test_same_option_of_nested_uris_is_checked_for_each_uri() -> None:
 
 
 @pytest.mark.parametrize("uri", ["${peers}", "masterslave:(${peers})", "static:(failover:(${peers})?${options})"])
-def test_uri_with_placeholders_has_no_finding(uri: str) -> None:
+def test_link_uri_with_placeholders_has_no_finding(uri: str) -> None:
     assert link_findings(link(uri)) == []
 
 
@@ -92,7 +92,7 @@ def test_finding_about_reconnect_attempts_depends_on_release(release: str, attem
         ),
     ],
 )
-def test_fix_of_ignored_option_names_intended_option(uri: str, fix: str) -> None:
+def test_fix_of_ignored_listener_option_names_intended_option(uri: str, fix: str) -> None:
     findings = findings_of_rule("N008", f'<transportConnector name="more" uri="{uri}"/>')
     assert [finding.fix for finding in findings] == [fix]
 
@@ -110,7 +110,7 @@ def test_fix_of_ignored_option_names_intended_option(uri: str, fix: str) -> None
         "tcp://0.0.0.0:1?${options}",
     ],
 )
-def test_supported_options_have_no_finding(uri: str) -> None:
+def test_supported_listener_options_have_no_finding(uri: str) -> None:
     assert findings_of_rule("N008", f'<transportConnector name="more" uri="{uri}"/>') == []
 
 
@@ -131,7 +131,7 @@ def test_supported_options_have_no_finding(uri: str) -> None:
         ("multicast://default?group=g&amp;grup=h", ["N008"]),
     ],
 )
-def test_options_are_checked_for_each_nested_uri(uri: str, rules: list[str]) -> None:
+def test_link_options_are_checked_for_each_nested_uri(uri: str, rules: list[str]) -> None:
     names = [finding.rule for finding in link_findings(link(uri)) if finding.rule in ("N007", "N008")]
     assert names == rules
 
@@ -153,7 +153,9 @@ def test_unknown_option_of_master_connector_is_reported() -> None:
         ("orders-mq01-a", "billing-mq01-b", False),
     ],
 )
-def test_nodes_of_pair_are_recognized_by_host_names(first: str, second: str, is_reported: bool) -> None:
+def test_static_link_uri_of_pair_is_recognized_by_host_names_of_nodes(
+    first: str, second: str, is_reported: bool
+) -> None:
     assert bool(findings_of_rule("N005", link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"))) is is_reported
 
 
@@ -196,7 +198,7 @@ def test_static_uri_of_pair_has_position_of_its_scheme() -> None:
         ("5.18.3", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;socket.keepAlive=true)", True),
     ],
 )
-def test_option_is_accepted_by_releases_that_support_it(release: str, uri: str, is_reported: bool) -> None:
+def test_link_option_is_accepted_for_releases_that_support_it(release: str, uri: str, is_reported: bool) -> None:
     assert bool(findings_of_rule("N007", link(uri), release)) is is_reported
 
 

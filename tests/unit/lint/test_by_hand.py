@@ -347,7 +347,7 @@ def finding_positions(content: bytes, release: str) -> list[tuple[str, int | Non
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_mistakes_are_reported_at_their_positions_and_no_others(name: str, spelling: str) -> None:
+def test_linter_reports_exactly_planted_mistakes_of_handwritten_files(name: str, spelling: str) -> None:
     release, marked = PLANTED[name]
     text, expected = split_marks(marked)
     assert expected
@@ -356,6 +356,6 @@ def test_planted_mistakes_are_reported_at_their_positions_and_no_others(name: st
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", CORRECT)
-def test_correct_file_has_no_finding(name: str, spelling: str) -> None:
+def test_linter_reports_nothing_for_correct_handwritten_files(name: str, spelling: str) -> None:
     releases, text = CORRECT[name]
     assert [finding_positions(SPELLINGS[spelling](text), release) for release in releases] == [[] for _ in releases]

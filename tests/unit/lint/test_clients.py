@@ -24,11 +24,11 @@ def connector(uri: str, attributes: str = "") -> str:
 LINK = '<networkConnector name="{0}" uri="static:(tcp://{0}:61616{1})" userName="net" password="${{p}}"/>'
 
 
-def test_connector_on_all_interfaces_is_info() -> None:
+def test_connector_on_all_interfaces_that_updates_clients_is_info() -> None:
     assert severities("C002", connector("nio://0.0.0.0:61617", 'updateClusterClients="true"')) == ["info"]
 
 
-def test_published_address_policy_has_no_finding() -> None:
+def test_loopback_connector_with_published_address_policy_has_no_finding() -> None:
     snippet = (
         '<transportConnector name="c" uri="nio://127.0.0.1:61617" updateClusterClients="true">'
         '<publishedAddressPolicy><publishedAddressPolicy publishedHostStrategy="FQDN"/></publishedAddressPolicy>'
@@ -42,7 +42,7 @@ def test_published_loopback_address_is_warning(host: str) -> None:
     assert severities("C002", connector(f"nio://{host}:61617", 'updateClusterClients="true"')) == ["warning"]
 
 
-def test_address_with_placeholder_has_no_finding() -> None:
+def test_connector_address_with_placeholder_has_no_finding() -> None:
     assert rule_findings("C002", connector("nio://${host}:61617", 'updateClusterClients="true"')) == []
 
 
@@ -78,7 +78,7 @@ def test_stomp_connector_without_inactivity_monitor_has_no_finding() -> None:
     assert rule_findings("C011", connector("stomp://0.0.0.0:61617?wireFormat.maxInactivityDuration=0")) == []
 
 
-def test_limits_with_placeholders_are_not_summed() -> None:
+def test_memory_limits_with_placeholders_are_not_summed() -> None:
     snippet = '<policyEntry queue="a" memoryLimit="${limit}"/><memoryUsage limit="64 mb"/>'
     assert rule_findings("C006", snippet) == []
 
@@ -89,7 +89,7 @@ def test_memory_limit_in_percent_of_heap_is_not_compared() -> None:
     )
 
 
-def test_limits_of_wildcard_destinations_are_not_summed() -> None:
+def test_memory_limits_of_wildcard_destinations_are_not_summed() -> None:
     snippet = (
         '<policyEntry queue="a.>" memoryLimit="40 mb"/><policyEntry topic=">" memoryLimit="40 mb"/>'
         '<memoryUsage limit="64 mb"/>'
@@ -107,25 +107,25 @@ def test_memory_limit_above_heap_of_host_is_reported_for_fleet() -> None:
 
 
 @pytest.mark.parametrize("usage", ["storeUsage", "tempUsage"])
-def test_limit_below_size_of_journal_file_is_warning(usage: str) -> None:
+def test_usage_limit_below_size_of_store_journal_file_is_warning(usage: str) -> None:
     assert severities("C007", f'<{usage} limit="31 mb"/>') == ["warning"]
 
 
 @pytest.mark.parametrize("limit", ["32 mb", "0", "${limit}"])
-def test_limit_of_journal_file_or_zero_or_placeholder_has_no_finding(limit: str) -> None:
+def test_store_limit_of_journal_file_size_or_zero_or_placeholder_has_no_finding(limit: str) -> None:
     assert rule_findings("C007", f'<storeUsage limit="{limit}"/>') == []
 
 
-def test_limit_of_database_store_has_no_finding() -> None:
+def test_small_usage_limit_of_database_store_has_no_finding() -> None:
     assert rule_findings("C007", '<jdbcPersistenceAdapter dataSource="#ds"/><storeUsage limit="16 mb"/>') == []
 
 
-def test_limit_above_configured_journal_file_size_has_no_finding() -> None:
+def test_store_limit_above_configured_journal_file_size_has_no_finding() -> None:
     snippet = '<kahaDB directory="/d" journalMaxFileLength="4mb"/><storeUsage limit="16 mb"/>'
     assert rule_findings("C007", snippet) == []
 
 
-def test_limit_of_non_persistent_broker_has_no_finding() -> None:
+def test_small_usage_limits_of_non_persistent_broker_have_no_finding() -> None:
     assert (
         rule_findings("C007", '<broker persistent="false"/><storeUsage limit="16 mb"/><tempUsage limit="1 mb"/>') == []
     )
@@ -137,7 +137,7 @@ def test_send_fail_if_no_space_after_timeout_is_info_with_links() -> None:
     assert severities("C008", limit + LINK.format("south", "")) == ["info"]
 
 
-def test_numbers_of_thousands_of_digits_have_no_finding() -> None:
+def test_limits_and_ports_of_thousands_of_digits_have_no_finding() -> None:
     """Python cannot parse such numbers; the check ignores them."""
     big = "9" * 5000
     assert rule_findings("C007", f'<storeUsage limit="{big} mb"/>') == []

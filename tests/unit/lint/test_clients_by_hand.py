@@ -98,7 +98,7 @@ def split_notes(text: str) -> tuple[bytes, list[tuple[int, str]]]:
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.3.1"])
-def test_planted_mistakes_are_reported_once_at_their_lines_and_no_others(release: str) -> None:
+def test_linter_reports_exactly_planted_mistakes_about_clients_at_their_lines(release: str) -> None:
     content, expected = split_notes(PLANTED)
     if release == "5.8.0":
         # In 5.8.0, a replay requires a disabled audit; another rule reports this.
@@ -110,7 +110,7 @@ def test_planted_mistakes_are_reported_once_at_their_lines_and_no_others(release
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.18.3", "6.3.1"])
-def test_repaired_file_has_no_finding(release: str) -> None:
+def test_linter_reports_nothing_for_repaired_file_about_clients(release: str) -> None:
     text = PLANTED
     for mistake, repair in REPAIRS.items():
         assert mistake in text

@@ -42,24 +42,28 @@ def reported_rules(example: RuleExample) -> set[str]:
 
 
 @pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
-def test_failing_example_is_reported(rule: Rule, example: RuleExample) -> None:
+def test_file_rule_reports_each_of_its_failing_examples(rule: Rule, example: RuleExample) -> None:
     assert rule.id in reported_rules(example)
 
 
 @pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
-def test_passing_example_is_not_reported(rule: Rule, example: RuleExample) -> None:
+def test_file_rule_does_not_report_its_passing_examples(rule: Rule, example: RuleExample) -> None:
     assert rule.id not in reported_rules(example)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.needs], ids=lambda rule: rule.id)
-def test_rule_reports_nothing_without_what_it_needs(rule: Rule, example_documents: list[Document]) -> None:
+def test_file_rule_reports_nothing_without_elements_or_attributes_it_requires(
+    rule: Rule, example_documents: list[Document]
+) -> None:
     others = [document for document in example_documents if not document.has_element_or_attribute(rule.needs)]
     assert others
     assert [problem for document in others for problem in rule.check(document)] == []
 
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.texts], ids=lambda rule: rule.id)
-def test_rule_reports_nothing_without_text_it_needs(rule: Rule, example_documents: list[Document]) -> None:
+def test_file_rule_reports_nothing_without_attribute_value_it_requires(
+    rule: Rule, example_documents: list[Document]
+) -> None:
     others = [document for document in example_documents if not document.has_attribute_value_containing(rule.texts)]
     assert others
     assert [problem for document in others for problem in rule.check(document)] == []
@@ -78,7 +82,7 @@ def example_documents() -> list[Document]:
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
-def test_skeleton_of_examples_has_no_finding(release: str) -> None:
+def test_file_around_rule_examples_has_no_finding(release: str) -> None:
     # In 5.5, no setting limits the size of frames (S009). The skeleton has no access rights and no TLS (S015, S016),
     # and no configurer that replaces its placeholders (V024).
     selection = RuleSelection(ignore=("S009", "S015", "S016", "V024"))

@@ -73,7 +73,7 @@ def v041_findings(data: bytes, **other_files: bytes) -> list[Finding]:
 
 
 @pytest.mark.parametrize(("file", "data", "kind"), KINDS, ids=[kind for _, _, kind in KINDS])
-def test_file_of_another_kind_is_single_error_that_names_its_kind(file: str, data: bytes, kind: str) -> None:
+def test_file_that_is_no_activemq_xml_is_single_error_that_names_its_kind(file: str, data: bytes, kind: str) -> None:
     [finding] = lint_file(data, RELEASE, file=file, schema_of=None)
 
     assert (finding.rule, finding.severity, finding.file) == ("V040", "error", file)
@@ -113,7 +113,7 @@ def test_file_intended_as_activemq_xml_has_no_finding_about_kind(data: bytes) ->
         ("", "a Spring context"),
     ],
 )
-def test_context_without_broker_is_error_that_names_its_content(inside: str, kind: str) -> None:
+def test_spring_context_without_broker_is_error_that_names_its_content(inside: str, kind: str) -> None:
     [finding] = v041_findings(beans(inside))
 
     assert finding.severity == "error"
@@ -133,14 +133,14 @@ def test_context_without_broker_is_error_that_names_its_content(inside: str, kin
         '<import resource="between.xml"/>',
     ],
 )
-def test_context_with_broker_anywhere_has_no_finding_about_it(inside: str) -> None:
+def test_spring_context_with_broker_in_any_place_has_no_finding_about_it(inside: str) -> None:
     imported = {"part__xml": beans(BROKER), "between__xml": beans('<import resource="part.xml"/>')}
 
     assert not v041_findings(beans(inside), **imported)
 
 
 @pytest.mark.parametrize("inside", [f'<beans profile="p">{BROKER}</beans>', '<import resource="absent.xml"/>'])
-def test_broker_that_may_exist_is_warning(inside: str) -> None:
+def test_spring_context_whose_broker_may_not_exist_is_warning(inside: str) -> None:
     [finding] = v041_findings(beans(inside))
 
     assert finding.severity == "warning"
@@ -185,7 +185,7 @@ ENCODINGS = [
 
 
 @pytest.mark.parametrize(("declared", "written", "is_readable"), ENCODINGS)
-def test_declared_encoding_that_contradicts_bytes_is_refused(
+def test_xml_encoding_that_contradicts_bytes_of_file_is_refused(
     declared: str | None, written: str, is_readable: bool
 ) -> None:
     declaration = f' encoding="{declared}"' if declared else ""
@@ -220,7 +220,7 @@ HOSTILE = ["a.", "\n", "a\n", " ", "- ", "[1,", "a: ", "<a", "<!--", "<?", "a re
 
 
 @pytest.mark.parametrize("part", HOSTILE)
-def test_text_of_any_kind_has_single_finding(part: str) -> None:
+def test_large_text_that_is_no_xml_has_single_finding(part: str) -> None:
     findings = file_findings((part * 30_000 + "x").encode(), RELEASE)
 
     assert {finding.rule for finding in findings} <= {"V002", "V019", "V040"}

@@ -39,7 +39,7 @@ def extra(content: str) -> list[dict[str, str]]:
     return [{"path": "conf/clients.properties", "content": content}]
 
 
-def test_broker_list_in_extra_file_has_position() -> None:
+def test_finding_about_broker_list_in_extra_file_has_position() -> None:
     (finding,) = findings_of_rule("C004", extra_files=extra(f"# clients\nurl = failover:(nio://{A}:61616)\n"))
     assert (finding.host, finding.file, finding.line, finding.column) == (A, "conf/clients.properties", 2, 7)
     assert B in finding.message
@@ -50,19 +50,19 @@ def test_broker_list_in_java_options_is_checked() -> None:
 
 
 @pytest.mark.parametrize("text", ["failover:(nio://elsewhere:61616)", f"nio://{A}:61616", "failover:(nio://"])
-def test_list_of_other_brokers_or_invalid_list_has_no_finding(text: str) -> None:
+def test_broker_list_of_other_brokers_or_invalid_list_has_no_finding(text: str) -> None:
     assert findings_of_rule("C004", extra_files=extra(text)) == []
 
 
-def test_list_of_single_broker_has_no_finding() -> None:
+def test_broker_list_with_single_broker_has_no_finding() -> None:
     assert findings_of_rule("C004", ha="none", extra_files=extra(f"failover:(nio://{A}:61616)")) == []
 
 
-def test_list_without_pure_slave_has_no_finding() -> None:
+def test_broker_list_without_pure_slave_has_no_finding() -> None:
     assert findings_of_rule("C004", ha="pure", release="5.5.1", extra_files=extra(f"failover:(nio://{A}:61616)")) == []
 
 
-def test_timeout_after_escaped_ampersand_is_recognized() -> None:
+def test_timeout_of_broker_list_after_escaped_ampersand_is_recognized() -> None:
     uri = f"failover:(nio://{A}:61616,nio://{B}:61616)?randomize=false&amp;timeout=3000"
     assert findings_of_rule("C005", extra_files=extra(f'<x url="{uri}"/>')) == []
     assert len(findings_of_rule("C005", extra_files=extra(uri.replace("&amp;timeout=3000", "")))) == 1
@@ -91,7 +91,7 @@ def agents_of(count: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_agents_and_links_count_as_producers() -> None:
+def test_agents_and_links_count_as_producers_of_message_audit() -> None:
     pairs = ("orders-mq01", "orders-mq02")
     assert findings_of_rule("C010", pairs=pairs, xml_fragments=[AUDIT], agents=agents_of(1)) == []
     (finding,) = findings_of_rule("C010", pairs=pairs, xml_fragments=[AUDIT], agents=agents_of(2))

@@ -53,7 +53,7 @@ def test_link_without_certificate_is_error_if_listener_requires_it() -> None:
     )
 
 
-def test_stores_in_java_options_are_recognized() -> None:
+def test_key_and_trust_store_in_java_options_are_recognized() -> None:
     options = ["-Djavax.net.ssl.keyStore=/k", "-Djavax.net.ssl.trustStore=/t"]
     assert not findings_of_rules(two_groups({"tls": STORES_AND_CLIENT_AUTH}, {"java_options": options}), "N045", "N046")
     assert [
@@ -173,7 +173,7 @@ def two_domains() -> Fleet:
     )
 
 
-def test_hosts_with_same_label_in_two_domains_are_distinguished() -> None:
+def test_listeners_of_hosts_with_same_label_in_two_domains_are_distinguished() -> None:
     listeners = ListenersByAddress(two_domains().brokers)
     for domain, port, closed_port in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
         host = f"orders-mq01-a.{domain}"
@@ -181,14 +181,14 @@ def test_hosts_with_same_label_in_two_domains_are_distinguished() -> None:
         assert (listener and listener.broker.host, closed and closed.host) == (host, host)
 
 
-def test_label_shared_by_two_hosts_matches_neither() -> None:
+def test_host_label_shared_by_two_hosts_matches_no_listener() -> None:
     listeners = ListenersByAddress(two_domains().brokers)
     for port in (61616, 61700, 9):
         assert listeners.listener_at("orders-mq01-a", port) is None
         assert listeners.broker_without_listener_at("orders-mq01-a", port) is None
 
 
-def test_label_of_single_host_matches_it() -> None:
+def test_host_label_of_single_host_matches_its_listener() -> None:
     listener = ListenersByAddress(build_fleet(hosts("orders-mq01"), {}).brokers).listener_at("ORDERS-mq01-a", 61616)
     assert listener
     assert listener.broker.host == "orders-mq01-a.example.com"

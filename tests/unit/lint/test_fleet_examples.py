@@ -45,10 +45,10 @@ def rules_reported_for(example: RuleExample) -> set[str]:
 
 
 @pytest.mark.parametrize(("rule", "example"), example_parameters("failing_examples"))
-def test_rule_reports_failing_example(rule: Rule, example: RuleExample) -> None:
+def test_fleet_rule_reports_each_of_its_failing_examples(rule: Rule, example: RuleExample) -> None:
     assert rule.id in rules_reported_for(example)
 
 
 @pytest.mark.parametrize(("rule", "example"), example_parameters("passing_examples"))
-def test_rule_does_not_report_passing_example(rule: Rule, example: RuleExample) -> None:
+def test_fleet_rule_does_not_report_its_passing_examples(rule: Rule, example: RuleExample) -> None:
     assert rule.id not in rules_reported_for(example)

@@ -66,14 +66,14 @@ def test_duplicate_broker_name_is_reported_only_within_network() -> None:
     assert finding.host == "b-mq01-a.example.com"
 
 
-def test_only_link_with_too_small_ttl_is_reported() -> None:
+def test_only_link_whose_ttl_is_too_small_for_messages_is_reported() -> None:
     links = [{"from": "b", "to": "c", "ttl": 1}, {"from": "a", "to": "b"}]
     findings = findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", links=links)
     assert [finding.message.partition(" is too")[0] for finding in findings] == ["the TTL of link b-mq01-to-c-mq01"]
     assert "a message from a-mq01 to c-mq01 must cross 2 bridges" in findings[0].message
 
 
-def test_ttl_that_stops_subscriptions_is_reported() -> None:
+def test_link_whose_ttl_is_too_small_for_subscriptions_is_reported() -> None:
     links = [{"from": "b", "to": "c"}, {"from": "a", "to": "b", "ttl": 1}]
     (finding,) = findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", links=links)
     assert "a subscription of c-mq01 must cross 2 bridges" in finding.message
@@ -155,7 +155,7 @@ def test_link_by_addresses_is_reported_only_for_node_names_of_pair(addresses: li
     assert bool(findings_of_rule("N005", "a-mq01", links=[link], discovery="static")) is fires
 
 
-def test_policy_in_fragment_without_replay_is_reported() -> None:
+def test_destination_policy_in_fragment_without_replay_is_reported() -> None:
     policy = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": '<policyEntry queue="orders.&gt;"/>'}
     findings = findings_of_rule("N019", "a-mq01", "a-mq02", xml_fragments=[policy])
     assert {finding.severity for finding in findings} == {"warning"}

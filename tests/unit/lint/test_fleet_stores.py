@@ -51,7 +51,7 @@ def test_pairs_that_share_database_are_reported() -> None:
     assert [finding.host for finding in findings_of_rule("L017", built_fleet)] == ["orders-mq02-a.example.com"]
 
 
-def test_pairs_with_different_schemas_of_database_are_not_reported() -> None:
+def test_pairs_with_different_database_users_are_not_reported() -> None:
     inventory = hosts("orders-mq01", "orders-mq02", ha="shared-jdbc", jdbc=JDBC)
     for host in inventory:
         if "mq02" in host:

@@ -89,12 +89,12 @@ def test_schema_location_of_broker_element_is_read() -> None:
     assert error_messages(document(BEANS_LOCATION, attributes=attributes)) == []
 
 
-def test_namespace_without_elements_requires_no_schema() -> None:
+def test_xml_namespace_without_elements_requires_no_schema() -> None:
     assert error_messages(document(f"{BOTH_LOCATIONS} http://example.com/unused http://example.com/unused.xsd")) == []
     assert error_messages(document(attributes=' xmlns:x="urn:x" x:note="an attribute needs no schema"')) == []
 
 
-def test_namespace_of_element_without_address_is_error() -> None:
+def test_xml_namespace_of_element_without_schema_address_is_error() -> None:
     (message,) = error_messages(document(before='<x:y xmlns:x="urn:x"/>'))
     assert message == "xsi:schemaLocation has no address for the namespace urn:x of <y>: the broker does not start"
 
@@ -107,7 +107,7 @@ def test_error_of_unknown_schema_address_mentions_added_jar() -> None:
     assert "unless an added jar contains the schema" in message
 
 
-def test_schema_next_to_file_is_read() -> None:
+def test_xml_schema_in_directory_of_checked_file_is_accepted() -> None:
     data = document(f"{BEANS_LOCATION} {CORE} mine.xsd")
     assert len(findings_of_rule("V020", data)) == 1
     assert findings_of_rule("V020", data, mine=b"") == []
@@ -120,7 +120,7 @@ def test_schema_in_subdirectory_is_matched_by_its_path() -> None:
         assert [finding.severity for finding in findings if finding.rule == "V020"] == ["error"] * count
 
 
-def test_schema_of_class_path_is_read_next_to_file() -> None:
+def test_xml_schema_of_class_path_is_searched_in_directory_of_checked_file() -> None:
     data = document(f"{BEANS_LOCATION} {CORE} classpath:mine.xsd")
     assert [finding.severity for finding in findings_of_rule("V020", data)] == ["warning"]
     assert findings_of_rule("V020", data, mine=b"") == []
@@ -209,7 +209,7 @@ def test_connector_without_scheme_is_reported(uri: str, count: int, release: str
         'brokerName="n">{% if x %}<!-- --',
     ],
 )
-def test_template_has_single_warning(mark: str) -> None:
+def test_template_of_activemq_xml_has_single_warning(mark: str) -> None:
     text = f'<beans>\n  <broker {mark}><policyEntry memoryLimit="{{{{ x }}}}"/></beans>'
     (finding,) = file_findings(text.encode(), Release.of("5.18.3"))
     assert (finding.rule, finding.severity, finding.line) == ("V022", "warning", 2)
@@ -255,6 +255,6 @@ def test_file_without_authentication_is_warning() -> None:
 @pytest.mark.parametrize(
     "part", ["<!-- ", "<![CDATA[", "<camelContext ", "{{ ", "{% ", "@@a", "${a:", "<!DOCTYPE beans PUBLIC "]
 )
-def test_megabyte_of_unclosed_marks_is_checked(part: str) -> None:
+def test_linter_checks_megabyte_of_unclosed_marks(part: str) -> None:
     """The linter reads the file in one pass. A new search at each mark would take hours."""
     file_findings((part * (1_000_000 // len(part))).encode(), Release.of("5.18.3"))

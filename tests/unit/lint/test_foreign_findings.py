@@ -49,7 +49,7 @@ def store(directory: str) -> str:
     ],
 )
 @pytest.mark.parametrize("release", ["5.6.0", "5.18.3"])
-def test_directory_of_installed_programs_is_no_network_share(directory: str, release: str) -> None:
+def test_store_below_directory_of_programs_is_no_network_share(directory: str, release: str) -> None:
     assert not {"L003", "L004"} & set(rules_of(store(directory), release))
 
 
@@ -149,7 +149,7 @@ def test_dead_letters_that_plugin_discards_are_not_reported() -> None:
     assert "C015" in rules_of(f"<broker>{policy}{plugin.format('false')}</broker>")
 
 
-def test_placeholders_of_imported_file_are_not_reported() -> None:
+def test_placeholders_of_file_without_broker_are_not_reported() -> None:
     bean = f'<beans xmlns="{BEANS}"><bean id="x" class="X"><property name="home" value="${{activemq.conf}}"/></bean>'
     data = f"{bean}</beans>".encode()
     assert "V024" not in {f.rule for f in file_findings(data, Release.of("5.18.3"))}
@@ -242,12 +242,12 @@ USAGE = "<broker><systemUsage><systemUsage><{0}><{0} {1}/></{0}></systemUsage></
     ["1.5 gb", "1 tb", "70%", "10 megabytes", "32 MiB", "", "-1", "64 mb;", "9223372036854775808", "1_000", "10 k b"],
 )
 @pytest.mark.parametrize("usage", ["memoryUsage", "storeUsage", "tempUsage"])
-def test_size_that_broker_rejects_is_error(limit: str, usage: str) -> None:
+def test_usage_limit_that_broker_rejects_is_error(limit: str, usage: str) -> None:
     assert single_finding("V050", USAGE.format(usage, f'limit="{limit}"')).severity == "error"
 
 
 @pytest.mark.parametrize("limit", ["64mb", " 64 MB ", "64m", "1024", "1024 b", "2Gb", "${limit:1 gb}", "@limit@"])
-def test_valid_or_unknown_size_is_no_error(limit: str) -> None:
+def test_valid_or_unknown_usage_limit_is_no_error(limit: str) -> None:
     assert "V050" not in rules_of(USAGE.format("memoryUsage", f'limit="{limit}"'))
 
 
@@ -272,7 +272,7 @@ def test_attribute_value_that_broker_cannot_convert_is_reported(snippet: str, fi
 
 @pytest.mark.parametrize("attribute", ["indexCacheSize", "indexWriteBatchSize", "journalMaxWriteBatchSize"])
 @pytest.mark.parametrize(("size", "fires"), [("4gb", True), ("2147483648", True), ("2gb", True), ("2047mb", False)])
-def test_size_above_integer_limit_is_error(attribute: str, size: str, fires: bool) -> None:
+def test_kahadb_size_above_32_bit_limit_is_error(attribute: str, size: str, fires: bool) -> None:
     rules = rules_of(f'<kahaDB directory="k" {attribute}="{size}"/>')
     assert ("V050" in rules, "V054" in rules) == (fires, False)
 
@@ -295,19 +295,21 @@ def test_usage_step_that_is_no_number_is_error() -> None:
     ],
 )
 @pytest.mark.parametrize("store", ["kahaDB", "mKahaDB"])
-def test_size_that_overflows_is_reported_with_result(store: str, size: str, number: str, severity: str) -> None:
+def test_journal_file_length_that_overflows_is_reported_with_resulting_number(
+    store: str, size: str, number: str, severity: str
+) -> None:
     overflow = single_finding("V054", f'<{store} directory="k" journalMaxFileLength="{size}"/>')
     assert (overflow.severity, overflow.message.split(" as ")[1]) == (severity, f"{number} bytes")
 
 
 @pytest.mark.parametrize("size", ["2047mb", "2097151 kb", "2147483647", "1gb", "0", "${length}", "1.5gb", "2147483648"])
-def test_size_that_fits_or_is_rejected_does_not_overflow(size: str) -> None:
+def test_journal_file_length_that_fits_or_is_rejected_is_no_overflow(size: str) -> None:
     assert "V054" not in rules_of(f'<kahaDB directory="k" journalMaxFileLength="{size}"/>')
 
 
 @pytest.mark.parametrize(("limit", "fires"), [("8589934592gb", True), ("8589934591 gb", False), ("4gb", False)])
 @pytest.mark.parametrize("usage", ["memoryUsage", "storeUsage", "tempUsage"])
-def test_limit_that_overflows_64_bits_is_error(usage: str, limit: str, fires: bool) -> None:
+def test_usage_limit_that_overflows_64_bits_is_error(usage: str, limit: str, fires: bool) -> None:
     assert ("V054" in rules_of(USAGE.format(usage, f'limit="{limit}"'))) is fires
 
 
@@ -340,7 +342,7 @@ def test_numeric_boolean_is_reported_from_5_6_on() -> None:
     assert "V050" in rules_of('<broker persistent="1"/>', "5.6.0")
 
 
-def test_limit_of_red_hat_image_is_reported_as_template() -> None:
+def test_placeholder_of_red_hat_image_is_reported_as_template() -> None:
     snippet = USAGE.format("storeUsage", 'limit="##### STORE_USAGE #####"')
     assert rules_of(snippet) == ["V022"]
 

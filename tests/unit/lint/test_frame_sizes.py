@@ -64,7 +64,9 @@ def test_listed_connectors_without_options_have_default_limits() -> None:
         ({"nio": 104_857_600}, None),
     ],
 )
-def test_smaller_limit_of_listener_is_warning_for_sender(limits: dict[str, int], severity: str | None) -> None:
+def test_smaller_frame_limit_of_link_receiver_is_warning_for_sender(
+    limits: dict[str, int], severity: str | None
+) -> None:
     settings = {"connectors": connector_variables(**limits)}
     findings = reported_frame_limits({f"{SOUTH}-{node}": settings for node in "ab"})
     assert {(host, kind) for host, kind, _ in findings} == (
@@ -75,7 +77,7 @@ def test_smaller_limit_of_listener_is_warning_for_sender(limits: dict[str, int],
         assert "1 MiB" in findings[0][2]
 
 
-def test_larger_stomp_limit_of_sender_is_warning() -> None:
+def test_larger_stomp_frame_limit_of_link_sender_is_warning() -> None:
     settings = {"connectors": connector_variables(nio=33_554_432, **{"stomp+nio": 33_554_432})}
     findings = reported_frame_limits({f"{NORTH}-{node}": settings for node in "ab"})
     assert {(host, kind) for host, kind, _ in findings} == {(A, "warning"), (f"{NORTH}-b", "warning")}
@@ -84,7 +86,7 @@ def test_larger_stomp_limit_of_sender_is_warning() -> None:
     assert {kind for _, kind, _ in reported_frame_limits({f"{NORTH}-{node}": larger for node in "ab"})} == {"info"}
 
 
-def test_listener_of_duplex_link_limits_both_directions() -> None:
+def test_frame_limit_of_duplex_link_receiver_is_warning_for_both_brokers() -> None:
     links = [{"from": "north", "to": "south", "duplex": True}]
     settings = {"connectors": connector_variables(nio=1_048_576, **{"stomp+nio": 10_485_760})}
     findings = findings_of_rule(
@@ -95,7 +97,7 @@ def test_listener_of_duplex_link_limits_both_directions() -> None:
     }
 
 
-def test_smaller_limit_in_link_uri_is_warning() -> None:
+def test_smaller_frame_limit_in_link_uri_is_warning() -> None:
     fragment = link_fragment("more", B)
     limited = [{**fragment[0], "xml": fragment[0]["xml"].replace(":61616", ":61616?wireFormat.maxFrameSize=1048576")}]
     findings = findings_of_rule("N048", NORTH, SOUTH, variables_by_host={A: {"xml_fragments": limited}})
@@ -104,13 +106,13 @@ def test_smaller_limit_in_link_uri_is_warning() -> None:
     assert findings_of_rule("N048", NORTH, SOUTH, variables_by_host={A: {"xml_fragments": fragment}}) == []
 
 
-def test_releases_with_different_default_limits_are_info() -> None:
+def test_link_between_releases_with_different_default_frame_limits_is_info() -> None:
     findings = reported_frame_limits({f"{NORTH}-{node}": {"release": "5.8.0"} for node in "ab"})
     assert {kind for _, kind, _ in findings} == {"info"}
     assert all("stomp (100 MiB)" in message for _, _, message in findings)
 
 
-def test_work_for_full_mesh_grows_with_number_of_links() -> None:
+def test_work_of_frame_limit_rule_grows_with_number_of_links_of_mesh() -> None:
     """A mesh of twice as many pairs has 4.2 times as many links."""
     lines = []
     for pairs in (20, 40):

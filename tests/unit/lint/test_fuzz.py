@@ -34,7 +34,7 @@ def test_linter_reports_valid_findings_for_mutated_files(number: int, seed: byte
         assert finding.fix
 
 
-def test_entity_bomb_is_reported_at_its_line() -> None:
+def test_linter_reports_xml_entity_bomb_at_its_line() -> None:
     (finding,) = file_findings(f"<?xml version='1.0'?>\n{BOMB}".encode(), Release.of("5.18.3"))
     assert (finding.rule, finding.line) == ("V002", 2)
     assert "DOCTYPE" in finding.message or "entit" in finding.message.lower()
@@ -48,7 +48,7 @@ def test_entity_bomb_is_reported_at_its_line() -> None:
         '<!DOCTYPE a [<!ENTITY % x SYSTEM "{url}"> %x;]>',
     ],
 )
-def test_external_entity_is_reported_and_not_opened(
+def test_linter_reports_external_xml_entity_and_does_not_open_it(
     declaration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_arguments: object, **_options: object) -> NoReturn:

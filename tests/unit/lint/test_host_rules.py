@@ -32,17 +32,17 @@ def rules_reported_for(example: RuleExample) -> set[str]:
 
 
 @pytest.mark.parametrize(("rule", "example"), example_parameters("failing_examples"))
-def test_rule_reports_failing_example(rule: Rule, example: RuleExample) -> None:
+def test_host_rule_reports_each_of_its_failing_examples(rule: Rule, example: RuleExample) -> None:
     assert rule.id in rules_reported_for(example)
 
 
 @pytest.mark.parametrize(("rule", "example"), example_parameters("passing_examples"))
-def test_rule_does_not_report_passing_example(rule: Rule, example: RuleExample) -> None:
+def test_host_rule_does_not_report_its_passing_examples(rule: Rule, example: RuleExample) -> None:
     assert rule.id not in rules_reported_for(example)
 
 
 @pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])
-def test_unknown_facts_cause_no_findings(ha: str) -> None:
+def test_unknown_facts_of_host_cause_no_findings(ha: str) -> None:
     subject = facts_of_broker("a", "5.7.0", ha=ha, multicast=True)
     assert host_findings(subject, MachineFacts()) == ()
 
@@ -59,7 +59,7 @@ def test_unknown_keys_of_machine_info_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("directory", "name"), [(None, "the shared store is"), ("/srv/a", "the shared store /srv/a is")]
 )
-def test_message_contains_directory_of_shared_store_if_known(directory: str | None, name: str) -> None:
+def test_message_about_mount_contains_directory_of_shared_store_if_known(directory: str | None, name: str) -> None:
     facts = MachineFacts(store_filesystem="nfs", store_mount_options=("vers=3",))
     subject = facts_of_broker("a", "5.18.3", ha="shared-file", directory=directory)
     assert [name in finding.message for finding in host_findings(subject, facts) if finding.rule == "L001"] == [True]

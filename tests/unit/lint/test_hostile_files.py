@@ -46,7 +46,7 @@ def test_check_time_of_hostile_file_grows_less_than_quadratically(shape: str) ->
         pytest.param(link("failover:(" * 1500), id="brackets"),
     ],
 )
-def test_file_that_exceeds_limit_is_error(inside: str) -> None:
+def test_checked_file_that_exceeds_size_limit_of_linter_is_error(inside: str) -> None:
     (finding,) = findings_inside_broker(inside)
     assert (finding.rule, finding.severity) == ("V019", "error")
     assert "more than" in finding.message
@@ -61,7 +61,7 @@ def test_file_that_exceeds_limit_is_error(inside: str) -> None:
         pytest.param(link("failover:(" * DEEPEST), id="brackets"),
     ],
 )
-def test_file_within_limits_is_checked(inside: str) -> None:
+def test_large_file_within_limits_of_linter_is_checked(inside: str) -> None:
     assert "V019" not in {finding.rule for finding in findings_inside_broker(inside)}
 
 
@@ -71,7 +71,7 @@ def test_rule_reports_at_most_100_findings_and_mentions_omitted_ones() -> None:
     assert sum("only the first 100 are reported" in finding.message for finding in reported) == 1
 
 
-def test_adopt_refuses_file_that_exceeds_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopt_refuses_file_with_too_deeply_nested_uri(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "orders-mq01-a.xml"
     path.write_bytes(document(link("failover:(" * 1500)))
     assert main(["adopt", str(path), "--release", "5.18.3", "-o", str(tmp_path / "out")]) == 2

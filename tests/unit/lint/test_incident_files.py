@@ -39,12 +39,12 @@ OLD_POOL = data_source("org.apache.commons.dbcp.BasicDataSource", {"maxActive": 
 EXPECTED_FIX = "BasicDataSource, and maxTotal instead of maxActive, and maxWaitMillis instead of maxWait"
 
 
-def test_dbcp1_after_upgrade_is_error_with_new_names() -> None:
+def test_data_source_of_dbcp_1_after_upgrade_is_error_with_new_names() -> None:
     (finding,) = rule_findings("V028", OLD_POOL)
     assert EXPECTED_FIX in finding.fix
 
 
-def test_dbcp1_after_upgrade_in_inventory_is_error() -> None:
+def test_data_source_of_dbcp_1_in_xml_fragment_of_inventory_is_error() -> None:
     fragment = OLD_POOL.replace("<bean ", f'<bean xmlns="{BEANS}" ')
     (finding,) = fleet_findings(
         "V028",
@@ -56,7 +56,7 @@ def test_dbcp1_after_upgrade_in_inventory_is_error() -> None:
     assert EXPECTED_FIX in finding.fix
 
 
-def test_crash_loop_late_bean_is_error() -> None:
+def test_data_source_of_dbcp_2_with_property_of_dbcp_1_is_error() -> None:
     new_pool = data_source("org.apache.commons.dbcp2.BasicDataSource", {"maxActive": "50"})
     (finding,) = rule_findings("V028", new_pool)
     assert "no property maxActive" in finding.message
@@ -114,7 +114,7 @@ POOL = "org.apache.activemq.pool.PooledConnectionFactory"
         ),
     ],
 )
-def test_bean_of_different_release_is_error(bean: str, release: str, expected: str) -> None:
+def test_spring_bean_of_different_activemq_release_is_error(bean: str, release: str, expected: str) -> None:
     (finding,) = rule_findings("V028", f'<bean id="x" {bean}', release)
     assert expected in f"{finding.message}: {finding.fix}"
 
@@ -130,22 +130,22 @@ def test_bean_of_different_release_is_error(bean: str, release: str, expected: s
         '<bean id="x" class="${pool.class}"><property name="maxActive" value="5"/></bean>',
     ],
 )
-def test_valid_or_unused_bean_has_no_finding(beans: str) -> None:
+def test_valid_or_unused_spring_bean_has_no_finding(beans: str) -> None:
     assert rule_findings("V028", beans) == []
 
 
-def test_bean_that_inherits_its_class_is_checked() -> None:
+def test_spring_bean_that_inherits_its_class_is_checked() -> None:
     parent = f'<bean id="base" class="{DBCP2}" abstract="true"/>'
     child = '<bean id="x" parent="base"><property name="maxActive" value="5"/></bean>'
     assert len(rule_findings("V028", parent + child)) == 1
 
 
-def test_lazy_bean_that_store_references_is_checked() -> None:
+def test_lazy_spring_bean_that_store_references_is_checked() -> None:
     bean = f'<bean id="db" class="{DBCP2}" lazy-init="true"><property name="maxActive" value="5"/></bean>'
     assert len(rule_findings("V028", f'{bean}<jdbcPersistenceAdapter dataSource="#db"/>')) == 1
 
 
-def test_bean_inside_plugin_is_checked() -> None:
+def test_spring_bean_inside_other_bean_is_checked() -> None:
     inner = f'<bean id="db" class="{DBCP2}"><property name="maxActive" value="5"/></bean>'
     outer = f'<bean id="x" class="com.example.Audit"><property name="source">{inner}</property></bean>'
     assert len(rule_findings("V028", outer)) == 1
@@ -169,7 +169,7 @@ LOCKED = '<kahaDB directory="{}" lockKeepAlivePeriod="5000"/>'
         ('dataDirectory="${activemq.data}"', "${activemq.data}/kahadb", "warning"),
     ],
 )
-def test_shared_tmp_storage_is_reported(attributes: str, store: str, severity: str) -> None:
+def test_temporary_storage_on_shared_directory_is_reported(attributes: str, store: str, severity: str) -> None:
     snippet = f"<broker {attributes}/>{LOCKED.format(store)}"
     assert severities(rule_findings("L040", snippet, "5.10.2")) == [severity]
 
@@ -184,7 +184,7 @@ def test_shared_tmp_storage_is_reported(attributes: str, store: str, severity: s
         'dataDirectory="/mnt/ledger-of-node-a/x"',
     ],
 )
-def test_shared_tmp_storage_in_local_directory_is_no_error(attributes: str) -> None:
+def test_temporary_storage_in_local_directory_is_no_error(attributes: str) -> None:
     store = LOCKED.format("/mnt/ledger/kahadb") if "of-node" not in attributes else LOCKED.format("/srv/x/kahadb")
     findings = rule_findings("L040", f"<broker {attributes}/>{store}", "5.10.2")
     assert [finding for finding in findings if finding.severity == "error"] == []
@@ -204,7 +204,7 @@ PLIST_BEAN = (
         ("", 'tempDataStore="#spool"'),
     ],
 )
-def test_shared_tmp_storage_in_temp_data_store_is_warning(store: str, attributes: str) -> None:
+def test_temp_data_store_in_shared_directory_is_warning(store: str, attributes: str) -> None:
     bean = PLIST_BEAN if attributes else ""
     broker = f'<broker dataDirectory="/var/amq" {attributes}>{store}</broker>'
     (finding,) = rule_findings("L040", f"{bean}{broker}{LOCKED.format('/srv/ledger/kahadb')}", "5.10.2")
@@ -212,7 +212,7 @@ def test_shared_tmp_storage_in_temp_data_store_is_warning(store: str, attributes
     assert "count against tempUsage" in finding.message
 
 
-def test_shared_tmp_storage_in_inventory_is_error() -> None:
+def test_temporary_storage_on_shared_directory_in_inventory_is_error() -> None:
     findings = fleet_findings(
         "L040",
         *("ledger-mq01-a", "ledger-mq01-b"),
@@ -222,7 +222,7 @@ def test_shared_tmp_storage_in_inventory_is_error() -> None:
     assert severities(findings) == ["error", "error"]
 
 
-def test_shared_tmp_storage_of_default_inventory_has_no_finding() -> None:
+def test_temporary_storage_of_inventory_with_defaults_has_no_finding() -> None:
     assert fleet_findings("L040", "ledger-mq01-a", "ledger-mq01-b", release="5.10.2") == []
 
 
@@ -245,16 +245,16 @@ RELOAD = '<runtimeConfigurationPlugin checkPeriod="1000"/>'
         ),
     ],
 )
-def test_runtime_config_started_by_spring_is_reported(snippet: str, number: int) -> None:
+def test_runtime_configuration_plugin_of_broker_started_by_spring_is_reported(snippet: str, number: int) -> None:
     assert len(rule_findings("V031", snippet)) == number
 
 
 @pytest.mark.parametrize("variables", [{}, {"runtime_configuration": True}])
-def test_runtime_config_started_of_rendered_file_has_no_finding(variables: dict[str, Any]) -> None:
+def test_runtime_configuration_plugin_of_rendered_file_has_no_finding(variables: dict[str, Any]) -> None:
     assert fleet_findings("V031", "store-mq01-a", release="5.18.3", ha="none", **variables) == []
 
 
-def test_runtime_config_started_in_fragment_is_reported() -> None:
+def test_runtime_configuration_plugin_in_xml_fragment_is_reported() -> None:
     fragments = [{"xml": f"<plugins>{RELOAD}</plugins>"}]
     (finding,) = fleet_findings("V031", "store-mq01-a", release="5.18.3", ha="none", xml_fragments=fragments)
     assert "the runtimeConfigurationPlugin never reloads activemq.xml" in finding.message
@@ -302,7 +302,9 @@ QUEUES, ADVISORIES = 'queue=">"', 'topic="ActiveMQ.Advisory.>"'
         ([entry(QUEUES, "shops"), entry(ADVISORIES, "${groups}")], "5.18.3", 0),
     ],
 )
-def test_advisory_group_all_is_error_if_each_client_is_rejected(entries: list[str], release: str, errors: int) -> None:
+def test_missing_advisory_rights_are_error_if_each_client_is_rejected(
+    entries: list[str], release: str, errors: int
+) -> None:
     findings = rule_findings("S032", accounts_and_rights("shops", *entries), release)
     assert severities(findings) == ["error"] * errors
 
@@ -315,14 +317,14 @@ def test_account_without_advisory_rights_is_warning() -> None:
     assert finding.message.startswith("the account shop may not create ActiveMQ.Advisory topics")
 
 
-def test_advisory_group_all_with_jaas_login_has_no_finding() -> None:
+def test_missing_advisory_rights_with_unknown_jaas_groups_have_no_finding() -> None:
     login = '<jaasAuthenticationPlugin configuration="brokers"/>'
     snippet = accounts_and_rights("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
     assert rule_findings("S032", snippet) == []
     assert rule_findings("S031", snippet) == []
 
 
-def test_advisory_group_all_with_jaas_groups_file_is_error() -> None:
+def test_missing_advisory_rights_with_jaas_groups_file_are_error() -> None:
     login = '<jaasAuthenticationPlugin configuration="brokers"/>'
     snippet = accounts_and_rights("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
     module = "brokers {\n  org.apache.activemq.jaas.PropertiesLoginModule required\n  x=y;\n};"
@@ -332,7 +334,7 @@ def test_advisory_group_all_with_jaas_groups_file_is_error() -> None:
     assert rule_findings("S032", snippet, **ldap) == []
 
 
-def test_group_without_account_is_warning() -> None:
+def test_rights_of_group_without_account_are_warning() -> None:
     temporary = (
         "<tempDestinationAuthorizationEntry><tempDestinationAuthorizationEntry read='temps' write='temps' "
         "admin='temps'/></tempDestinationAuthorizationEntry>"
@@ -345,7 +347,7 @@ def test_group_without_account_is_warning() -> None:
     assert "group temps has the read right on temporary destinations" in findings[1].message
 
 
-def test_advisory_group_all_in_inventory_is_error() -> None:
+def test_missing_advisory_rights_in_inventory_are_error() -> None:
     xml = accounts_and_rights("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "all"))
     xml = xml.removeprefix("<broker>").removesuffix("</broker>").replace("${shop.password}", "aB3dE5fG7h")
     findings = fleet_findings(
@@ -383,7 +385,7 @@ def lint_links_of_files(files: Mapping[str, bytes]) -> list[Finding]:
         (("gear-mq02-a.example.com", "10.0.0.1"), 0),
     ],
 )
-def test_duplex_both_ends_in_two_files_is_error(hosts: tuple[str, str], number: int) -> None:
+def test_duplex_links_to_each_other_in_two_files_are_error(hosts: tuple[str, str], number: int) -> None:
     files = {
         "gear-mq01-a/conf/activemq.xml": linked_file("one", hosts[0]),
         "gear-mq02-a/conf/activemq.xml": linked_file("two", hosts[1]),
@@ -394,7 +396,7 @@ def test_duplex_both_ends_in_two_files_is_error(hosts: tuple[str, str], number: 
 
 
 @pytest.mark.parametrize("domain", ["", ".example.com"])
-def test_duplex_both_ends_in_fragments_of_inventory_is_error(domain: str) -> None:
+def test_duplex_links_to_each_other_in_xml_fragments_are_error(domain: str) -> None:
     hosts = {"gear-mq01-a": "gear-mq02-a", "gear-mq02-a": "gear-mq01-a"}
     settings = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_topology": "none"}
     variables = {
@@ -413,7 +415,7 @@ def test_duplex_both_ends_in_fragments_of_inventory_is_error(domain: str) -> Non
     assert severities(list(findings)) == ["error"]
 
 
-def test_duplex_both_ends_with_different_destinations_has_no_finding() -> None:
+def test_duplex_links_to_each_other_with_different_destinations_have_no_finding() -> None:
     queues, topics = (
         f'<excludedDestinations><{kind} physicalName="&gt;"/></excludedDestinations>' for kind in ("topic", "queue")
     )
@@ -423,7 +425,7 @@ def test_duplex_both_ends_with_different_destinations_has_no_finding() -> None:
     assert len(lint_links_of_files(files)) == 1
 
 
-def test_duplex_both_ends_to_different_port_has_no_finding() -> None:
+def test_duplex_link_back_to_different_port_has_no_finding() -> None:
     files = {"a.xml": linked_file("one", "b", port=61617), "b.xml": linked_file("two", "a")}
     assert lint_links_of_files(files) == []
 
@@ -444,7 +446,7 @@ def test_duplex_both_ends_to_different_port_has_no_finding() -> None:
         ("6.2.7", 0),
     ],
 )
-def test_max_uncommitted_network_is_error_on_affected_releases(release: str, number: int) -> None:
+def test_max_uncommitted_count_is_error_on_affected_releases(release: str, number: int) -> None:
     assert len(rule_findings("V027", '<broker maxUncommittedCount="5000"/>', release)) == number
 
 
@@ -460,11 +462,11 @@ def test_max_uncommitted_network_is_error_on_affected_releases(release: str, num
         ),
     ],
 )
-def test_max_uncommitted_network_is_reported_for_each_spelling(snippet: str, expected: list[str]) -> None:
+def test_max_uncommitted_count_is_reported_in_attribute_placeholder_and_bean(snippet: str, expected: list[str]) -> None:
     assert severities(rule_findings("V027", snippet, "6.1.8")) == expected
 
 
-def test_max_uncommitted_network_in_inventory_is_error() -> None:
+def test_max_uncommitted_count_in_inventory_is_error() -> None:
     hosts = ("till-mq01-a", "till-mq02-a")
     attributes = {"maxUncommittedCount": 5000}
     findings = fleet_findings("V027", *hosts, release="6.1.8", ha="none", broker_attributes=attributes)
@@ -477,19 +479,19 @@ def test_max_uncommitted_network_in_inventory_is_error() -> None:
 @pytest.mark.parametrize(
     ("release", "number"), [("5.7.0", 0), ("5.18.3", 1), ("5.19.6", 0), ("6.2.4", 1), ("6.2.5", 0), ("6.3.1", 0)]
 )
-def test_startasync_console_is_reported_before_fixed_releases(release: str, number: int) -> None:
+def test_asynchronous_start_with_console_is_reported_before_fixed_releases(release: str, number: int) -> None:
     snippet = f'<broker startAsync="true"/>{LOCKED.format("/mnt/ledger2/kahadb")}{JETTY}'
     assert len(rule_findings("L041", snippet, release)) == number
 
 
-def test_startasync_console_of_broker_with_start_false_is_reported() -> None:
+def test_broker_that_console_starts_asynchronously_is_reported() -> None:
     snippet = f'<broker start="false"/>{LOCKED.format("/mnt/ledger2/kahadb")}{JETTY}'
     assert severities(rule_findings("L041", snippet)) == ["warning"]
     hosts = ("ledger-mq02-a", "ledger-mq02-b")
     assert severities(fleet_findings("L041", *hosts, release="5.18.3", runtime_configuration=True)) == ["info", "info"]
 
 
-def test_startasync_console_in_inventory_is_reported() -> None:
+def test_asynchronous_start_with_console_in_inventory_is_reported() -> None:
     hosts = ("ledger-mq02-a", "ledger-mq02-b")
     findings = fleet_findings("L041", *hosts, release="6.2.4", broker_attributes={"startAsync": True})
     assert severities(findings) == ["warning", "warning"]
@@ -544,18 +546,20 @@ LEASED_FILE_STORE = (
         ),
     ],
 )
-def test_handler_that_does_not_fit_store_is_reported(handler: str, store: str, expected: list[str]) -> None:
+def test_io_exception_handler_that_does_not_fit_store_is_reported(
+    handler: str, store: str, expected: list[str]
+) -> None:
     assert severities(rule_findings("L042", handler + store)) == expected
 
 
-def test_handler_with_bean_reference_is_read() -> None:
+def test_io_exception_handler_referenced_as_bean_is_checked() -> None:
     bean = '<bean id="handler" class="org.apache.activemq.store.jdbc.JDBCIOExceptionHandler"/>'
     snippet = f'<broker ioExceptionHandler="#handler"/>{bean}{FILE_STORE}'
     assert severities(rule_findings("L042", snippet)) == ["warning"]
 
 
 @pytest.mark.parametrize("kind", ["leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler"])
-def test_handler_that_ignores_sql_exceptions_is_reported(kind: str) -> None:
+def test_io_exception_handler_that_ignores_sql_exceptions_is_reported(kind: str) -> None:
     findings = rule_findings("L014", f'<{kind} ignoreSQLExceptions="true"/>{DATABASE}')
     assert ["ignores SQL exceptions" in finding.message for finding in findings] == [True]
 

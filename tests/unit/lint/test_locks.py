@@ -58,7 +58,7 @@ def test_store_without_sign_of_sharing_is_not_reported(store: str) -> None:
     assert rule_findings("L003", store) == []
 
 
-def test_keep_alive_finding_has_position_of_period() -> None:
+def test_finding_about_lock_keep_alive_has_position_of_period() -> None:
     snippet = '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0"/>'
     data = complete(snippet, Release.of("5.18.3")).decode().splitlines()
     problem = rule_findings("L003", snippet)[0]
@@ -161,14 +161,14 @@ def test_database_lock_requires_handler_that_stops_broker(handler: str, release:
     assert severities("L014", f"{handler}{SAFE_LEASE}", release) == expected
 
 
-def test_failed_keep_alive_is_info_with_lease_handler() -> None:
+def test_ignored_failure_of_lease_renewal_is_info_with_lease_handler() -> None:
     store = SAFE_LEASE.replace('stopOnError="true"', "")
     assert severities("L015", store) == ["warning"]
     assert severities("L015", HANDLER + store) == ["info"]
     assert severities("L015", store, "5.15.12") == []
 
 
-def test_problems_masked_by_other_settings_are_reported() -> None:
+def test_lock_problems_masked_by_other_settings_are_reported() -> None:
     snippet = (
         '<broker persistent="false" deleteAllMessagesOnStartup="true" schedulerSupport="true"/>'
         '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0" useLock="false"/>'
@@ -238,7 +238,7 @@ def test_rendered_file_has_no_lock_problem(release: str, ha: str) -> None:
     assert problems == []
 
 
-def test_store_of_single_broker_is_not_shared() -> None:
+def test_store_of_single_broker_requires_no_lock_keep_alive() -> None:
     assert fleet_rule_findings("L003", fleet("orders-mq01", ha="none", store_directory="/mnt/shared/store")) == []
 
 

@@ -30,11 +30,11 @@ def connector(uri: str = "tcp://0.0.0.0:61626", discovery: str = DISCOVERY_URI, 
         ("${discovery}", False),
     ],
 )
-def test_link_in_default_group_is_reported(uri: str, fires: bool) -> None:
+def test_link_in_default_multicast_group_is_reported(uri: str, fires: bool) -> None:
     assert bool(rule_findings("M002", link(uri))) is fires
 
 
-def test_places_in_default_group_share_finding() -> None:
+def test_link_and_connector_in_default_multicast_group_share_finding() -> None:
     (finding,) = rule_findings("M002", link("multicast://default") + connector(discovery="multicast://default"))
     assert re.search(r"; the same problem is in line \d+$", finding.message)
 

@@ -43,22 +43,22 @@ def entry(queue: str, inside: str = "", **attributes: str) -> str:
         ("orders.new", "orders", False),
     ],
 )
-def test_wildcard_covers_names_and_narrower_wildcards(pattern: str, name: str, matches: bool) -> None:
+def test_destination_wildcard_covers_names_and_narrower_wildcards(pattern: str, name: str, matches: bool) -> None:
     assert wildcard_covers(pattern, name) is matches
 
 
-def test_file_without_replay_is_info() -> None:
+def test_linked_broker_without_message_replay_is_info() -> None:
     assert [finding.severity for finding in rule_findings("N019", LINK)] == ["info"]
 
 
-def test_disabled_replay_is_warning_at_its_attribute() -> None:
+def test_disabled_message_replay_is_warning_at_its_attribute() -> None:
     snippet = link_with_policies(entry("&gt;", REPLAY.format("false")))
     (finding,) = rule_findings("N019", snippet)
     assert finding.severity == "warning"
     assert finding.line == line_of(snippet, "replayWhenNoConsumers")
 
 
-def test_only_narrower_policy_without_replay_is_reported() -> None:
+def test_only_narrower_queue_policy_without_message_replay_is_reported() -> None:
     snippet = link_with_policies(entry("orders.&gt;"), entry("&gt;", REPLAY.format("true")))
     (finding,) = rule_findings("N019", snippet)
     assert finding.severity == "warning"
@@ -81,21 +81,21 @@ def test_queue_audit_that_stops_replay_is_reported_before_5_9(release: str, fire
     assert bool(rule_findings("N020", link_with_policies(entry("&gt;", REPLAY.format("true"))), release)) is fires
 
 
-def test_disabled_queue_audit_is_not_reported() -> None:
+def test_disabled_queue_audit_with_message_replay_is_not_reported() -> None:
     assert (
         rule_findings("N020", link_with_policies(entry("&gt;", REPLAY.format("true"), enableAudit="false")), "5.8.0")
         == []
     )
 
 
-def test_replaced_character_of_name_is_reported_at_its_position() -> None:
+def test_replaced_character_of_broker_name_is_reported_at_its_position() -> None:
     (finding,) = rule_findings("N015", '<broker brokerName="north mq"/>')
     text = complete('<broker brokerName="north mq"/>', Release.of("5.18.3")).decode().splitlines()
     assert text[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(' mq"')
     assert "north_mq" in finding.message
 
 
-def test_name_with_placeholder_is_checked_without_placeholder() -> None:
+def test_broker_name_with_placeholder_is_checked_without_placeholder() -> None:
     assert rule_findings("N015", '<broker brokerName="${host}-mq"/>') == []
     assert len(rule_findings("N015", '<broker brokerName="${host}/mq"/>')) == 1
 
@@ -111,14 +111,14 @@ def test_unnamed_broker_with_link_is_reported() -> None:
     ("size", "release", "text"),
     [("0", "5.13.2", "forwards nothing"), ("0", "5.13.3", "does not start"), ("-1", "5.5.1", "does not start")],
 )
-def test_message_about_zero_prefetch_depends_on_release(size: str, release: str, text: str) -> None:
+def test_message_about_invalid_prefetch_size_of_link_depends_on_release(size: str, release: str, text: str) -> None:
     (finding,) = rule_findings(
         "N030", LINK.replace("<networkConnector", f'<networkConnector prefetchSize="{size}"'), release
     )
     assert text in finding.message
 
 
-def test_prefetch_with_placeholder_is_not_reported() -> None:
+def test_prefetch_size_of_link_with_placeholder_is_not_reported() -> None:
     assert (
         rule_findings("N030", LINK.replace("<networkConnector", '<networkConnector prefetchSize="${prefetch}"')) == []
     )
@@ -234,7 +234,9 @@ def test_vm_uri_in_element_text_is_reported() -> None:
     ("audit", "replay", "severities"),
     [("true", True, ["error"]), ("true", False, []), ("false", True, []), ("false", False, ["warning"])],
 )
-def test_conflict_of_bridge_audit_and_replay_is_reported(audit: str, replay: bool, severities: list[str]) -> None:
+def test_conflict_of_producer_audit_and_message_replay_is_reported(
+    audit: str, replay: bool, severities: list[str]
+) -> None:
     connector = f'<transportConnector name="more" uri="tcp://0.0.0.0:1" auditNetworkProducers="{audit}"/>'
     policy = entry("&gt;", REPLAY.format("true")) if replay else ""
     assert [finding.severity for finding in rule_findings("N034", connector + policy)] == severities

@@ -81,11 +81,11 @@ def network_findings(text: str, release: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize("release", ["5.11.4", "5.16.7", "5.18.3", "6.3.1"])
-def test_correct_file_has_no_findings(release: str) -> None:
+def test_correct_handwritten_file_has_no_findings_about_links(release: str) -> None:
     assert network_findings(SHOP_FILE, release) == []
 
 
-def test_correct_file_of_5_5_has_no_findings() -> None:
+def test_correct_handwritten_file_of_5_5_has_no_findings_about_links() -> None:
     assert network_findings(PURE_MASTER_FILE, "5.5.1") == []
 
 
@@ -118,7 +118,9 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("rule", "good", "bad", "position"), PLANTED, ids=[f"{case[0]}-{case[3]}" for case in PLANTED])
-def test_planted_error_is_reported_once_at_its_position(rule: str, good: str, bad: str, position: str) -> None:
+def test_error_planted_in_link_of_file_is_reported_once_at_its_position(
+    rule: str, good: str, bad: str, position: str
+) -> None:
     assert good in SHOP_FILE
     text = SHOP_FILE.replace(good, bad, 1)
     findings = network_findings(text, "5.18.3")
@@ -143,7 +145,7 @@ PLANTED_BEFORE_5_6 = [
 @pytest.mark.parametrize(
     ("rule", "good", "bad", "position"), PLANTED_BEFORE_5_6, ids=[case[0] for case in PLANTED_BEFORE_5_6]
 )
-def test_planted_error_in_file_of_5_5_is_reported_once_at_its_position(
+def test_error_planted_in_link_of_5_5_file_is_reported_once_at_its_position(
     rule: str, good: str, bad: str, position: str
 ) -> None:
     assert good in PURE_MASTER_FILE

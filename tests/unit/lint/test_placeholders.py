@@ -92,7 +92,7 @@ def test_properties_bean_that_configurer_references_is_read() -> None:
         ("hostname", None),
     ],
 )
-def test_names_of_start_script_and_jvm_are_accepted(name: str, accepted_from: str | None) -> None:
+def test_placeholders_that_start_script_or_jvm_sets_are_accepted(name: str, accepted_from: str | None) -> None:
     snippet = f'<broker brokerName="${{{name}}}"/>{configurer()}'
     accepting_releases = [
         release for release in ("5.5.1", "5.6.0", "5.18.3", "6.3.1") if name not in unset_placeholders(snippet, release)
@@ -100,7 +100,7 @@ def test_names_of_start_script_and_jvm_are_accepted(name: str, accepted_from: st
     assert (accepting_releases[0] if accepting_releases else None) == accepted_from
 
 
-def test_configurer_without_system_properties_has_no_names_of_start() -> None:
+def test_spring_configurer_without_system_properties_ignores_values_of_start_script() -> None:
     never = '<property name="systemPropertiesModeName" value="SYSTEM_PROPERTIES_MODE_NEVER"/>'
     location = '<property name="location" value="file:${activemq.conf}/mine.properties"/>'
     snippet = f'<broker brokerName="${{user.name}}"/>{configurer(never + location)}'

@@ -123,7 +123,7 @@ def test_second_slave_is_reported_in_its_file() -> None:
     assert problem.line
 
 
-def test_store_directories_are_no_difference_between_nodes() -> None:
+def test_different_stores_are_no_reported_difference_of_pure_pair() -> None:
     assert (
         fleet_rule_findings(
             "P008", pure_fleet("orders-mq01", store_directory="/elsewhere", xml_fragments=[EMPTY_PLUGIN_FRAGMENT])
@@ -132,7 +132,7 @@ def test_store_directories_are_no_difference_between_nodes() -> None:
     )
 
 
-def test_policy_on_single_node_is_difference() -> None:
+def test_destination_policy_on_single_node_is_difference_of_pure_pair() -> None:
     fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": '<policyEntry queue="x"/>'}
     problems = fleet_rule_findings("P008", pure_fleet("orders-mq01", xml_fragments=[fragment]))
     assert [(problem.host, "<destinationPolicy>" in problem.message) for problem in problems] == [(SLAVE, True)]

@@ -72,7 +72,7 @@ def test_remedy_of_missing_advisories_depends_on_their_cause() -> None:
         ("S010", link("static:(tcp://a:1)", 'password="rosebud"'), "5.18.3", "write a placeholder such as ${network."),
     ],
 )
-def test_remedy_depends_on_case_and_release(rule: str, snippet: str, release: str, remedy: str) -> None:
+def test_remedy_of_finding_depends_on_case_and_release(rule: str, snippet: str, release: str, remedy: str) -> None:
     finding, *_ = rule_findings(rule, snippet, release)
     assert finding.fix.startswith(remedy)
 
@@ -114,7 +114,7 @@ HANDLER = "<ioExceptionHandler><{}/></ioExceptionHandler>"
         ),
     ],
 )
-def test_reason_and_remedy_depend_on_case_and_release(
+def test_reason_and_remedy_of_finding_depend_on_case_and_release(
     rule: str, snippet: str, release: str, remedy: str, reason: str
 ) -> None:
     finding, *_ = rule_findings(rule, snippet, release)
@@ -153,5 +153,5 @@ def test_line_of_finding_without_position_has_only_its_file() -> None:
         ("the URI has no agent", "static:(…) names brokers", "the URI has no agent. static:(…) names brokers"),
     ],
 )
-def test_problem_and_remedy_are_sentences(problem: str, remedy: str, expected: str) -> None:
+def test_problem_and_remedy_of_finding_are_joined_as_sentences(problem: str, remedy: str, expected: str) -> None:
     assert join_problem_and_remedy(problem, remedy) == expected

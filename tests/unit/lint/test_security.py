@@ -31,7 +31,7 @@ def test_unauthenticated_broker_on_loopback_is_info() -> None:
     assert severities("S003", unauthenticated_broker("tcp://0.0.0.0:61616")) == ["warning"]
 
 
-def test_port_of_two_connectors_is_reported_once() -> None:
+def test_unauthenticated_port_of_two_connectors_is_reported_once() -> None:
     uris = ("tcp://10.0.0.1:61616", "tcp://10.0.0.2:61616")
     connectors = "".join(f'<transportConnector name="{uri[6:14]}" uri="{uri}"/>' for uri in uris)
     (finding,) = rule_findings(
@@ -40,17 +40,17 @@ def test_port_of_two_connectors_is_reported_once() -> None:
     assert "any client that can reach port 61616 has full access" in finding.message
 
 
-def test_broker_without_network_connectors_requires_no_authentication() -> None:
+def test_broker_without_listening_connector_requires_no_authentication() -> None:
     assert rule_findings("S003", unauthenticated_broker("vm://inside")) == []
     assert rule_findings("S003", "<broker><plugins/><transportConnectors/></broker>") == []
 
 
-def test_client_certificate_is_authentication() -> None:
+def test_required_client_certificate_counts_as_authentication() -> None:
     assert rule_findings("S003", unauthenticated_broker("ssl://0.0.0.0:61617?needClientAuth=true")) == []
     assert severities("S003", unauthenticated_broker("tcp://0.0.0.0:61617?needClientAuth=true")) == ["warning"]
 
 
-def test_custom_plugin_is_accepted_as_authentication() -> None:
+def test_custom_broker_plugin_counts_as_authentication() -> None:
     bean = '<bean class="com.example.Login"/>'
     assert rule_findings("S003", f"<broker><plugins>{bean}</plugins></broker>") == []
 
@@ -104,7 +104,7 @@ def test_default_connectors_with_authentication_are_not_reported() -> None:
     )
 
 
-def test_default_connectors_of_openwire_only_releases_are_not_reported() -> None:
+def test_default_connectors_on_6_3_1_and_5_5_1_are_not_reported_as_unused() -> None:
     assert rule_findings("S008", broker_with_default_connectors(), "6.3.1") == []
     assert rule_findings("S008", broker_with_default_connectors(), "5.5.1") == []
 

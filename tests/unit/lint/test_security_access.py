@@ -79,7 +79,7 @@ def test_missing_rights_are_warning_for_file_and_info_for_fleet() -> None:
     assert fleet_findings_of("S015", acl=acl) == []
 
 
-def test_custom_plugin_is_accepted_as_authorization() -> None:
+def test_custom_broker_plugin_counts_as_authorization() -> None:
     plugins = '<plugins><jaasAuthenticationPlugin configuration="a"/><bean class="x.Rights"/></plugins>'
     assert rule_findings("S015", in_broker(plugins)) == []
 

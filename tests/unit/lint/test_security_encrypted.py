@@ -35,5 +35,5 @@ def test_password_encrypted_with_aes_is_not_reported(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["ENC()", "ENC(abc)", "ENC(not base64 at all)", "${p}", "ENC(AAAA=AAAAAAAAAAAA)"])
-def test_value_without_encrypted_text_is_not_reported(value: str) -> None:
+def test_password_without_encrypted_text_is_not_reported(value: str) -> None:
     assert security_findings("S021", LINK.format(value)) == []

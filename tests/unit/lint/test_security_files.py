@@ -30,7 +30,7 @@ def positions_of(findings: list[Finding]) -> list[tuple[str | None, int | None, 
     return [(finding.file, finding.line, finding.column, finding.severity) for finding in findings]
 
 
-def test_default_account_is_reported_at_its_line() -> None:
+def test_default_account_of_web_console_is_reported_at_its_line() -> None:
     realm = "# accounts\n\n  admin: admin, admin\napp: a good one, user\n"
     assert positions_of(security_findings("S004", CONSOLE, jetty__realm_properties=realm)) == [
         ("conf/jetty-realm.properties", 3, 3, "error")
@@ -51,7 +51,7 @@ def test_finding_in_other_file_has_path_relative_to_given_file(file: str) -> Non
     assert [finding.file for finding in findings] == [file.replace("activemq.xml", "jetty-realm.properties")]
 
 
-def test_default_accounts_are_reported_with_windows_line_ends() -> None:
+def test_default_console_accounts_are_reported_with_windows_line_ends() -> None:
     assert (
         len(security_findings("S004", CONSOLE, jetty__realm_properties="admin: admin, admin\r\nuser: user, user\r\n"))
         == 2
@@ -59,7 +59,7 @@ def test_default_accounts_are_reported_with_windows_line_ends() -> None:
 
 
 @pytest.mark.parametrize("line", ["#admin: admin, admin", "admin: OBF:1u2a, admin", "admin: admin2, admin", "admin"])
-def test_comment_hash_or_changed_password_is_no_default_account(line: str) -> None:
+def test_comment_hash_or_changed_password_is_no_default_console_account(line: str) -> None:
     assert security_findings("S004", CONSOLE, jetty__realm_properties=line) == []
 
 
@@ -146,7 +146,7 @@ def test_console_file_that_is_not_xml_has_no_findings() -> None:
 @pytest.mark.parametrize(
     ("host", "count"), [("0.0.0.0", 1), ("::", 1), ("127.0.0.1", 0), ("10.1.2.3", 0), ("${console.host}", 0)]
 )
-def test_console_is_reported_for_public_connector_host_only(host: str, count: int) -> None:
+def test_web_console_is_reported_only_if_its_host_is_public(host: str, count: int) -> None:
     page = BEANS.format(
         f'<bean class="org.eclipse.jetty.server.ServerConnector"><property name="host"><value>{host}</value>'
         "</property></bean>"
@@ -154,7 +154,7 @@ def test_console_is_reported_for_public_connector_host_only(host: str, count: in
     assert len(security_findings("S006", CONSOLE, jetty_xml=page)) == count
 
 
-def test_two_connectors_with_jetty_host_are_reported_once() -> None:
+def test_two_console_connectors_with_jetty_host_are_reported_once() -> None:
     connector = (
         '<bean class="org.eclipse.jetty.server.ServerConnector">'
         '<property name="host" value="#{systemProperties[\'jetty.host\']}"/></bean>'
@@ -186,7 +186,7 @@ def test_console_address_of_fleet_is_read_from_variable() -> None:
         assert len(fleet_findings(rendered_fleet, documents, RuleSelection(select=("S006",)))) == expected
 
 
-def test_extra_files_of_fleet_are_checked() -> None:
+def test_linter_checks_extra_files_of_fleet() -> None:
     """The document activemq.xml is the same with and without extra files."""
     for content, expected in (("<restrict><commands/></restrict>", 0), ("<restrict/>", 2)):
         rendered_fleet = fleet("orders-mq01", extra_files=[{"path": "conf/jolokia-access.xml", "content": content}])
@@ -197,7 +197,7 @@ def test_extra_files_of_fleet_are_checked() -> None:
         assert [finding.file for finding in findings] == ["conf/jolokia-access.xml"] * expected
 
 
-def test_list_of_paths_is_reported_from_jetty_11_on() -> None:
+def test_list_of_protected_console_paths_is_reported_from_jetty_11_on() -> None:
     page = BEANS.format(
         '<bean class="org.eclipse.jetty.security.ConstraintMapping"><property name="pathSpec" value="*.jsp,/api/*"/>'
         '</bean><bean class="org.eclipse.jetty.webapp.WebAppContext"><property name="contextPath" value="/api"/></bean>'
@@ -206,7 +206,7 @@ def test_list_of_paths_is_reported_from_jetty_11_on() -> None:
     assert len(security_findings("S005", CONSOLE, "6.0.1", jetty_xml=page)) == 1
 
 
-def test_custom_security_handler_is_accepted() -> None:
+def test_custom_security_handler_of_web_console_is_accepted() -> None:
     page = BEANS.format(
         '<bean class="com.example.SecurityFilter"/>'
         '<bean class="org.eclipse.jetty.webapp.WebAppContext"><property name="contextPath" value="/api"/></bean>'
@@ -248,14 +248,14 @@ def jolokia_operation(name: str, mbean: str = "org.apache.activemq:type=Broker,b
         ("<other/>", False),
     ],
 )
-def test_policy_that_permits_add_operations_is_reported(text: str, is_reported: bool) -> None:
+def test_jolokia_policy_that_permits_add_operations_is_reported(text: str, is_reported: bool) -> None:
     """Measured on 5.18.3: Jolokia applies <deny> only if <commands> contains exec."""
     assert bool(security_findings("S007", CONSOLE, jetty_xml="<beans/>", jolokia__access_xml=text)) is is_reported
 
 
-def test_missing_policy_is_not_reported() -> None:
+def test_missing_jolokia_policy_is_not_reported() -> None:
     assert security_findings("S007", CONSOLE, jetty_xml="<beans/>") == []
 
 
-def test_policy_of_broker_without_console_is_not_reported() -> None:
+def test_jolokia_policy_of_broker_without_web_console_is_not_reported() -> None:
     assert security_findings("S007", "", jolokia__access_xml="<restrict/>") == []

@@ -33,7 +33,7 @@ def fleet_findings_of(rule: str, **variables: Any) -> list[Finding]:
 
 
 @pytest.mark.parametrize("rule", rules_of_scope("release"), ids=lambda rule: rule.id)
-def test_rule_reports_only_failing_release_examples(rule: Rule) -> None:
+def test_release_rule_reports_only_its_failing_examples(rule: Rule) -> None:
     assert all(release_findings(example.release, rule.id) for example in rule.failing_examples)
     assert not any(release_findings(example.release, rule.id) for example in rule.passing_examples)
 

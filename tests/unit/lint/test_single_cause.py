@@ -77,12 +77,14 @@ def reported_rules(text: str, release: str, *ignored: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("stronger", "weaker", "release", "text"), CAUSES)
-def test_cause_of_two_rules_is_reported_by_stronger_rule(stronger: str, weaker: str, release: str, text: str) -> None:
+def test_mistake_that_two_rules_detect_is_reported_by_stronger_rule(
+    stronger: str, weaker: str, release: str, text: str
+) -> None:
     assert reported_rules(text, release) & {stronger, weaker} == {stronger}
 
 
 @pytest.mark.parametrize(("stronger", "weaker", "release", "text"), CAUSES)
-def test_cause_is_reported_by_weaker_rule_if_stronger_is_ignored(
+def test_mistake_is_reported_by_weaker_rule_if_stronger_rule_is_ignored(
     stronger: str, weaker: str, release: str, text: str
 ) -> None:
     assert weaker in reported_rules(text, release, stronger)

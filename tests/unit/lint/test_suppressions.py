@@ -42,26 +42,26 @@ SUPPRESSED = [("N001", "the peer was removed")]
         f"<!--activemq-fleet: disable=n001,N001\n  the peer\n  was removed-->\n{UNNAMED_LINK}",
     ],
 )
-def test_comment_suppresses_finding_about_its_element(inside: str) -> None:
+def test_suppressing_comment_waives_finding_about_its_element(inside: str) -> None:
     assert rules_and_waivers(inside) == SUPPRESSED
 
 
-def test_comment_after_start_tag_of_parent_applies_to_first_child() -> None:
+def test_suppressing_comment_after_parent_tag_applies_to_first_child() -> None:
     content = document(f"<networkConnectors> {COMMENT}\n{UNNAMED_LINK}</networkConnectors>")
     findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=["N001"])
     (finding,) = mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content})
     assert finding.waived == "the peer was removed"
 
 
-def test_comment_after_element_does_not_apply_to_next_element() -> None:
+def test_suppressing_comment_after_element_does_not_apply_to_next_element() -> None:
     assert rules_and_waivers(f"{UNNAMED_LINK} {COMMENT}\n{UNNAMED_LINK}") == [*SUPPRESSED, ("N001", None)]
 
 
-def test_comment_before_element_does_not_apply_to_next_element() -> None:
+def test_suppressing_comment_before_element_does_not_apply_to_following_element() -> None:
     assert rules_and_waivers(f"{COMMENT}\n{UNNAMED_LINK}\n{UNNAMED_LINK}") == [*SUPPRESSED, ("N001", None)]
 
 
-def test_comment_before_root_applies_to_whole_file() -> None:
+def test_suppressing_comment_before_root_element_applies_to_whole_file() -> None:
     head = "<!-- activemq-fleet: disable=N001,S002 accepted by security on 2026-11-01 -->\n"
     findings = rules_and_waivers(f"{UNNAMED_LINK}\n{UNNAMED_LINK}", select=("N001", "S002", "X"), head=head)
     assert {rule for rule, _ in findings} == {"N001", "S002"}
@@ -96,7 +96,9 @@ def test_comment_before_root_applies_to_whole_file() -> None:
         ("disable= N001 because", "names no rule after disable=", "disable=N001 because"),
     ],
 )
-def test_invalid_comment_is_reported_and_suppresses_no_finding(comment: str, reason: str, corrected: str) -> None:
+def test_invalid_suppressing_comment_is_reported_and_waives_no_finding(
+    comment: str, reason: str, corrected: str
+) -> None:
     assert_reported(f"activemq-fleet: {comment}", reason, corrected)
 
 
@@ -126,12 +128,14 @@ def test_invalid_comment_is_reported_and_suppresses_no_finding(comment: str, rea
         ("activemq: DISABLE=N001 because", "begins with activemq and not with activemq-fleet:", "disable=N001 because"),
     ],
 )
-def test_comment_with_misspelled_name_is_reported_and_not_applied(comment: str, reason: str, corrected: str) -> None:
+def test_suppressing_comment_with_misspelled_name_is_reported_and_not_applied(
+    comment: str, reason: str, corrected: str
+) -> None:
     assert_reported(comment, reason, corrected)
 
 
 @pytest.mark.parametrize("comment", ["pylint: disable=N001 because", "To disable=N001 write", "activemq: disable TLS"])
-def test_comment_for_other_program_is_ignored(comment: str) -> None:
+def test_suppressing_comment_for_other_program_is_ignored(comment: str) -> None:
     assert rules_and_waivers(f"<!-- {comment} -->\n{UNNAMED_LINK}") == [("N001", None)]
 
 
@@ -144,13 +148,13 @@ def assert_reported(comment: str, reason: str, corrected: str) -> None:
     assert findings[1].line == findings[0].line - 1  # type: ignore[operator]
 
 
-def test_unused_comment_is_reported() -> None:
+def test_unused_suppressing_comment_is_reported() -> None:
     assert rules_and_waivers(f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>') == [
         ("X002", None)
     ]
 
 
-def test_comment_is_not_unused_if_its_rule_is_not_selected() -> None:
+def test_suppressing_comment_is_not_unused_if_its_rule_is_not_selected() -> None:
     assert rules_and_waivers(f"{COMMENT}\n{UNNAMED_LINK}", select=("N009", "X")) == []
 
 
@@ -160,7 +164,7 @@ def unused_comment_findings(content: bytes, *, select: tuple[str, ...]) -> list[
     return [(finding.message, finding.fix) for finding in marked if finding.rule == "X002"]
 
 
-def test_element_comment_with_file_rule_is_reported_with_position() -> None:
+def test_element_comment_that_disables_rule_about_file_is_reported_with_position() -> None:
     content = document("").replace(b"<broker", b"<!-- activemq-fleet: disable=S002 accepted -->\n<broker", 1)
     assert unused_comment_findings(content, select=("S002", "X")) == [
         (
@@ -170,7 +174,7 @@ def test_element_comment_with_file_rule_is_reported_with_position() -> None:
     ]
 
 
-def test_comment_at_wrong_element_is_reported_with_lines_of_findings() -> None:
+def test_suppressing_comment_at_wrong_element_is_reported_with_finding_lines() -> None:
     inside = f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>\n{UNNAMED_LINK}\n{UNNAMED_LINK}'
     content = document(f"<networkConnectors>\n{inside}\n</networkConnectors>")
     line = content[: content.index(UNNAMED_LINK.encode())].count(b"\n") + 1
@@ -191,12 +195,12 @@ def test_comment_at_wrong_element_is_reported_with_lines_of_findings() -> None:
         "<!-- activemq-fleet: disable=N010 the other end is repaired in May -->\n<networkConnector name='x'/>",
     ],
 )
-def test_comment_is_not_unused_if_its_rule_cannot_run(inside: str) -> None:
+def test_suppressing_comment_is_not_unused_if_its_rule_cannot_run(inside: str) -> None:
     content = document(f"<networkConnectors>{inside}</networkConnectors>")
     assert unused_comment_findings(content, select=("N", "V", "X")) == []
 
 
-def test_misplaced_file_comment_is_reported_in_malformed_file() -> None:
+def test_misplaced_suppressing_comment_is_reported_in_malformed_file() -> None:
     content = document("<a>").replace(b"<broker", b"<!-- activemq-fleet: disable=S002,N001 accepted -->\n<broker", 1)
     assert [fix for _, fix in unused_comment_findings(content, select=("S002", "N001", "X"))] == [
         "put the comment before the root element"
@@ -214,5 +218,5 @@ def test_misplaced_file_comment_is_reported_in_malformed_file() -> None:
         "<!-- activemq-fleet: disable=N001 x --><a/>".encode("utf-16"),
     ],
 )
-def test_malformed_file_raises_no_error(content: bytes) -> None:
+def test_malformed_file_with_suppressing_comment_raises_no_error(content: bytes) -> None:
     assert len(read_suppressions(content)) <= 1

@@ -15,7 +15,7 @@ BEANS = (
 )
 
 
-def test_child_out_of_order_is_reported_with_element_to_precede() -> None:
+def test_broker_child_out_of_order_is_reported_with_element_to_precede() -> None:
     document = b"""<beans xmlns="http://www.springframework.org/schema/beans">
   <broker xmlns="http://activemq.apache.org/schema/core">
     <transportConnectors/>
@@ -30,17 +30,17 @@ def test_child_out_of_order_is_reported_with_element_to_precede() -> None:
     assert "second <plugins>" in problems[2].message
 
 
-def test_spring_bean_does_not_affect_order_of_children() -> None:
+def test_spring_bean_does_not_affect_order_of_broker_children() -> None:
     inner = '<plugins/><bean xmlns="http://www.springframework.org/schema/beans" class="x.Y"/><systemUsage/>'
     assert rule_findings("V001", BEANS.format(inner, "").encode(), "5.5.1") == []
 
 
 @pytest.mark.parametrize("release", ["5.3.2", "5.6.0", "5.18.3"])
-def test_order_of_children_is_reported_on_5_5_only(release: str) -> None:
+def test_order_of_broker_children_is_reported_on_5_5_only(release: str) -> None:
     assert rule_findings("V001", BEANS.format("<systemUsage/><plugins/>", "").encode(), release) == []
 
 
-def test_removed_attribute_is_info_if_disabled() -> None:
+def test_removed_broker_attribute_is_info_if_it_disables_function() -> None:
     problems = rule_findings(
         "V004", '<broker shutdownOnSlaveFailure="false" waitForSlave="true" waitForSlaveTimeout="1"/>'
     )
@@ -90,7 +90,7 @@ def test_versioned_schema_is_reported_at_its_position_in_attribute() -> None:
     assert [(problem.line, problem.column) for problem in rule_findings("V010", document)] == [(4, 5)]
 
 
-def test_disabled_validation_in_comment_is_ignored() -> None:
+def test_disabled_xml_validation_in_comment_of_wrapper_conf_is_ignored() -> None:
     text = "# xbean:activemq.xml?validate=false\nexec java xbean:activemq.xml?validate=false\n"
     assert [
         (problem.file, problem.line, problem.column) for problem in rule_findings("V011", "", wrapper__conf=text)
@@ -106,7 +106,7 @@ def test_console_file_of_older_jetty_is_reported() -> None:
     assert len(rule_findings("V014", '<import resource="jetty.xml"/>', "6.3.1", jetty__xml=old)) == 1
 
 
-def test_logging_files_of_both_versions_are_not_reported() -> None:
+def test_log4j_files_of_both_versions_are_not_reported() -> None:
     assert rule_findings("V015", "", log4j__properties="", log4j2__properties="") == []
 
 
@@ -116,7 +116,7 @@ def test_log4j2_file_alone_is_reported_on_5_16() -> None:
     ]
 
 
-def test_duplicate_name_is_reported_with_line_of_first() -> None:
+def test_duplicate_link_name_is_reported_with_line_of_first_link() -> None:
     document = b"""<beans xmlns="http://www.springframework.org/schema/beans">
   <broker xmlns="http://activemq.apache.org/schema/core">
     <networkConnectors>
@@ -131,7 +131,7 @@ def test_duplicate_name_is_reported_with_line_of_first() -> None:
     assert "line 4" in problem.message
 
 
-def test_names_that_share_word_are_reported() -> None:
+def test_link_names_that_share_word_before_blank_are_reported() -> None:
     snippet = '<networkConnector name="to a" uri="static:(tcp://a:1)"/><networkConnector name="to b" uri="static:(tcp://b:1)"/>'
     assert ['"to"' in problem.message for problem in rule_findings("V016", snippet)] == [True]
 
@@ -154,7 +154,7 @@ def test_inner_beans_may_have_same_id() -> None:
     assert rule_findings("V016", BEANS.format("", outer).encode()) == []
 
 
-def test_element_may_have_same_name_and_id() -> None:
+def test_link_may_have_same_name_and_id() -> None:
     assert rule_findings("V016", '<networkConnector id="s" name="s" uri="static:(tcp://a:1)"/>') == []
 
 
