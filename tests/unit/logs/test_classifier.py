@@ -37,14 +37,14 @@ def assert_classifier_agrees(message: str, release: str | None) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_examples_are_classified_as_first_kind_that_matches(release: str | None) -> None:
+def test_example_log_messages_have_first_kind_that_matches(release: str | None) -> None:
     for kind_id in log_message_kind_ids():
         for message in examples_of(kind_id):
             assert_classifier_agrees(message, release)
 
 
 @given(st.data())
-def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
+def test_log_message_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
     pieces = st.one_of(
         st.sampled_from(log_message_kind_ids()).map(
             lambda kind_id: prefix_and_longest_literal(log_message_kind(kind_id).regex.pattern)[1]
@@ -58,7 +58,7 @@ def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) ->
     )
 
 
-def test_every_expression_matches_one_of_its_examples() -> None:
+def test_every_log_message_expression_matches_one_of_its_examples() -> None:
     assert [
         kind_id
         for kind_id in log_message_kind_ids()
@@ -66,7 +66,7 @@ def test_every_expression_matches_one_of_its_examples() -> None:
     ] == []
 
 
-def test_prefix_and_literal_of_expression_are_in_its_examples() -> None:
+def test_prefix_and_literal_of_log_message_expression_are_in_its_examples() -> None:
     for kind_id in log_message_kind_ids():
         prefix, literal = prefix_and_longest_literal(log_message_kind(kind_id).regex.pattern)
         for message in examples_of(kind_id):
@@ -74,12 +74,12 @@ def test_prefix_and_literal_of_expression_are_in_its_examples() -> None:
             assert literal in message, kind_id
 
 
-def test_prefix_and_literal_exclude_alternatives_and_options() -> None:
+def test_prefix_and_literal_of_expression_exclude_alternatives_and_options() -> None:
     assert prefix_and_longest_literal(r"^abc|def$") == ("", "")
     assert prefix_and_longest_literal(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
 
 
-def test_repeated_message_is_classified_once() -> None:
+def test_repeated_log_message_is_classified_once() -> None:
     classifier = LogMessageClassifier("5.18.3")
     first = classifier.kind_index_and_values("Connector stomp started")
     assert first is classifier.kind_index_and_values("Connector stomp started")
@@ -99,5 +99,5 @@ def test_repeated_message_is_classified_once() -> None:
         ("LOCK-FILE-WAIT-OLD", "5.12.0", True),
     ],
 )
-def test_releases_of_kind_are_parsed_from_text(kind_id: str, release: str, is_written: bool) -> None:
+def test_releases_of_log_message_kind_are_parsed_from_text(kind_id: str, release: str, is_written: bool) -> None:
     assert is_written_by_release(log_message_kind(kind_id), Release.of(release)) is is_written

@@ -30,7 +30,7 @@ def test_start_of_truncated_gzip_file_is_kept_and_truncation_reported() -> None:
     assert problem == TRUNCATED
 
 
-def test_garbage_after_gzip_member_is_reported() -> None:
+def test_garbage_after_member_of_gzip_log_is_reported() -> None:
     data, problem = decompress(gzip.compress(LINE) + b"garbage")
     assert (data, problem.startswith("the rest of the gzip file cannot be unpacked")) == (LINE, True)
 
@@ -52,6 +52,6 @@ def test_large_gzip_file_is_decompressed_in_steps(monkeypatch: pytest.MonkeyPatc
         ("a.gz.1", False, "a.gz.1"),
     ],
 )
-def test_file_name_ending_gz_marks_compressed_file(name: str, is_compressed: bool, plain_name: str) -> None:
+def test_log_file_name_that_ends_with_gz_marks_compressed_log(name: str, is_compressed: bool, plain_name: str) -> None:
     assert is_compressed_file_name(name) is is_compressed
     assert without_compression_ending(name) == plain_name

@@ -22,7 +22,7 @@ def scan(data: bytes, after: bytes = b"", **source: str) -> list[Row]:
     return rows
 
 
-def test_scanner_agrees_with_reference_reader_for_random_logs() -> None:
+def test_log_scanner_agrees_with_reference_reader_for_random_logs() -> None:
     random, end, number_of_logs = Random(7), time.monotonic() + SECONDS, 0
     while time.monotonic() < end or number_of_logs < 100:
         data = make_malformed_log(random)
@@ -32,7 +32,7 @@ def test_scanner_agrees_with_reference_reader_for_random_logs() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
-def test_scanner_agrees_with_reference_reader_for_each_line(line: bytes) -> None:
+def test_log_scanner_agrees_with_reference_reader_for_each_kind_of_line(line: bytes) -> None:
     assert first_difference(b"\n".join([LINE, line, LINE])) == ""
 
 
@@ -55,23 +55,23 @@ def test_invalid_bytes_are_written_in_hexadecimal_and_counted_per_event() -> Non
     assert (second["message"], second["stack"]) == ("Connector \\xff\\xc3 started", "\\xfe")
 
 
-def test_non_ascii_letters_and_null_bytes_are_kept() -> None:
+def test_non_ascii_letters_and_null_bytes_of_log_are_kept() -> None:
     (event,) = scan(LINE.replace(b"stomp", "café\0".encode()))
     assert (event["message"], event["problem"]) == ("Connector café\0 started", None)
 
 
-def test_start_of_next_file_continues_last_event_without_its_lines() -> None:
+def test_start_of_next_log_file_continues_last_event_without_counting_its_lines() -> None:
     (event,) = scan(LINE[:-2], after=LINE[-2:] + b"\n\tat x.Y(Z)\n")
     assert (event["thread"], event["stack"], event["end_line"]) == ("main", "\tat x.Y(Z)", 1)
 
 
-def test_record_with_date_split_between_files_begins_in_first_file() -> None:
+def test_log_record_whose_date_is_split_between_files_begins_in_first_file() -> None:
     first, second = scan(LINE + b"\n" + LINE[:15], after=LINE[15:] + b"\n")
     assert (first["line"], first["stack"], second["line"], second["end_line"]) == (1, None, 2, 2)
     assert second["thread"] == "main"
 
 
-def test_times_are_converted_from_time_zone_of_host_to_utc() -> None:
+def test_log_times_are_converted_from_time_zone_of_host_to_utc() -> None:
     (summer,) = scan(LINE.replace(b"2026-03-01", b"2026-07-01"), zone="America/New_York")
     assert (summer["time"].isoformat(), summer["raw_time"]) == (
         "2026-07-01T14:00:00.123000+00:00",
@@ -79,23 +79,23 @@ def test_times_are_converted_from_time_zone_of_host_to_utc() -> None:
     )
 
 
-def test_console_record_has_no_time_and_ends_with_its_line() -> None:
+def test_record_of_console_log_has_no_time_and_ends_with_its_line() -> None:
     first, second = scan(b" INFO | Connector openwire started\nERROR | boom\njava.io.IOException: x\n")
     assert (first["kind"], first["level"], first["time"], first["logger"]) == ("LIFE-CONNECTOR-UP", "INFO", None, None)
     assert (second["message"], second["stack"], second["parsed"]) == ("boom", "java.io.IOException: x", True)
 
 
-def test_console_line_within_log_file_is_no_record() -> None:
+def test_line_of_console_layout_within_log_file_is_no_record() -> None:
     (event,) = scan(LINE + b"\n INFO | printed by somebody\n")
     assert event["stack"] == " INFO | printed by somebody"
 
 
-def test_incomplete_record_has_no_kind() -> None:
+def test_incomplete_log_record_has_no_kind() -> None:
     torn, _ = scan(b"2026-03-01 10:00:00,000 | INFO  | Connector stomp started\n" + LINE)
     assert (torn["kind"], torn["parsed"], torn["message"]) == ("UNKNOWN", False, "Connector stomp started")
 
 
-def test_kind_of_different_release_is_unknown() -> None:
+def test_log_message_of_different_release_has_unknown_kind() -> None:
     line = LINE.replace(b"Connector stomp started", b"ActiveMQ JMS Message Broker (a, ID:x-1-2-0:0) started")
     line = line.replace(b"TransportConnector", b"BrokerService")
     assert [scan(line, release=release)[0]["kind"] for release in ("5.5.1", "5.18.3")] == [

@@ -81,7 +81,7 @@ def test_log_split_into_files_has_same_events() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_files_of_host_have_events_of_complete_log(seed: int) -> None:
+def test_rolled_log_files_of_host_have_events_of_complete_log(seed: int) -> None:
     random = Random(seed)
     first_cut = random.randrange(60, len(COMPLETE_LOG) // 2 - 120)
     second_cut = random.randrange(len(COMPLETE_LOG) // 2, len(COMPLETE_LOG) - 200)
@@ -93,18 +93,18 @@ def test_files_of_host_have_events_of_complete_log(seed: int) -> None:
     assert column_values(host_rows(contents)) == column_values(rows(COMPLETE_LOG))
 
 
-def test_bytes_before_first_record_are_unreadable_record() -> None:
+def test_bytes_before_first_log_record_are_unreadable_record() -> None:
     first, *others = host_rows({"activemq.log": STACK + COMPLETE_LOG})
     assert (first["parsed"], first["message"]) == (False, STACK.decode().rstrip())
     assert column_values(others) == column_values(rows(COMPLETE_LOG))
 
 
-def test_file_with_known_position_is_read_without_other_files() -> None:
+def test_log_file_with_known_position_is_read_without_other_files() -> None:
     records = host_rows({"activemq.log.1": LINE + b"\n"}, PlaceAmongLogFiles(7, after=b"\tat x\n"))
     assert [(row["stack"], row["sequence"] >> 40) for row in records] == [("\tat x", 7)]
 
 
-def test_first_record_is_searched_beyond_beginning_of_file() -> None:
+def test_first_log_record_is_searched_beyond_beginning_of_file() -> None:
     head = b"\tat x\n" * (1 << 14)
     assert preamble_and_first_record_date(memoryview(head + LINE), compressed=False) == LogBeginning(
         head, LINE[:23].decode()
@@ -113,7 +113,7 @@ def test_first_record_is_searched_beyond_beginning_of_file() -> None:
 
 
 @pytest.mark.parametrize(("older", "is_continued"), [("activemq.log.1", True), ("activemq.log.2", False)])
-def test_start_of_file_continues_previous_file_only_without_missing_file(older: str, is_continued: bool) -> None:
+def test_start_of_log_file_continues_previous_file_only_without_missing_file(older: str, is_continued: bool) -> None:
     places = log_file_positions_by_name(
         {
             older: LogBeginning(b"", "2026-03-01 10:00:00"),
@@ -124,7 +124,7 @@ def test_start_of_file_continues_previous_file_only_without_missing_file(older: 
     assert (places[older].after, places["activemq.log"].skip) == ((b"\tat x\n", 6) if is_continued else (b"", 0))
 
 
-def test_file_without_record_does_not_continue_previous_file() -> None:
+def test_log_file_without_record_does_not_continue_previous_file() -> None:
     places = log_file_positions_by_name(
         {
             "activemq.log.1": LogBeginning(b"", "2026-03-01 10:00:00"),
@@ -158,7 +158,7 @@ def events_of_line_batches(data: bytes, size: int, file_size: int | None) -> lis
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n", b"\r\n"])
-def test_file_read_as_line_batches_has_events_of_complete_file(
+def test_log_file_read_as_line_batches_has_events_of_complete_file(
     size: int, end: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
@@ -170,11 +170,11 @@ def test_file_read_as_line_batches_has_events_of_complete_file(
     assert [CUT_OFF in (row["problem"] or "") for row in events] == [*[False] * (len(expected) - 1), not end]
 
 
-def test_last_line_of_file_with_unknown_size_is_complete() -> None:
+def test_last_line_of_log_file_with_unknown_size_is_complete() -> None:
     assert events_of_line_batches(LINE, 1, None)[-1]["problem"] is None
 
 
-def test_pieces_of_line_batches_end_at_record_boundaries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_log_line_batches_end_at_record_boundaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
     lines = [LINE, b"\tat x"] * 10
     pieces = list(record_pieces_from_line_batches(batches(lines, 3), None))
@@ -184,7 +184,7 @@ def test_pieces_of_line_batches_end_at_record_boundaries(monkeypatch: pytest.Mon
     assert [last for _, last, _ in pieces] == [*[False] * (len(pieces) - 1), True]
 
 
-def test_offset_of_long_last_record_is_returned() -> None:
+def test_offset_of_long_last_log_record_is_returned() -> None:
     data = LINE + b"\n" + LINE + b"\n" + b"\tat x\n" * (1 << 17)
     assert offset_of_last_record(data) == len(LINE) + 1
     assert offset_of_last_record(LINE + b"\n\tat x\n") == 0
@@ -209,7 +209,7 @@ def endings(rolled_files: list[RolledFile]) -> list[str]:
         ([("", None), (".1", None), (".2", None)], [".2", ".1", ""]),
     ],
 )
-def test_rolled_files_are_sorted_by_time_of_writing(
+def test_rolled_log_files_are_sorted_by_time_of_writing(
     rolled_files: list[tuple[str, int | None]], order: list[str]
 ) -> None:
     assert (
@@ -218,12 +218,12 @@ def test_rolled_files_are_sorted_by_time_of_writing(
     )
 
 
-def test_order_of_files_without_times_depends_on_release() -> None:
+def test_order_of_rolled_log_files_without_times_depends_on_release() -> None:
     rolled_files = [RolledFile(f"activemq.log{name}") for name in ("", ".1", ".2")]
     assert endings(rolled_files_oldest_first(rolled_files, counts_up=True)) == [".1", ".2", ""]
 
 
-def test_missing_rolled_file_is_reported() -> None:
+def test_missing_rolled_log_file_is_reported() -> None:
     rolled_files = rolled_files_oldest_first(
         RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""])
     )
@@ -234,14 +234,14 @@ def test_missing_rolled_file_is_reported() -> None:
 
 
 @pytest.mark.parametrize("counts_up", [True, False])
-def test_predecessor_of_current_file_depends_on_numbering(counts_up: bool) -> None:
+def test_predecessor_of_current_log_file_depends_on_numbering(counts_up: bool) -> None:
     assert (
         is_direct_successor([RolledFile("activemq.log.2", 1), RolledFile("activemq.log", 2)], 1, counts_up=counts_up)
         is counts_up
     )
 
 
-def test_missing_current_file_is_reported() -> None:
+def test_missing_current_log_file_is_reported() -> None:
     assert missing_rolled_file_messages(["activemq.log.2", "activemq.log.1"]) == [
         "the log file activemq.log is missing, so the newest events are unknown: collect it from the host again"
     ]

@@ -41,7 +41,7 @@ SCHEDULER = "Store limit is 51200 mb, whilst the data directory: /srv/scheduler 
         ),
     ],
 )
-def test_messages_about_too_small_disks_have_kinds(message: str, expected: str) -> None:
+def test_log_message_about_too_small_disk_has_exactly_one_kind(message: str, expected: str) -> None:
     assert [kind_id for kind_id in log_message_kind_ids() if log_message_kind(kind_id).regex.search(message)] == [
         expected
     ]

@@ -116,14 +116,14 @@ def test_records_that_log4j_wrote_are_read_in_every_layout(path: Path) -> None:
     ]
 
 
-def test_time_with_zone_is_converted_to_time_zone_of_host() -> None:
+def test_log_time_with_zone_is_converted_to_time_zone_of_host() -> None:
     line = b"2026-07-01T12:00:01,007+0300 | INFO  | text | org.apache.activemq.x.Y | main\n"
     (row,) = scan(line, zone="Europe/Berlin")
     assert row["raw_time"] == "2026-07-01 11:00:01,007"
     assert row["time"].isoformat() == "2026-07-01T09:00:01.007000+00:00"
 
 
-def test_json_message_with_line_ends_is_single_record() -> None:
+def test_json_log_message_with_line_ends_is_single_record() -> None:
     forged = "2026-07-01 10:00:00,000 | INFO  | forged | org.apache.activemq.x.Y | main"
     record = Record(1, datetime(2026, 7, 1), "WARN", f"a\n{forged}", "org.apache.activemq.x.Z", "main", f"x\n{forged}")
     for name in ("JsonLayout", "ECS", "Logstash", "GELF", "GCP"):
@@ -132,14 +132,14 @@ def test_json_message_with_line_ends_is_single_record() -> None:
         assert row["stack"] == f"x\n {forged}"
 
 
-def test_truncated_json_line_is_unreadable_record_of_its_line() -> None:
+def test_truncated_json_log_line_is_unreadable_record_of_its_line() -> None:
     log = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS["ECS"])
     lines = log.splitlines(keepends=True)
     rows = scan(lines[0] + lines[1][:40] + b"\n" + lines[1])
     assert [(row["line"], row["parsed"]) for row in rows] == [(1, True), (2, False), (3, True)]
 
 
-def test_causes_in_json_layout_with_frame_objects_are_stack() -> None:
+def test_causes_in_json_log_with_frame_objects_are_stack_trace() -> None:
     text = (
         '{"timeMillis":1782900001007,"thread":"main","level":"ERROR","loggerName":"org.apache.activemq.x.Y",'
         '"message":"text","thrown":{"name":"java.io.IOException","message":"outer","extendedStackTrace":[{"line":1}],'
@@ -150,14 +150,14 @@ def test_causes_in_json_layout_with_frame_objects_are_stack() -> None:
 
 
 @pytest.mark.parametrize("value", ["1e400", '"x"', "[1]", "null", "{}", '{"epochSecond":"x"}', "-1e300", "true"])
-def test_json_line_with_invalid_time_is_no_record(value: str) -> None:
+def test_json_log_line_with_invalid_time_is_no_record(value: str) -> None:
     line = f'{{"time":{value},"thread":"t","level":"INFO","loggerName":"a.b","message":"m"}}\n'
     assert [row["parsed"] for row in scan(line.encode())] == [False]
     assert list(parse_log(line)) == []
 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
-def test_log_with_changed_layout_is_read_completely(layout: str) -> None:
+def test_log_whose_layout_changes_is_read_completely(layout: str) -> None:
     other = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
     for log in (other + LOG_WITH_ERROR.encode(), LOG_WITH_ERROR.encode() + other):
         assert [row["level"] for row in scan(log)] == ["ERROR", "WARN", "ERROR", "WARN"]
@@ -179,7 +179,7 @@ def test_log_without_date_or_full_class_name_is_unreadable(line: str) -> None:
 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
-def test_first_time_of_rolled_file_has_default_format(layout: str) -> None:
+def test_first_time_of_rolled_log_file_has_default_format(layout: str) -> None:
     log = b"\tat x.Y.z(Y.java)\n" + log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
     beginning = preamble_and_first_record_date(memoryview(log), compressed=False)
     assert beginning.first == "2026-07-01 10:00:01,007"
@@ -248,19 +248,19 @@ def test_unreadable_log_reason_has_time_of_newest_readable_record(tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["", "\n", None])
-def test_log_without_records_of_process_is_readable(tmp_path: Path, text: str | None) -> None:
+def test_log_without_records_of_running_broker_is_readable(tmp_path: Path, text: str | None) -> None:
     data = str(tmp_path) if text is None else write_log(tmp_path, text, time.time())
 
     assert unreadable_log_reason(data, time.time() - 60) == ""
 
 
-def test_log_of_earlier_process_is_readable(tmp_path: Path) -> None:
+def test_log_older_than_running_broker_is_readable(tmp_path: Path) -> None:
     data = write_log(tmp_path, "10:00:00 [main] INFO BrokerService - started\n", time.time() - 600)
 
     assert unreadable_log_reason(data, time.time() - 60) == ""
 
 
-def test_log_with_record_of_process_is_readable(tmp_path: Path) -> None:
+def test_log_with_record_of_running_broker_is_readable(tmp_path: Path) -> None:
     now = time.time()
     shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     record = f"{shown},123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"

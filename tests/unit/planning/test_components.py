@@ -44,12 +44,12 @@ CONNECTOR_XML = '<networkConnector name="out" uri="static:(tcp://{}:61616)"/>'
         ({"java_options": ["-Durl=multicast://default?group=two"]}, {}),
     ],
 )
-def test_connected_groups_are_single_component(first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_connected_groups_of_fleet_are_single_component_of_plan(first: dict[str, Any], second: dict[str, Any]) -> None:
     assert components(three_groups(first, second)) == {frozenset({"one", "two"}), frozenset({"zero"})}
     assert components(three_groups({}, {})) == {frozenset({"one"}), frozenset({"two"}), frozenset({"zero"})}
 
 
-def test_agent_joins_its_group_and_group_of_broker_on_its_machine() -> None:
+def test_agent_joins_its_group_and_group_of_its_machine_to_one_component() -> None:
     hosts = three_groups({}, {})
     hosts["one-mq01-a.example.com"] |= AGENT | {"activemq_agent_group": "two"}
 
@@ -66,7 +66,7 @@ def test_groups_with_virtual_address_are_joined_only_with_balancer() -> None:
     assert frozenset({"one", "two"}) not in components(hosts)
 
 
-def test_pair_whose_nodes_are_in_two_groups_joins_them() -> None:
+def test_pair_whose_nodes_are_in_two_groups_joins_groups_to_one_component() -> None:
     pattern = r"^(?P<group>x-(?P<number>\d)-(?P<node>[ab]))"
     hosts = {f"x-1-{node}": {**pairs("p-mq01")["p-mq01-a.example.com"]} for node in "ab"}
     hosts["x-1-a"]["activemq_naming_pattern"] = pattern
@@ -74,7 +74,7 @@ def test_pair_whose_nodes_are_in_two_groups_joins_them() -> None:
     assert components(hosts) == {frozenset({"x-1-a", "x-1-b"})}
 
 
-def test_host_without_broker_belongs_to_served_group_or_first_group() -> None:
+def test_host_without_broker_belongs_to_component_of_served_or_first_group() -> None:
     hosts, groups = hosts_of_connected_groups()
     division = divide_fleet(hosts, groups)
     component_of = division.component_of
@@ -87,7 +87,7 @@ def test_host_without_broker_belongs_to_served_group_or_first_group() -> None:
     assert "host db.example.com" not in component_of
 
 
-def test_representative_is_least_name_that_edges_connect() -> None:
+def test_representative_of_component_is_least_name_that_edges_connect() -> None:
     random_numbers = random.Random(3)
     for _ in range(50):
         names = [f"n{number}" for number in range(random_numbers.randint(2, 12))]
@@ -183,7 +183,7 @@ def test_error_of_several_hosts_is_single_line(variables: dict[str, Any], kind: 
     assert "\n" not in str(error.value)
 
 
-def test_fleet_with_two_patterns_or_without_brokers_is_refused() -> None:
+def test_fleet_with_two_naming_patterns_or_without_brokers_is_refused() -> None:
     patterns = [{"naming_pattern": rf"^(?P<group>{group})-mq(?P<number>\d)1-(?P<node>[ab])"} for group in ("one", "t")]
 
     with pytest.raises(InputError, match="activemq_naming_pattern differs between hosts"):

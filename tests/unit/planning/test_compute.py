@@ -38,7 +38,7 @@ def fingerprints(hosts: Hosts, context: PlanContext) -> dict[str, str]:
     }
 
 
-def test_rows_of_components_equal_rows_of_whole_fleet(context: PlanContext) -> None:
+def test_plan_rows_of_components_equal_plan_rows_of_whole_fleet(context: PlanContext) -> None:
     plan = [*plan_components(HOSTS, context).values()]
     _, expected = whole_fleet_and_rows(HOSTS, {})
 
@@ -47,7 +47,7 @@ def test_rows_of_components_equal_rows_of_whole_fleet(context: PlanContext) -> N
     assert [component_rows.error for component_rows in plan] == [None, None, None]
 
 
-def test_rows_of_connected_groups_equal_rows_of_whole_fleet() -> None:
+def test_plan_rows_of_connected_groups_equal_plan_rows_of_whole_fleet() -> None:
     hosts, groups = hosts_of_connected_groups()
     plan = plan_components(hosts, context_of(hosts, groups), groups)
     fleet, expected = whole_fleet_and_rows(hosts, groups)
@@ -73,7 +73,7 @@ def client_groups_of(components: list[Any]) -> set[str]:
     return {row["path"].split("/")[1] for row in rows_of(components, "files") if row["host"] is None}
 
 
-def test_hashes_of_files_do_not_depend_on_content_option(context: PlanContext) -> None:
+def test_hashes_of_planned_files_do_not_depend_on_option_content(context: PlanContext) -> None:
     with_content = rows_of([*plan_components(HOSTS, context).values()], "files")
     without = rows_of([*plan_components(HOSTS, dataclasses.replace(context, content=False)).values()], "files")
 
@@ -81,7 +81,7 @@ def test_hashes_of_files_do_not_depend_on_content_option(context: PlanContext) -
     assert [row["sha256"] for row in without] == [row["sha256"] for row in with_content]
 
 
-def test_only_component_with_error_has_no_files() -> None:
+def test_plan_has_files_of_each_component_without_error() -> None:
     hosts = {**HOSTS, **pairs("d-mq01")}
     del hosts["d-mq01-b.example.com"]
 
@@ -91,7 +91,7 @@ def test_only_component_with_error_has_no_files() -> None:
     assert (plan["d"].blocking, plan["d"].withheld) == (1, 1)
 
 
-def test_waiver_applies_only_to_its_hosts() -> None:
+def test_waiver_applies_only_to_its_hosts_in_plan_of_components() -> None:
     hosts = pairs(*(f"{name}-mq01" for name in "abcd"))
     for name in "abcd":
         del hosts[f"{name}-mq01-b.example.com"]
@@ -104,7 +104,7 @@ def test_waiver_applies_only_to_its_hosts() -> None:
     assert {name for name, component_rows in plan.items() if component_rows.rows["files"]} == {"c"}
 
 
-def test_too_large_component_has_finding_and_lists_brokers(context: PlanContext) -> None:
+def test_too_large_component_of_plan_has_finding_and_lists_brokers(context: PlanContext) -> None:
     plan = plan_components(HOSTS, dataclasses.replace(context, largest=5))
 
     (large,) = (row for row in plan["b"].rows["findings"] if row["rule"] == "T028")
@@ -117,7 +117,7 @@ def test_too_large_component_has_finding_and_lists_brokers(context: PlanContext)
     assert plan["a"].rows["files"]
 
 
-def test_render_error_is_error_of_its_component() -> None:
+def test_render_error_is_error_of_its_component_only() -> None:
     hosts = {**HOSTS, **pairs("e-mq01", xml_fragments=[{"parent": "broker", "xml": "<x>"}])}
 
     plan = plan_components(hosts, context_of(hosts))
@@ -129,7 +129,7 @@ def test_render_error_is_error_of_its_component() -> None:
     assert plan["a"].error is None
 
 
-def test_duplicate_host_is_refused(context: PlanContext) -> None:
+def test_plan_reports_host_that_component_lists_twice_as_error(context: PlanContext) -> None:
     hosts = hosts_by_component(HOSTS, context)["a"]
 
     rows = plan_fleet_component("a", [hosts[0], *hosts], context)
@@ -137,7 +137,7 @@ def test_duplicate_host_is_refused(context: PlanContext) -> None:
     assert (rows.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
 
 
-def test_fingerprint_changes_only_with_its_component(context: PlanContext) -> None:
+def test_fingerprint_of_component_changes_only_with_its_variables(context: PlanContext) -> None:
     before = fingerprints(HOSTS, context)
     changed = {host: dict(variables) for host, variables in HOSTS.items()}
     changed["b-mq01-a.example.com"]["activemq_heap"] = "1g"
@@ -151,7 +151,7 @@ def test_fingerprint_changes_only_with_its_component(context: PlanContext) -> No
 @pytest.mark.parametrize(
     "change", [{"waivers": [{"rule": "T002", "reason": "x"}]}, {"links": [{"from": "a", "to": "a"}]}]
 )
-def test_fingerprint_changes_with_any_waiver_and_links_of_component(change: dict[str, Any]) -> None:
+def test_fingerprint_of_component_changes_with_any_waiver_and_its_links(change: dict[str, Any]) -> None:
     before = fingerprints(HOSTS, context_of(HOSTS))
     changed_hosts = {**HOSTS, **pairs("z-mq01", **change)}
     after = fingerprints(changed_hosts, context_of(changed_hosts))
@@ -159,7 +159,7 @@ def test_fingerprint_changes_with_any_waiver_and_links_of_component(change: dict
     assert {name for name in before if before[name] != after[name]} == ({*"abc"} if "waivers" in change else {"a"})
 
 
-def test_fingerprint_changes_with_content_option_and_schema(context: PlanContext) -> None:
+def test_fingerprint_of_component_changes_with_option_content_and_xml_schema(context: PlanContext) -> None:
     before = fingerprints(HOSTS, context)
     other = dataclasses.replace(context, schemas={**context.schemas, "5.5.1": b"another"})
 
@@ -181,7 +181,7 @@ def test_new_group_changes_fingerprint_of_components_with_agent_only() -> None:
     assert changed == {"a"}
 
 
-def test_component_with_earlier_fingerprint_is_not_planned_again(context: PlanContext) -> None:
+def test_component_with_unchanged_fingerprint_is_not_planned_again(context: PlanContext) -> None:
     earlier_fingerprints = fingerprints(HOSTS, context)
 
     plan = plan_components(

@@ -27,7 +27,7 @@ def facts_of_host(
     return host_component_facts_and_variables(HostRecord(host, variables, groups), 0, None)[0]
 
 
-def test_facts_contain_names_of_host_and_hosts_that_its_variables_name() -> None:
+def test_planning_facts_contain_names_of_host_and_of_hosts_in_its_variables() -> None:
     hosts = pairs("orders-mq01", links=[{"from": "a", "to": "b"}], address="10.0.0.1", java_options=["-Dx=db.x:99"])
 
     host_facts = facts_of_host(hosts[HOST])
@@ -53,7 +53,7 @@ def test_facts_contain_names_of_host_and_hosts_that_its_variables_name() -> None
         ),
     ],
 )
-def test_problem_does_not_name_host_so_that_equal_problems_share_a_line(
+def test_inventory_problem_omits_host_so_that_equal_problems_share_line(
     variables: dict[str, Any], kind: InventoryProblemKind, problem: str
 ) -> None:
     host_facts = facts_of_host(variables)
@@ -63,7 +63,7 @@ def test_problem_does_not_name_host_so_that_equal_problems_share_a_line(
     assert HOST not in host_facts.problems[0]
 
 
-def test_host_without_role_may_have_any_variables() -> None:
+def test_host_without_role_in_plan_may_have_any_variables() -> None:
     division_facts, text = host_component_facts_and_variables(
         HostRecord("db.example.com", {"activemq_heap": 3}), 0, None
     )
@@ -77,7 +77,7 @@ def test_invalid_file_name_as_host_name_is_problem_of_host_with_role() -> None:
     assert facts_of_host({}, host="../x").problems == ()
 
 
-def test_pattern_of_inventory_overrides_pattern_of_host() -> None:
+def test_naming_pattern_of_inventory_overrides_pattern_of_host() -> None:
     variables = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
     assert facts_of_host(variables, host="x1a").group == "x"

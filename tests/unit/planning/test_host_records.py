@@ -30,16 +30,16 @@ VAULT = "$ANSIBLE_VAULT;1.1;AES256\n6162"
         {"inventory_hostname": HOST, "activemq_heap": "1g", "region": "north"},
     ],
 )
-def test_variables_are_object_or_its_json_text_or_keys_of_record(record: dict[str, Any]) -> None:
+def test_variables_of_host_record_are_object_or_its_json_text_or_keys_of_record(record: dict[str, Any]) -> None:
     assert parse_inventory_host_record(json.dumps(record)) == HostRecord(HOST, {"activemq_heap": "1g"})
 
 
 @pytest.mark.parametrize("groups", [["activemq_agents", "x"], "activemq_agents, x", '["activemq_agents", "x"]'])
-def test_groups_are_list_or_its_text(groups: Any) -> None:
+def test_groups_of_host_record_are_list_or_its_text(groups: Any) -> None:
     assert parse_inventory_host_record(json.dumps({"host": HOST, "groups": groups})).groups == ("activemq_agents", "x")
 
 
-def test_cells_of_table_contain_lists_as_json_and_other_values_as_text() -> None:
+def test_cells_of_host_table_contain_lists_as_json_and_other_values_as_text() -> None:
     row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
 
     read_variables = parse_inventory_host_record(json.dumps(row), cells=True).variables
@@ -64,7 +64,7 @@ def test_cells_of_table_contain_lists_as_json_and_other_values_as_text() -> None
         ('{"host": "h", "groups": 3}', "h: the value of the key groups in --hosts is not a list"),
     ],
 )
-def test_invalid_record_is_one_error(text: str, message: str) -> None:
+def test_invalid_host_record_is_error_that_names_its_problem(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_inventory_host_record(text)
 
@@ -77,14 +77,14 @@ def test_undecrypted_vault_value_is_unchanged_by_conversion_to_json_and_back() -
     assert variables_from_json(variables_to_json(HOST, variables)) == variables
 
 
-def test_value_that_json_cannot_represent_is_refused_with_its_host_and_variable() -> None:
+def test_error_of_value_that_json_cannot_represent_names_host_and_variable() -> None:
     with pytest.raises(
         InputError, match=rf"^{HOST}: the variable activemq_heap contains a value of the Python type complex"
     ):
         variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
 
 
-def test_unresolved_template_of_ansible_inventory_is_refused_with_its_host() -> None:
+def test_error_of_unresolved_template_in_ansible_inventory_list_names_host() -> None:
     with pytest.raises(InputError, match=rf"{HOST}: the variable activemq_heap is a template.*-i"):
         read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
 
@@ -96,7 +96,7 @@ def test_values_of_inventory_plugin_do_not_become_host_variables() -> None:
     )
 
 
-def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
+def test_hosts_of_ansible_inventory_list_have_roles_of_groups_and_child_groups() -> None:
     listing = {
         "_meta": {"hostvars": {"a": {"activemq_heap": "1g"}, "other": {}}},
         "activemq_agents": {"children": ["shops", "absent"], "hosts": ["z"]},

@@ -39,14 +39,14 @@ def keys_of_findings(findings: tuple[Finding, ...]) -> set[tuple[str, str, str]]
     return {(finding.rule, finding.host, finding.message) for finding in findings if finding.rule in RULES}
 
 
-def test_findings_equal_findings_of_complete_fleet(inventory: Path) -> None:
+def test_plan_findings_about_inventory_equal_findings_of_complete_fleet(inventory: Path) -> None:
     inventory_data = read_inventory([str(inventory)])
     findings = findings_about_inventory_files_and_hosts(inventory_data)
     assert {finding.rule for finding in findings} == RULES
     assert keys_of_findings(findings) == keys_of_findings(fleet_from_inventory_data(inventory_data).findings)
 
 
-def test_finding_belongs_to_component_of_its_host_or_is_warning(inventory: Path) -> None:
+def test_inventory_finding_belongs_to_component_of_its_host_or_is_warning(inventory: Path) -> None:
     inventory_data = read_inventory([str(inventory)])
     facts = [
         host_component_facts_and_variables(HostRecord(host, variables), 0, None)[0]

@@ -33,7 +33,7 @@ def error_of(line: str) -> InputError:
         ("[" * 100_000, "line 3 has JSON that is nested too deeply"),
     ],
 )
-def test_error_names_file_and_line_of_invalid_record(tmp_path: Path, line: str, problem: str) -> None:
+def test_error_of_plan_names_file_and_line_of_invalid_host_record(tmp_path: Path, line: str, problem: str) -> None:
     records = tmp_path / "hosts.jsonl"
     records.write_text(f"{VALID_RECORD}\n\n{line}\n{line}\n")
 
@@ -44,7 +44,7 @@ def test_error_names_file_and_line_of_invalid_record(tmp_path: Path, line: str, 
     assert "not to be shown" not in message
 
 
-def test_files_of_directory_are_searched_as_spark_reads_them(tmp_path: Path) -> None:
+def test_invalid_host_record_is_searched_in_files_that_spark_reads(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_text("no JSON")
     (tmp_path / "part-0.jsonl").write_text(f"{VALID_RECORD}\r\n")
     with gzip.open(tmp_path / "part-1.jsonl.gz", "wt") as file:
@@ -56,7 +56,7 @@ def test_files_of_directory_are_searched_as_spark_reads_them(tmp_path: Path) -> 
     assert str(error).startswith(f"{tmp_path / 'part-1.jsonl.gz'}, line 2 is not JSON")
 
 
-def test_error_with_host_or_without_invalid_line_is_unchanged(tmp_path: Path) -> None:
+def test_error_of_plan_with_host_or_without_invalid_line_is_unchanged(tmp_path: Path) -> None:
     error_with_host = InputError("a-mq01-a: the variables of this host in the file of --hosts are not JSON")
     error_without_host = error_of("x")
 

@@ -44,7 +44,7 @@ def write_cache(directory: Path, *files: str, hosts: dict[str, str]) -> EventCac
     return cache
 
 
-def test_fingerprint_of_host_changes_only_with_inputs_of_its_events(logs: Path) -> None:
+def test_fingerprint_of_cached_host_changes_only_with_inputs_of_its_events(logs: Path) -> None:
     before = file_fingerprints(logs)
     (logs / "ab/activemq.log").write_text("another host\n")
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
@@ -56,7 +56,7 @@ def test_fingerprint_of_host_changes_only_with_inputs_of_its_events(logs: Path) 
     assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, after)
 
 
-def test_different_bytes_of_same_size_and_time_change_fingerprint(logs: Path) -> None:
+def test_different_log_bytes_of_same_size_and_time_change_fingerprint(logs: Path) -> None:
     before, log = file_fingerprints(logs), logs / "a/activemq.log"
     time = log.stat().st_mtime_ns
     log.write_text("ONE LINE\n")
@@ -64,7 +64,7 @@ def test_different_bytes_of_same_size_and_time_change_fingerprint(logs: Path) ->
     assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, before)
 
 
-def test_rolled_or_truncated_file_counts_as_replaced_and_grown_file_does_not(logs: Path) -> None:
+def test_rolled_or_truncated_log_counts_as_replaced_and_grown_log_does_not(logs: Path) -> None:
     before, log = file_fingerprints(logs), logs / "a/activemq.log"
     log.write_text("one line\nand another\n")
     assert not has_replaced_files(before, file_fingerprints(logs))
@@ -76,7 +76,7 @@ def test_rolled_or_truncated_file_counts_as_replaced_and_grown_file_does_not(log
     assert has_replaced_files(before, file_fingerprints(logs))
 
 
-def test_cached_events_are_reused_while_digest_is_the_same(tmp_path: Path) -> None:
+def test_cached_events_of_host_are_reused_while_its_digest_is_unchanged(tmp_path: Path) -> None:
     hosts = {"a": "digest", "b": "without a log line"}
     write_cache(tmp_path, "gone.parquet", hosts=hosts)
     directory = write_cache(tmp_path, "one.parquet", hosts=hosts).directory
@@ -88,13 +88,13 @@ def test_cached_events_are_reused_while_digest_is_the_same(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": {}}', '{"a": {"digest": "digest", "files": [{}]}}'])
-def test_unreadable_ledger_counts_as_empty(tmp_path: Path, content: str) -> None:
+def test_unreadable_ledger_of_event_cache_counts_as_empty(tmp_path: Path, content: str) -> None:
     cache = EventCache(tmp_path / "events")
     (cache.directory / "ledger.json").write_text(content)
     assert EventCache(cache.directory).unchanged_hosts({"a": "digest"}) == {}
 
 
-def test_host_with_missing_cached_file_is_read_again(tmp_path: Path) -> None:
+def test_host_with_missing_file_in_event_cache_is_read_again(tmp_path: Path) -> None:
     cache = write_cache(tmp_path, "one.parquet", hosts={"a": "digest"})
     (cache.directory / "one.parquet").unlink()
     assert EventCache(cache.directory).unchanged_hosts({"a": "digest"}) == {}

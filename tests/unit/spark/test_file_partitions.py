@@ -11,18 +11,18 @@ from activemq_fleet.spark.inputs import InputFile
 MEGABYTE = 1 << 20
 
 
-def test_small_input_is_one_partition() -> None:
+def test_small_spark_input_is_one_partition() -> None:
     assert partition_indexes([MEGABYTE] * 100) == [0] * 100
 
 
-def test_files_of_a_gigabyte_are_nine_partitions_of_adjacent_files() -> None:
+def test_one_gigabyte_of_files_is_nine_spark_partitions_of_adjacent_files() -> None:
     shares = partition_indexes([10 * MEGABYTE] * 103)
     assert shares == sorted(shares)
     assert set(shares) == set(range(9))
 
 
 @given(st.lists(st.integers(min_value=0, max_value=32 * MEGABYTE), min_size=1, max_size=200))
-def test_no_partition_exceeds_share_by_more_than_one_file(sizes: list[int]) -> None:
+def test_no_spark_partition_exceeds_its_share_by_more_than_one_file(sizes: list[int]) -> None:
     shares = partition_indexes(sizes)
     partition_sizes = [
         sum(size for size, index in zip(sizes, shares, strict=True) if index == share) for share in set(shares)
@@ -31,7 +31,7 @@ def test_no_partition_exceeds_share_by_more_than_one_file(sizes: list[int]) -> N
     assert max(partition_sizes) <= 128 * MEGABYTE + 32 * MEGABYTE
 
 
-def test_number_of_partitions_is_multiple_of_tasks_unless_they_are_too_small() -> None:
+def test_number_of_spark_partitions_is_multiple_of_task_slots_unless_too_small() -> None:
     sizes = [10 * MEGABYTE] * 103
     assert [len(set(partition_indexes(sizes, task_slots))) for task_slots in (1, 2, 4, 8, 16)] == [9, 10, 12, 16, 16]
     assert set(partition_indexes(sizes, 64)) == set(range(9))
@@ -46,7 +46,7 @@ def log_files(host: str, *sizes: int, suffix: str = "") -> list[InputFile]:
 
 
 @given(st.lists(st.lists(st.integers(min_value=1, max_value=70), min_size=1, max_size=9), min_size=1, max_size=60))
-def test_all_files_of_host_smaller_than_share_are_in_one_partition(hosts: list[list[int]]) -> None:
+def test_all_files_of_small_host_are_in_one_spark_partition(hosts: list[list[int]]) -> None:
     files = [file for number, sizes in enumerate(hosts) for file in log_files(f"h{number:02}", *sizes)]
     shares = partition_one_row_files(files, lambda file: file.size <= 64 * MEGABYTE)
     batched_files = [file for file in files if file.size <= 64 * MEGABYTE]
@@ -59,6 +59,6 @@ def test_all_files_of_host_smaller_than_share_are_in_one_partition(hosts: list[l
         assert not is_small or sorted(file_counts)[-1] == len(sizes)
 
 
-def test_partition_size_counts_uncompressed_size_of_gzip_files() -> None:
+def test_size_of_spark_partition_counts_uncompressed_size_of_gzip_files() -> None:
     files = [*log_files("a", 6, 6, suffix=".gz"), *log_files("b", 5, 5, suffix=".gz")]
     assert partition_one_row_files(files, lambda _: True).whole_hosts == {"b"}

@@ -34,7 +34,7 @@ def inputs_with(content: bytes) -> AuditInputs:
         b"[]",
     ],
 )
-def test_unusable_host_file_is_reported_and_peer_is_read(content: bytes) -> None:
+def test_unusable_host_json_is_reported_and_host_json_of_peer_is_read(content: bytes) -> None:
     inputs = inputs_with(content)
 
     assert inputs.hosts[HOST] == AuditedHost(HOST, problems=inputs.hosts[HOST].problems)
@@ -43,7 +43,7 @@ def test_unusable_host_file_is_reported_and_peer_is_read(content: bytes) -> None
 
 
 @pytest.mark.parametrize("zone", ["../../../../etc/passwd", "x" * 100_000, "a\0b", "\ud800"])
-def test_host_file_with_invalid_time_zone_counts_as_utc(zone: str) -> None:
+def test_invalid_time_zone_in_host_json_counts_as_utc(zone: str) -> None:
     inputs = inputs_with(
         json.dumps({"timezone": zone, "pair": "a\ud800b", "generations": [1, {"number": "x"}]}).encode()
     )
@@ -51,7 +51,7 @@ def test_host_file_with_invalid_time_zone_counts_as_utc(zone: str) -> None:
     assert (inputs.hosts[HOST].timezone, inputs.hosts[HOST].pair) == ("UTC", "a\\ud800b")
 
 
-def test_records_of_subscriptions_at_risk_are_typed_and_bounded() -> None:
+def test_records_of_subscriptions_at_risk_in_host_json_are_typed_and_bounded() -> None:
     valid = {"time": 1_700_000_000, "path": "/store/at-risk/1.json", "description": "x" * 5000 + "\x1b[2J"}
     invalid_records = [
         *(valid | {name: value} for name in valid for value in (None, [1], {"a": 1}, 1e18, -1e18)),

@@ -68,7 +68,7 @@ def test_fifo_and_socket_in_input_directory_are_refused(logs: Path) -> None:
             check_no_outside_links(str(logs))
 
 
-def test_links_inside_are_accepted_and_link_cycle_is_refused(logs: Path) -> None:
+def test_links_inside_input_directory_are_accepted_and_link_cycle_is_refused(logs: Path) -> None:
     (logs / "mq01a/activemq.log.1").symlink_to("activemq.log")
     (logs / "mq01a/activemq.log.2").symlink_to("gone meanwhile")
     (logs / "mq01a/activemq.log.3").symlink_to("activemq.log.3")
@@ -85,7 +85,7 @@ def test_input_directory_itself_may_be_a_link(logs: Path) -> None:
     check_no_outside_links(str(logs.parent / "named"))
 
 
-def test_follow_refuses_link_out_that_appears_between_two_checks(logs: Path) -> None:
+def test_audit_that_follows_logs_refuses_outside_link_that_appears_later(logs: Path) -> None:
     fingerprints = file_fingerprints(logs)
     assert sorted(fingerprints) == ["mq01a/activemq.log", "mq01a/host.json"]
     (logs / "mq01a/activemq.log.1").symlink_to("../../secret")
@@ -93,7 +93,7 @@ def test_follow_refuses_link_out_that_appears_between_two_checks(logs: Path) -> 
         file_fingerprints(logs)
 
 
-def test_follow_refuses_fifo_without_waiting(logs: Path) -> None:
+def test_audit_that_follows_logs_refuses_fifo_without_waiting(logs: Path) -> None:
     os.mkfifo(logs / "mq01a/activemq.log.1")
     with pytest.raises(InputError, match="is a FIFO"):
         file_fingerprints(logs)

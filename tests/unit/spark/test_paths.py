@@ -21,7 +21,7 @@ from activemq_fleet.spark.paths import local_path, uri_of, uri_with_escaped_wild
         ("/a/b:c", "/a/b:c"),
     ],
 )
-def test_path_without_remote_scheme_is_local(path: str, expected: str | None) -> None:
+def test_path_without_remote_uri_scheme_is_local(path: str, expected: str | None) -> None:
     assert local_path(path) == (None if expected is None else Path(expected))
 
 
@@ -34,5 +34,5 @@ def test_uri_of_remote_path_is_unchanged() -> None:
     assert uri_of("s3a://bucket/a/") == "s3a://bucket/a"
 
 
-def test_wildcards_of_path_are_escaped() -> None:
+def test_wildcards_of_path_are_escaped_in_spark_uri() -> None:
     assert uri_with_escaped_wildcards("/a [1]/{b}*?") == r"file:///a \[1\]/\{b\}\*\?"

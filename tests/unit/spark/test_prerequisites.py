@@ -20,21 +20,21 @@ def _create_java(home: Path, version: str) -> Path:
     return home
 
 
-def test_error_without_java_names_packages_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_error_without_java_names_packages_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match=r"requires Java 17 or newer, but no java is on the PATH.* apt-get install"):
         find_supported_java_home()
 
 
-def test_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_error_names_path_of_old_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(_create_java(tmp_path / "jdk", "11.0.2")))
     monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/java").exists() else "/nowhere")
     with pytest.raises(SparkProblem, match=r"jdk/bin/java (is Java 11|does not)"):
         find_supported_java_home()
 
 
-def test_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_error_names_java_home_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match="gone/bin/java does not start"):
@@ -60,7 +60,7 @@ def test_new_java_on_path_is_preferred_to_old_java_home(tmp_path: Path, monkeypa
         ("spark://127.0.0.1:x", "cannot be reached"),
     ],
 )
-def test_address_without_listener_is_reported_without_password(url: str, line: str) -> None:
+def test_spark_error_names_unreachable_address_without_its_password(url: str, line: str) -> None:
     with socket.socket() as bound_socket:  # The socket does not listen, so the system refuses each connection.
         bound_socket.bind(("127.0.0.1", 0))
         port = bound_socket.getsockname()[1]
@@ -78,11 +78,11 @@ def test_one_reachable_master_of_several_suffices() -> None:
 
 
 @pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://host:6443"])
-def test_masters_without_address_are_not_checked(master: str) -> None:
+def test_reachability_of_spark_master_without_address_is_not_checked(master: str) -> None:
     check_reachable(master)
 
 
-def test_missing_archive_is_named(tmp_path: Path) -> None:
+def test_spark_error_names_missing_environment_archive(tmp_path: Path) -> None:
     (tmp_path / "env.tar.gz").write_bytes(b"")
     check_archives([f"{tmp_path}/env.tar.gz#environment", "s3a://bucket/env.tar.gz#environment"])
     with pytest.raises(

@@ -54,23 +54,23 @@ class PySparkTypeError(PySparkException):
         ("", "it reported no reason"),
     ],
 )
-def test_known_error_is_explained(text: str, line: str) -> None:
+def test_known_spark_error_is_explained(text: str, line: str) -> None:
     assert line in explain_spark_error(text)
 
 
-def test_stack_trace_becomes_one_line(tmp_path: Path) -> None:
+def test_stack_trace_of_spark_error_becomes_one_line(tmp_path: Path) -> None:
     with pytest.raises(SparkProblem) as caught, translate_spark_errors(ScratchDirectory(tmp_path)):
         raise PySparkException("java.lang.IllegalStateException: no\n\tat a.b\n\tat c.d")
     assert "\n" not in str(caught.value)
     assert "at a.b" not in str(caught.value)
 
 
-def test_programming_error_is_not_translated(tmp_path: Path) -> None:
+def test_programming_error_in_spark_job_is_not_translated(tmp_path: Path) -> None:
     with pytest.raises(PySparkTypeError), translate_spark_errors(ScratchDirectory(tmp_path)):
         raise PySparkTypeError("[NOT_COLUMN]")
 
 
-def test_error_of_exited_gateway_contains_output_of_java(tmp_path: Path) -> None:
+def test_error_of_exited_spark_gateway_contains_output_of_java(tmp_path: Path) -> None:
     (tmp_path / "spark.log").write_text("Invalid maximum heap size: -Xmx9x\nError: Could not create the JVM\n")
     with (
         pytest.raises(SparkProblem, match="Invalid maximum heap size: -Xmx9x"),

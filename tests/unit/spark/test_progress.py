@@ -48,14 +48,14 @@ def test_progress_that_is_not_enabled_prints_nothing() -> None:
     assert stream.getvalue() == ""
 
 
-def test_failed_phase_is_not_reported_as_completed() -> None:
+def test_failed_phase_of_spark_job_is_not_reported_as_completed() -> None:
     progress, stream, _ = _create_progress(shown=True, is_terminal=False)
     with pytest.raises(ValueError, match="no logs"), progress.show_progress_phase("reading logs"):
         raise ValueError("no logs")
     assert stream.getvalue() == ""
 
 
-def test_missing_workers_are_reported_once_although_progress_is_not_shown() -> None:
+def test_missing_spark_workers_are_reported_once_without_progress_display() -> None:
     progress, stream, clock = _create_progress(shown=False, is_terminal=False)
     for now in range(0, 120, 10):
         clock.now = now
@@ -63,7 +63,7 @@ def test_missing_workers_are_reported_once_although_progress_is_not_shown() -> N
     assert stream.getvalue().count("no Spark worker has started a task") == 1
 
 
-def test_tasks_that_start_late_cause_no_report() -> None:
+def test_spark_tasks_that_start_late_cause_no_report() -> None:
     progress, stream, clock = _create_progress(shown=False, is_terminal=False)
     progress.show_task_counts(TaskCounts(all=8))
     clock.now = 29.0
@@ -73,6 +73,6 @@ def test_tasks_that_start_late_cause_no_report() -> None:
     assert stream.getvalue() == ""
 
 
-def test_phase_without_session_raises_no_error() -> None:
+def test_progress_phase_without_spark_session_raises_no_error() -> None:
     with show_progress_phase("nothing"):
         pass
