@@ -49,17 +49,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("![picture](https://example.org/a.png)", None),
     ],
 )
-def test_link_to_documentation_becomes_its_command(text: str, rewritten: str | None) -> None:
+def test_documentation_link_in_collection_archive_becomes_help_command(text: str, rewritten: str | None) -> None:
     assert name_help_topics(text, "README.md", FILES) == (rewritten or text)
 
 
-def test_link_of_page_in_directory_is_relative_to_it() -> None:
+def test_link_of_archived_page_in_directory_is_relative_to_its_directory() -> None:
     with pytest.raises(DeadLinkError, match=r"roles/broker/README.md has a link to LICENSE, which the archive"):
         name_help_topics("[license](LICENSE)", "roles/broker/README.md", FILES)
 
 
 @pytest.mark.parametrize("target", ["examples/README.md", "docs/pictures/fleet.png", "scripts/setup.sh"])
-def test_link_to_file_outside_archive_is_error(target: str) -> None:
+def test_link_to_file_outside_collection_archive_is_error(target: str) -> None:
     with pytest.raises(DeadLinkError, match=re.escape(target)):
         name_help_topics(f"[page]({target})", "README.md", FILES)
 
@@ -72,16 +72,16 @@ def test_link_to_file_outside_archive_is_error(target: str) -> None:
         ("`site <https://example.org/a>`__ and `log <CHANGELOG.md>`__", None),
     ],
 )
-def test_link_of_changelog_becomes_its_command(text: str, rewritten: str | None) -> None:
+def test_documentation_link_in_archived_changelog_becomes_help_command(text: str, rewritten: str | None) -> None:
     assert name_help_topics_in_changelog(text, "CHANGELOG.md", FILES) == (rewritten or text)
 
 
-def test_dead_link_of_changelog_is_error() -> None:
+def test_dead_link_in_archived_changelog_is_error() -> None:
     with pytest.raises(DeadLinkError, match=r"examples/README\.md"):
         name_help_topics_in_changelog("`page <examples/README.md>`__", "CHANGELOG.md", FILES)
 
 
-def test_changelog_of_archive_has_all_texts_without_relative_links(pages: dict[str, str]) -> None:
+def test_changelog_of_collection_archive_has_all_texts_without_relative_links(pages: dict[str, str]) -> None:
     archived = pages["changelogs/changelog.yaml"]
     original = (ROOT / "changelogs/changelog.yaml").read_text("utf-8")
 
@@ -95,7 +95,7 @@ def test_changelog_of_archive_has_all_texts_without_relative_links(pages: dict[s
 
 
 @pytest.mark.parametrize("fragment", sorted((ROOT / "changelogs/fragments").glob("*.yml")), ids=lambda path: path.stem)
-def test_links_of_fragment_have_help_pages(fragment: Path) -> None:
+def test_links_of_changelog_fragment_have_help_pages(fragment: Path) -> None:
     text = fragment.read_text("utf-8")
     rewritten = name_help_topics_in_changelog(text, "CHANGELOG.md", FILES)
 
@@ -122,7 +122,7 @@ def test_every_relative_link_of_archive_leads_to_its_file(pages: dict[str, str])
         assert missing == [], name
 
 
-def test_every_topic_of_archive_has_its_page(pages: dict[str, str]) -> None:
+def test_every_help_topic_that_collection_archive_names_has_page(pages: dict[str, str]) -> None:
     named = {
         topic
         for name, text in pages.items()
@@ -141,7 +141,7 @@ def test_every_file_that_readme_names_is_in_archive(pages: dict[str, str]) -> No
     assert files <= pages.keys()
 
 
-def test_every_playbook_role_and_plugin_of_readme_is_in_archive(pages: dict[str, str]) -> None:
+def test_every_playbook_role_and_plugin_of_readme_is_in_collection_archive(pages: dict[str, str]) -> None:
     listed = set()
     for table in re.split(r"\n(?=\| [a-z ]+ \| purpose \|)", pages["README.md"])[1:]:
         title = table.split("|")[1].strip()
@@ -152,7 +152,7 @@ def test_every_playbook_role_and_plugin_of_readme_is_in_archive(pages: dict[str,
     assert listed == set(re.findall(r"activemq\.fleet\.([a-z_]+)", pages["README.md"]))
 
 
-def test_checksums_of_archive_are_those_of_rewritten_pages(pages: dict[str, str]) -> None:
+def test_checksums_of_collection_archive_are_those_of_rewritten_pages(pages: dict[str, str]) -> None:
     recorded = {entry["name"]: entry["chksum_sha256"] for entry in json.loads(pages["FILES.json"])["files"]}
     for name, text in pages.items():
         if name.endswith((".md", ".yaml")):

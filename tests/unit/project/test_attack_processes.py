@@ -28,7 +28,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_signal_closes_running_calls_and_starts_no_other_call(tmp_path: Path, stop_signal: signal.Signals) -> None:
+def test_interrupted_attack_program_closes_running_calls_and_starts_no_other(
+    tmp_path: Path, stop_signal: signal.Signals
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     process = subprocess.Popen([sys.executable, str(program), str(tmp_path)], env={"PYTHONPATH": f"{ROOT}:{ROOT}/src"})
@@ -42,5 +44,5 @@ def test_signal_closes_running_calls_and_starts_no_other_call(tmp_path: Path, st
     assert len(list(tmp_path.glob("*.open"))) == 2
 
 
-def test_results_have_order_of_inputs() -> None:
+def test_results_of_parallel_calls_have_order_of_inputs() -> None:
     assert list(run_in_processes(abs, [-3, 2, -1], 2)) == [3, 2, 1]

@@ -98,7 +98,7 @@ def test_builds_in_different_directories_at_different_times_are_identical(tmp_pa
 
 @some_situations(1)
 @pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
-def test_archive_is_checked_in_locale_without_utf_8(tmp_path: Path, locale: str) -> None:
+def test_collection_archive_is_checked_in_locale_without_utf_8(tmp_path: Path, locale: str) -> None:
     code = "import pathlib, sys; from scripts import check_packages as c; c.check_galaxy(pathlib.Path(sys.argv[1]))"
     command = [sys.executable, "-c", code, str(tmp_path)]
     subprocess.run(command, cwd=ROOT, env=os.environ | {"LC_ALL": locale}, check=True, capture_output=True)
@@ -126,7 +126,7 @@ def build_galaxy_archive(names: list[str], moment: int) -> bytes:
     return buffer.getvalue()
 
 
-def test_collections_with_different_file_order_and_time_are_the_same_archive() -> None:
+def test_collection_archive_is_independent_of_file_order_and_times() -> None:
     names = ["roles/broker/a.yml", "GALAXY.md", "plugins/b.py"]
     first = normalize_collection(build_galaxy_archive(names, 1), EPOCH)
     assert first == normalize_collection(build_galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
@@ -141,7 +141,7 @@ def test_collections_with_different_file_order_and_time_are_the_same_archive() -
     assert json.loads(contents["MANIFEST.json"])["collection_info"]["readme"] == "README.md"
 
 
-def test_wheelhouses_of_different_times_are_the_same_archive(tmp_path: Path) -> None:
+def test_wheelhouse_archive_is_independent_of_file_order_and_times(tmp_path: Path) -> None:
     archives: list[bytes] = []
     for place, names in (("first", ["b.whl", "a.whl"]), ("second", ["a.whl", "b.whl"])):
         wheelhouse = tmp_path / place / "wheelhouse"
@@ -235,7 +235,7 @@ def test_requirements_of_release_pin_wheels_and_every_package(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-def test_pins_contain_what_each_python_version_requires(version: str) -> None:
+def test_pinned_requirements_contain_requirements_of_each_python_version(version: str) -> None:
     # The pins are those of Python 3.11, so they would lack a requirement that only a later version has.
     pinned = {canonicalize_name(name.partition("==")[0]): name.partition("==")[2] for name in hashes_of("pipeline.txt")}
     markers = {"python_version": version, "python_full_version": f"{version}.0", "sys_platform": "linux", "extra": ""}
@@ -251,7 +251,7 @@ def test_pins_contain_what_each_python_version_requires(version: str) -> None:
     assert checked > 20
 
 
-def test_pin_without_hash_is_refused() -> None:
+def test_sbom_refuses_pinned_requirement_without_hash() -> None:
     with pytest.raises(SbomError, match="click has no hash"):
         read_pins("click==8.5.1\n    # via activemq-agent\n")
 

@@ -48,14 +48,14 @@ def test_release_moves_fragments_into_its_section(project: Path) -> None:
     assert list((project / "changelogs" / "fragments").iterdir()) == []
 
 
-def test_page_of_releases_equals_page_of_antsibull_changelog(project: Path) -> None:
+def test_changelog_page_of_releases_equals_page_of_antsibull_changelog(project: Path) -> None:
     run_antsibull_changelog(project, "release", "--version", "0.2.0", "--date", "2027-01-01")
     run_antsibull_changelog(project, "generate")
 
     assert render_changelog(project) == (project / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_simplified_page_renders_as_same_html() -> None:
+def test_simplified_changelog_page_renders_as_same_html() -> None:
     page = render_changelog(ROOT)
 
     assert rendered_html(simplify_markdown(page)) == rendered_html(page)

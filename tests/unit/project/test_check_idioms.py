@@ -27,7 +27,7 @@ from scripts.check_idioms import find_problems
         ("def fill(names: list[str]):\n    names.append('')\n", ":1: fill appends to its parameter names: "),
     ],
 )
-def test_name_or_idiom_is_reported(tmp_path: Path, text: str, message: str) -> None:
+def test_check_idioms_reports_nondescriptive_name_or_idiom(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "module.py").write_text(text)
     (problem,) = find_problems(tmp_path)
     assert problem.startswith(f"module.py{message}")
@@ -43,6 +43,6 @@ def test_name_or_idiom_is_reported(tmp_path: Path, text: str, message: str) -> N
         "def fill():\n    names: list[str] = []\n    names.append('')\n    return names\n",
     ],
 )
-def test_field_keyword_and_plain_expression_pass(tmp_path: Path, text: str) -> None:
+def test_check_idioms_accepts_field_keyword_and_plain_expression(tmp_path: Path, text: str) -> None:
     (tmp_path / "module.py").write_text(text)
     assert find_problems(tmp_path) == []

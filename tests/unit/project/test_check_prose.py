@@ -24,7 +24,7 @@ def problems(prose: str) -> list[str]:
         ("It broke for\ngood.", 'page.md:1: "for good": write permanently, indefinitely'),
     ],
 )
-def test_banned_phrase_is_reported_with_line(prose: str, problem: str) -> None:
+def test_check_prose_reports_banned_phrase_with_line(prose: str, problem: str) -> None:
     assert problems(prose) == [problem]
 
 
@@ -38,11 +38,11 @@ def test_banned_phrase_is_reported_with_line(prose: str, problem: str) -> None:
         "Besides.",
     ],
 )
-def test_code_links_and_allowed_phrases_pass(prose: str) -> None:
+def test_check_prose_accepts_code_links_and_allowed_phrases(prose: str) -> None:
     assert problems(prose) == []
 
 
-def test_long_sentence_is_reported_and_long_list_is_not() -> None:
+def test_check_prose_reports_long_sentence_and_accepts_long_list() -> None:
     words = "Word" + " word" * MOST_WORDS
 
     assert problems(f"Short one. {words}.") == [
@@ -51,7 +51,7 @@ def test_long_sentence_is_reported_and_long_list_is_not() -> None:
     assert problems("\n".join(["- some words of a list"] * MOST_WORDS)) == []
 
 
-def test_message_of_raise_statement_is_checked() -> None:
+def test_check_prose_checks_message_of_raise_statement() -> None:
     (statement,) = ast.parse('raise InputError(f"{host}: the way back is {state}: run " "it anew")').body
     assert isinstance(statement, ast.Raise)
     assert statement.exc is not None
@@ -88,7 +88,7 @@ def _hidden() -> None:
 '''
 
 
-def test_docstrings_of_public_and_private_objects_are_checked() -> None:
+def test_check_prose_checks_docstrings_of_public_and_private_objects() -> None:
     tree = ast.parse(MODULE)
 
     reported = [problem for text in docstrings_of(tree, "src/a.py") for problem in problems_of(text)]
@@ -103,7 +103,7 @@ def test_docstrings_of_public_and_private_objects_are_checked() -> None:
     ]
 
 
-def test_comments_on_following_lines_are_one_text() -> None:
+def test_check_prose_joins_comments_on_following_lines() -> None:
     content = "size = 1  # bytes\n# It broke for\n# good.\n\n# It stands.\n"
 
     assert [problem for text in comments_of(content, "a.py") for problem in problems_of(text)] == [
@@ -131,11 +131,11 @@ def checked_paths() -> set[str]:
         "src/activemq_fleet/operations/__init__.py",
     ],
 )
-def test_texts_include_tasks_plugins_messages_docstrings_and_tests(start: str, checked_paths: set[str]) -> None:
+def test_check_prose_checks_tasks_plugins_messages_docstrings_and_tests(start: str, checked_paths: set[str]) -> None:
     assert any(path.startswith(start) for path in checked_paths)
 
 
-def test_table_of_files_in_docstring_is_not_reported_as_sentence() -> None:
+def test_check_prose_accepts_table_of_files_in_docstring() -> None:
     rows = "\n".join(f"    STORE/file-{number}   holds one of the words" for number in range(20))
     tree = ast.parse(f'"""The files of a store.\n\n{rows}\n\nThe guards write them.\n"""\n')
 

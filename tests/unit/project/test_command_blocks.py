@@ -55,7 +55,7 @@ $ exit 3
 """
 
 
-def test_read_page_returns_files_commands_and_reasons(tmp_path: Path) -> None:
+def test_read_page_returns_files_commands_and_reasons_of_excluded_blocks(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(PAGE)
 
@@ -66,7 +66,7 @@ def test_read_page_returns_files_commands_and_reasons(tmp_path: Path) -> None:
     assert page.excluded == ("it needs a host",)
 
 
-def test_page_runs_in_its_directory(tmp_path: Path) -> None:
+def test_commands_of_documentation_page_run_in_given_directory(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(PAGE)
     directory = tmp_path / "work"
@@ -89,7 +89,7 @@ def test_page_runs_in_its_directory(tmp_path: Path) -> None:
         (["a", "b"], ["..."]),
     ],
 )
-def test_output_matches_with_masks(printed: list[str], shown: list[str]) -> None:
+def test_printed_output_matches_page_with_masks(printed: list[str], shown: list[str]) -> None:
     assert matches(printed, shown)
 
 
@@ -103,7 +103,7 @@ def test_output_matches_with_masks(printed: list[str], shown: list[str]) -> None
         (["a"], ["a", "...", "a"]),
     ],
 )
-def test_output_that_differs_does_not_match(printed: list[str], shown: list[str]) -> None:
+def test_printed_output_that_differs_does_not_match_page(printed: list[str], shown: list[str]) -> None:
     assert not matches(printed, shown)
 
 
@@ -112,12 +112,12 @@ def test_error_of_failed_command_names_exit_code(tmp_path: Path) -> None:
         run_command(Command("false", None), tmp_path, os.environ)
 
 
-def test_error_of_different_output_shows_output_and_page(tmp_path: Path) -> None:
+def test_error_of_different_output_shows_printed_and_documented_output(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="printed\nb\nbut the page shows\na"):
         run_command(Command("echo b", ("a",)), tmp_path, os.environ)
 
 
-def test_values_of_test_replace_examples_of_page(tmp_path: Path) -> None:
+def test_values_of_test_replace_example_values_of_page(tmp_path: Path) -> None:
     page = Page((Command("echo a-host", ("a-host",)), ("file", "a-host"), Command("false", None)), ())
 
     replaced = replace_values(page, {"a-host": "127.0.0.1"})

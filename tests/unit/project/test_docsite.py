@@ -32,23 +32,23 @@ PAGES = {
         ("```\n[x](../plugins/judge.py)\n```", "```\n[x](../plugins/judge.py)\n```"),
     ],
 )
-def test_link_between_pages_leads_to_page_of_site(text: str, rewritten: str) -> None:
+def test_link_between_documentation_pages_leads_to_page_of_site(text: str, rewritten: str) -> None:
     source, page = PurePosixPath("docs/page.md"), PurePosixPath("page.md")
 
     assert rewrite_links(text, source, page, PAGES) == rewritten
 
 
-def test_link_of_page_in_directory_leads_to_parent_directory() -> None:
+def test_link_of_example_page_leads_to_parent_directory_of_site() -> None:
     source, page = PurePosixPath("examples/hub/README.md"), PurePosixPath("examples/hub.md")
 
     assert rewrite_links("[s](../../docs/status.md)", source, page, PAGES) == "[s](../status.md)"
 
 
-def test_every_rule_has_page() -> None:
+def test_every_rule_has_page_of_documentation_site() -> None:
     assert {page.stem for page in rule_pages()} == set(lint_and_inventory_rules_by_id())
 
 
-def test_page_of_topology_error_has_severity_title_and_fix() -> None:
+def test_site_page_of_topology_error_has_severity_title_and_fix() -> None:
     page, rule = rule_pages()[PurePosixPath("rules/T016.md")], lint_and_inventory_rules_by_id()["T016"]
 
     assert page.startswith(f"# T016\n\n**{rule.title[:1].upper()}{rule.title[1:]}.** Warning.\n")
@@ -61,7 +61,7 @@ def test_index_of_rules_links_every_rule() -> None:
     assert [rule.id for rule in rules_of_scope() if f"(rules/{rule.id}.md)" not in index] == []
 
 
-def test_command_line_page_contains_subcommands_and_options() -> None:
+def test_command_line_page_of_site_contains_subcommands_and_options() -> None:
     page = command_line_page()
 
     assert "### activemq-fleet lab kill" in page

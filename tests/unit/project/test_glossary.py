@@ -27,6 +27,6 @@ def test_glossary_refuses_term_whose_definition_does_not_exist(
     assert "'Ghost'" in capsys.readouterr().err
 
 
-def test_every_term_is_defined_once() -> None:
+def test_every_term_of_glossary_is_defined_once() -> None:
     terms = [term.name for chapter in glossary.CHAPTERS.values() for term in chapter]
     assert len(terms) == len(set(terms))

@@ -101,17 +101,17 @@ def scripted_broker(*scripts: Script) -> Iterator[Address]:
         yield server.getsockname()
 
 
-def test_round_trip_ends_when_message_is_received() -> None:
+def test_mqtt_round_trip_ends_when_message_is_received() -> None:
     with scripted_broker(deliver_messages) as address:
         mqtt_round_trip(address, None, "probe", timeout=60)
 
 
-def test_round_trip_with_broker_that_does_not_answer_times_out() -> None:
+def test_mqtt_round_trip_with_broker_that_does_not_answer_times_out() -> None:
     with scripted_broker(answer_nothing) as address, pytest.raises(TimeoutError, match="did not answer"):
         mqtt_round_trip(address, None, "probe", timeout=0.2)
 
 
-def test_round_trip_with_refused_login_reports_refusal() -> None:
+def test_mqtt_round_trip_with_refused_login_reports_refusal() -> None:
     with (
         scripted_broker(refuse_login) as address,
         pytest.raises(LabError, match="refused the login: Bad user name or password"),
@@ -120,7 +120,7 @@ def test_round_trip_with_refused_login_reports_refusal() -> None:
 
 
 @pytest.mark.parametrize("first_script", [refuse_login, disconnect_before_acknowledgement])
-def test_publisher_continues_at_next_broker(first_script: Script) -> None:
+def test_mqtt_test_publisher_continues_at_next_broker(first_script: Script) -> None:
     with (
         scripted_broker(first_script) as first_address,
         scripted_broker(deliver_messages) as second_address,
@@ -129,7 +129,7 @@ def test_publisher_continues_at_next_broker(first_script: Script) -> None:
         assert publisher.publish("t", "m", timeout=60) == 2
 
 
-def test_publisher_continues_at_next_broker_after_broker_disconnected() -> None:
+def test_mqtt_test_publisher_continues_at_next_broker_after_disconnection() -> None:
     def acknowledge_one_message(peer: Peer) -> None:
         peer.receive_packet()
         peer.send(ACCEPTED)
@@ -146,7 +146,7 @@ def test_publisher_continues_at_next_broker_after_broker_disconnected() -> None:
         assert publisher.publish("t", "second", timeout=60) == 2
 
 
-def test_publisher_without_broker_reports_error_at_timeout() -> None:
+def test_mqtt_test_publisher_without_broker_reports_error_at_timeout() -> None:
     with (
         scripted_broker(disconnect_after_login) as address,
         MqttPublisher([address], answer_timeout=0.1) as publisher,
@@ -155,7 +155,7 @@ def test_publisher_without_broker_reports_error_at_timeout() -> None:
         publisher.publish("t", "m", timeout=0.2)
 
 
-def test_subscriber_continues_at_next_broker() -> None:
+def test_mqtt_test_subscriber_continues_at_next_broker() -> None:
     def deliver_one_message(body: bytes) -> Script:
         def script(peer: Peer) -> None:
             peer.receive_packet()
@@ -174,14 +174,14 @@ def test_subscriber_continues_at_next_broker() -> None:
         assert subscriber.wait(2, 10) == ["a", "b"]
 
 
-def test_subscriber_without_broker_reports_error() -> None:
+def test_mqtt_test_subscriber_without_broker_reports_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(LabError, match="no broker accepted the subscription of me"):
         MqttSubscriber([address], ["t"], client_id="me").start(0.3)
 
 
-def test_refused_subscription_is_reported_as_error() -> None:
+def test_mqtt_test_subscriber_reports_refused_subscription_as_error() -> None:
     def refuse_subscription(peer: Peer) -> None:
         peer.receive_packet()
         peer.send(ACCEPTED)

@@ -12,5 +12,5 @@ TESTS = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", LONGEST)
-def test_each_listed_test_file_exists(name: str) -> None:
+def test_each_test_file_in_list_of_longest_files_exists(name: str) -> None:
     assert (TESTS / name).is_file()

@@ -69,7 +69,7 @@ def test_library_requires_no_package_that_only_an_extra_imports() -> None:
         *((name, ["lab", "agent", "pipeline"]) for name in ("pipeline.txt", "demo.txt", "dev.txt")),
     ],
 )
-def test_requirements_of_packages_are_pinned(name: str, extras: list[str]) -> None:
+def test_requirements_of_library_agent_and_extras_are_pinned(name: str, extras: list[str]) -> None:
     pinned = pins(name)
     dependencies = [
         *PROJECT["dependencies"],
@@ -80,23 +80,23 @@ def test_requirements_of_packages_are_pinned(name: str, extras: list[str]) -> No
         assert requirement.specifier.contains(pinned[re.sub(r"[-_.]+", "-", requirement.name).lower()])
 
 
-def test_tests_use_versions_that_users_run() -> None:
+def test_pinned_versions_of_tests_are_versions_that_users_run() -> None:
     assert pins("run.txt").items() <= pins("pipeline.txt").items() <= pins("dev.txt").items()
 
 
-def test_demo_installs_no_tools_of_developers() -> None:
+def test_pinned_requirements_of_demo_omit_tools_of_developers() -> None:
     assert pins("pipeline.txt").items() <= pins("demo.txt").items() <= pins("dev.txt").items()
     assert not pins("demo.txt").keys() & {"mypy", "pytest", "ansible-lint", "polars", "duckdb"}
 
 
-def test_host_of_agent_does_not_get_spark() -> None:
+def test_pinned_requirements_without_pipeline_omit_spark() -> None:
     assert not pins("run.txt").keys() & {"pyspark", "pyarrow", "pandas"}
 
 
 @pytest.mark.parametrize(
     "name", ["agent.txt", "run.txt", "pipeline.txt", "demo.txt", "dev.txt", "versions.txt", "installer.txt"]
 )
-def test_pins_have_hashes_and_no_address(name: str) -> None:
+def test_pinned_requirements_have_hashes_and_no_index_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
     assert [block for block in blocks if "--hash=sha256:" not in block] == []

@@ -62,7 +62,7 @@ def test_readme_counts_linked_example_inventories() -> None:
     assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in text] == []
 
 
-def test_policy_of_jolokia_comes_from_archive_as_page_states() -> None:
+def test_jolokia_policy_comes_from_release_archive_as_page_states() -> None:
     files = render_fleet(build_fleet({"a-mq01-a": {"activemq_release": "6.3.1", "activemq_ha": "none"}}))
     (environment,) = (content for name, content in files.items() if name.endswith("/bin/setenv"))
     assert b"conf/jolokia-access.xml" in environment
@@ -116,7 +116,7 @@ def test_readme_shows_each_report_in_light_and_dark() -> None:
         assert re.search(rf'<picture>\s*{dark}\s*<img alt="[^"]+" src="docs/pictures/{name}\.png"', text), name
 
 
-def test_readme_promises_only_commands_that_accept_every_example() -> None:
+def test_readme_promises_for_examples_only_commands_that_accept_all_of_them() -> None:
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     sentence = _LINKED_EXAMPLES.search(text)
     refused_examples = [name for name in EXAMPLES if variables_that_site_requires(name)]
@@ -127,7 +127,7 @@ def test_readme_promises_only_commands_that_accept_every_example() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_readme_of_example_names_what_site_requires(example: str) -> None:
+def test_readme_of_example_names_variables_that_site_requires(example: str) -> None:
     text = (ROOT / "examples" / example / "README.md").read_text("utf-8")
     required_variables = variables_that_site_requires(example)
 

@@ -46,14 +46,14 @@ def test_test_of_each_page_reads_page() -> None:
         assert "pages_of(" in text or Path(page).name in text, page
 
 
-def test_at_most_five_blocks_are_not_executed() -> None:
+def test_at_most_5_command_blocks_of_documentation_are_not_executed() -> None:
     reasons = [reason for page in documentation_pages() for reason in read_page(REPOSITORY / page).excluded]
 
     assert len(reasons) <= MOST_EXCLUDED
     assert all(len(reason.split()) > 3 for reason in reasons)
 
 
-def test_every_sample_has_file_or_test() -> None:
+def test_every_sample_block_of_documentation_has_file_or_test() -> None:
     without_test = [
         f"{page}:{block.line}: {block.language or 'no language'}"
         for page, text in documentation_pages().items()
@@ -65,7 +65,7 @@ def test_every_sample_has_file_or_test() -> None:
     assert all((REPOSITORY / "tests" / test).is_file() for test in SAMPLES.values())
 
 
-def test_no_command_is_written_as_text() -> None:
+def test_no_command_of_documentation_is_in_text_block() -> None:
     commands = [
         f"{page}:{block.line}: {command[0]}"
         for page, text in documentation_pages().items()
@@ -94,7 +94,7 @@ def test_yaml_of_page_is_valid(page: str) -> None:
             assert [*yaml.safe_load_all(block.text)], f"{page}:{block.line}"
 
 
-def test_each_convention_of_names_matches_names_of_its_comment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_documented_naming_convention_matches_names_of_its_comment(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = (b for b in read_blocks(documentation_pages()["docs/names.md"]) if b.language == "yaml" and not b.title)
     options = {
         "activemq_naming_pattern": "--naming-pattern",
@@ -114,7 +114,7 @@ def test_each_convention_of_names_matches_names_of_its_comment(capsys: pytest.Ca
     assert len(conventions) > 5
 
 
-def test_waiver_of_topology_errors_names_rule() -> None:
+def test_documented_waiver_of_topology_error_names_existing_rule() -> None:
     (block,) = (b for b in read_blocks(documentation_pages()["docs/topology-errors.md"]) if b.language == "yaml")
 
     for waiver in yaml.safe_load(block.text)["activemq_waivers"]:

@@ -24,12 +24,12 @@ def test_every_action_is_pinned_by_commit(job: str) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_no_expression_is_expanded_in_shell_script(job: str) -> None:
+def test_release_workflow_expands_no_expression_in_shell_script(job: str) -> None:
     # The name of a tag or a file could contain commands.
     assert [step["run"] for step in JOBS[job]["steps"] if "${{" in step.get("run", "")] == []
 
 
-def test_only_jobs_that_need_write_permission_have_it() -> None:
+def test_only_jobs_of_release_workflow_that_require_write_permission_have_it() -> None:
     assert DOCUMENT["permissions"] == {}
     rights = {
         (right, name) for name, job in JOBS.items() for right, value in job["permissions"].items() if value == "write"
@@ -43,12 +43,12 @@ def test_only_jobs_that_need_write_permission_have_it() -> None:
 
 
 @pytest.mark.parametrize(("job", "variable"), [("pypi", "PUBLISH_TO_PYPI"), ("galaxy", "PUBLISH_TO_GALAXY")])
-def test_publication_requires_variable_and_environment(job: str, variable: str) -> None:
+def test_publication_of_release_requires_variable_and_environment(job: str, variable: str) -> None:
     assert JOBS[job]["if"] == f"vars.{variable} == 'true'"
     assert JOBS[job]["environment"] == job
 
 
-def test_nothing_is_published_before_tests_and_equal_builds() -> None:
+def test_release_workflow_publishes_only_after_tests_and_equal_builds() -> None:
     order = {"build": "test", "attest": "build", "release": "attest", "pypi": "release", "galaxy": "release"}
     assert {name: job["needs"] for name, job in JOBS.items() if "needs" in job} == order
     scripts = [step.get("run", "") for step in JOBS["test"]["steps"]]
@@ -57,6 +57,6 @@ def test_nothing_is_published_before_tests_and_equal_builds() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.whl", "a.tar.gz", "a.whl.cdx.json", CHECKSUMS, *REQUIREMENTS])
-def test_each_kind_of_built_file_is_uploaded(name: str) -> None:
+def test_release_workflow_uploads_each_kind_of_built_file(name: str) -> None:
     (upload,) = (step for step in JOBS["build"]["steps"] if "upload-artifact" in step.get("uses", ""))
     assert any(fnmatch(f"dist/{name}", pattern) for pattern in upload["with"]["path"].split())

@@ -20,7 +20,7 @@ def _write_report(path: Path, cases: str) -> Path:
     return path
 
 
-def test_each_outcome_is_counted(tmp_path: Path) -> None:
+def test_each_outcome_of_junit_report_is_counted(tmp_path: Path) -> None:
     cases = """
         <testcase classname="a" name="passes"/>
         <testcase classname="a" name="fails"><failure/></testcase>
@@ -36,7 +36,7 @@ def test_test_whose_cleanup_fails_counts_as_one_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "<testsuites>"], ids=["missing", "cut off"])
-def test_unreadable_report_has_no_counts(tmp_path: Path, text: str | None) -> None:
+def test_unreadable_junit_report_has_no_counts(tmp_path: Path, text: str | None) -> None:
     report = tmp_path / "r.xml"
     if text is not None:
         report.write_text(text)
@@ -51,7 +51,7 @@ def test_unreadable_report_has_no_counts(tmp_path: Path, text: str | None) -> No
         (4, None, "pytest exited with 4 and wrote no report"),
     ],
 )
-def test_failure_of_pytest_itself_is_counted_as_failure(
+def test_failure_of_pytest_itself_is_counted_as_failure_of_tier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, cases: str | None, problem: str
 ) -> None:
     def call_pytest(command: list[str], _: Path) -> int:
@@ -64,21 +64,21 @@ def test_failure_of_pytest_itself_is_counted_as_failure(
     assert (tier_result.failed, tier_result.problem) == (1, problem)
 
 
-def test_skipped_tier_is_shown_with_its_reason() -> None:
+def test_skipped_test_tier_is_shown_with_its_reason() -> None:
     rows = table([Result("hosts", skipped=4, reasons={"no systemd hosts here: not root": 4})])
     assert rows[1:] == ["hosts        SKIPPED: no systemd hosts here: not root"]
 
 
-def test_tier_after_failed_tier_is_shown_as_not_run() -> None:
+def test_test_tier_after_failed_tier_is_shown_as_not_run() -> None:
     rows = table([Result("lint", failed=1, problem="ruff"), Result("unit", ran=False)])
     assert rows[-1] == "unit         not run: an earlier tier failed"
 
 
-def test_total_is_sum_of_tiers() -> None:
+def test_total_of_test_run_is_sum_of_its_tiers() -> None:
     assert total([Result("a", 1, 0, 2), Result("b", 10, 1, 0)]) == "11 passed, 1 failed, 2 skipped"
 
 
-def test_tiers_after_failed_tier_do_not_run(
+def test_test_tiers_after_failed_tier_do_not_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     started_tiers: list[str] = []

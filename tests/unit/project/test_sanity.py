@@ -39,7 +39,7 @@ def test_each_file_of_plugins_names_its_license() -> None:
     assert not [path for path, head in lines.items() if "# SPDX-License-Identifier: Apache-2.0" not in head]
 
 
-def test_interpreter_that_cannot_start_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_interpreter_that_cannot_start_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shims, versions = tmp_path / "shims", tmp_path / "versions"
     working = versions / "3.9.18" / "bin" / "python3.9"
     for path, body in ((shims / "python3.9", "exit 127"), (working, "echo /usr/bin/interpreter")):
@@ -51,13 +51,13 @@ def test_interpreter_that_cannot_start_is_ignored(tmp_path: Path, monkeypatch: p
     assert sanity.find_pythons(["3.9", "3.10"]) == {"3.9": "/usr/bin/interpreter"}
 
 
-def test_core_without_interpreter_fails_and_names_missing_pythons(tmp_path: Path) -> None:
+def test_sanity_run_without_python_fails_and_names_missing_pythons(tmp_path: Path) -> None:
     result = sanity.run_core("2.21", tmp_path, {"3.9": "/usr/bin/python3.9"}, [])
     assert not result.passed
     assert result.problem == "because Python 3.12 or 3.13 or 3.14 is missing: install one"
 
 
-def test_results_are_recorded_with_version_and_tested_pythons(tmp_path: Path) -> None:
+def test_sanity_results_are_recorded_with_version_and_tested_pythons(tmp_path: Path) -> None:
     results = [
         sanity.SanityResult("2.21", "3.12", True, version="2.21.5"),
         sanity.SanityResult("2.20", "-", False, "because Python 3.12 is missing: install it"),
@@ -85,7 +85,7 @@ def test_results_are_recorded_with_version_and_tested_pythons(tmp_path: Path) ->
     }
 
 
-def test_package_missing_in_environment_is_error(tmp_path: Path) -> None:
+def test_package_missing_in_sanity_environment_is_error(tmp_path: Path) -> None:
     packages = tmp_path / "lib" / "python3.12" / "site-packages"
     (packages / "ansible_core-2.21.5.dist-info").mkdir(parents=True)
     assert sanity.installed_version(tmp_path, "ansible-core") == "2.21.5"

@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_file_of_this_checkout_has_the_version() -> None:
+def test_every_file_of_this_checkout_has_version_of_project() -> None:
     assert list(find_differences(ROOT)) == []
 
 
@@ -57,7 +57,7 @@ def test_set_version_changes_every_file_that_repeats_it(project: Path) -> None:
     assert list(find_differences(project)) == []
 
 
-def test_file_with_another_version_is_reported_with_line(project: Path) -> None:
+def test_file_with_other_version_than_project_is_reported_with_line(project: Path) -> None:
     (project / SOURCE).write_text('__version__ = "0.2.0"\n')
     problems = list(find_differences(project))
     assert problems[0].startswith("galaxy.yml:2: 0.1.0 is not the version 0.2.0")
@@ -72,7 +72,7 @@ def test_set_version_refuses_versions_that_pip_and_galaxy_write_differently(proj
 
 
 @pytest.mark.parametrize(("tag", "count"), [("v0.1.0", 0), ("0.1.0", 1), ("v0.1.1", 1)])
-def test_tag_of_release_must_match_version(project: Path, tag: str, count: int) -> None:
+def test_tag_of_release_must_match_version_of_project(project: Path, tag: str, count: int) -> None:
     assert len(list(find_release_problems(project, tag))) == count
 
 

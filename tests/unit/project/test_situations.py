@@ -32,7 +32,7 @@ def running_tests(monkeypatch: pytest.MonkeyPatch, collected: list[CollectedTest
     return [test.nodeid for test in collected if not test.added]
 
 
-def test_situations_that_run_are_evenly_distributed_over_each_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selected_situations_are_evenly_distributed_over_each_test(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = [CollectedTest(f"test_x.py::test_a[{number}]", 3) for number in range(9)]
     collected += [CollectedTest(f"test_x.py::test_b[{number}]", None) for number in range(2)]
 
@@ -46,7 +46,7 @@ def test_only_collected_situation_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert running_tests(monkeypatch, [CollectedTest("test_x.py::test_a[7]", 3)]) == ["test_x.py::test_a[7]"]
 
 
-def test_all_situations_run_with_situations_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_situations_of_tests_run_if_variable_situations_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = [CollectedTest(f"test_x.py::test_a[{number}]", 1) for number in range(4)]
 
     assert len(running_tests(monkeypatch, collected, every=True)) == 4

@@ -51,7 +51,7 @@ def test_it(reported, before):
 
 
 @pytest.mark.parametrize("form", COMPARISONS)
-def test_comparison_of_duration_with_constant_is_reported(
+def test_check_time_limits_reports_comparison_of_duration_with_constant(
     tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "test_it.py").write_text(FORM.format(COMPARISONS[form]))
@@ -73,7 +73,7 @@ def test_growth_of_time_distinguishes_linear_from_quadratic_work() -> None:
     assert growth_of_time(compare_all, lambda size: list(range(size)), 60) > QUADRATIC
 
 
-def test_executed_lines_include_lines_of_called_functions() -> None:
+def test_count_of_executed_lines_includes_lines_of_called_functions() -> None:
     def add(count: int) -> int:
         total = 0
         for number in range(count):

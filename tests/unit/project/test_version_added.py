@@ -24,7 +24,7 @@ def documented() -> Mapping[str, Any]:
     return documented_plugins()
 
 
-def test_everything_since_first_release_names_its_version(documented: Mapping[str, Any]) -> None:
+def test_documented_options_since_first_release_name_their_version(documented: Mapping[str, Any]) -> None:
     assert find_wrong_versions(documented) == []
 
 

@@ -22,7 +22,7 @@ def passed_pythons(kind: str) -> set[str]:
     }
 
 
-def test_every_recorded_session_passed() -> None:
+def test_every_recorded_session_of_version_matrix_passed() -> None:
     assert {name for name, record in RECORDS.items() if record["result"] != "passed"} == set()
 
 

@@ -17,7 +17,7 @@ def test_error_of_observation_does_not_hide_condition_of_wait() -> None:
         wait_until(lambda: False, "it is standby", seen=lambda: 1 / 0, patience=0)
 
 
-def test_expected_error_is_retried_and_reported_at_timeout() -> None:
+def test_wait_retries_expected_error_and_reports_it_at_timeout() -> None:
     answers = iter([ConnectionError("refused"), True])
 
     def next_answer() -> object:
