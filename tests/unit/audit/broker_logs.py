@@ -24,6 +24,11 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 A, B, C = "orders-mq01-a.example.com", "orders-mq01-b.example.com", "billing-mq01-a.example.com"
 PAIR, STORE = "orders-mq01", "/srv/activemq/orders-mq01"
 
+MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
+STANDBY = ("5 chosen", "6 wait")
+TAKEOVER = ("1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
+"""Lines of ``log``: a start as master, a start as standby, and the later takeover of this standby."""
+
 MESSAGES = {
     "chosen": "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/activemq/orders-mq01]",
     "refresh": "Refreshing org.apache.activemq.xbean.XBeanBrokerFactory$1@5f: startup date [Sun Mar 01]",
@@ -186,6 +191,13 @@ def audit_pair(
     witnesses = [record for record in more if isinstance(record, AgentConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))
     return incidents_of_pair(findings, reversed(witnesses), operations=operations)
+
+
+def only_incident(incidents: list[Incident], kind: str = "") -> Incident:
+    """Return the only incident, or the only one of a kind."""
+    matching = [incident for incident in incidents if kind in ("", incident.kind)]
+    assert len(matching) == 1, f"the audit must report one incident {kind}, but it reports {incidents}"
+    return matching[0]
 
 
 def kinds(incidents: list[Incident]) -> list[str]:

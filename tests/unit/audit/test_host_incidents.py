@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.evidence import Incident
-from tests.unit.audit.broker_logs import A, audit_pair, kinds, log
-
-MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
-
-
-def only_incident(incidents: list[Incident], kind: str) -> Incident:
-    matching = [incident for incident in incidents if incident.kind == kind]
-    assert len(matching) == 1, f"the audit must report one incident {kind}, but it reports {incidents}"
-    return matching[0]
+from tests.unit.audit.broker_logs import MASTER, A, audit_pair, kinds, log, only_incident
 
 
 def test_active_node_that_loses_its_lock_is_demotion_incident() -> None:
