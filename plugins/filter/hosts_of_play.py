@@ -12,6 +12,8 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the hosts on which a play of the playbook C(site) runs. The modules M(activemq.fleet.compile) and
     M(activemq.fleet.decide) returned these hosts in earlier plays.
+  - The play V(units), which installs systemd units, runs on the hosts whose files or whose service changed, according
+    to the results of M(activemq.fleet.configure) and M(activemq.fleet.machine_info).
   - The filter searches the variables of every host for the results of these modules, because C(--limit) can exclude any
     host.
   - This filter is internal to the playbooks of this collection. Do not use it in other playbooks, because it may change
@@ -56,12 +58,20 @@ _DECISION_SOURCES = {
 
 def hosts_of_play(hostvars: Mapping[str, Mapping[str, Any]], play: str) -> list[str]:
     plays = run_once_result(hostvars, "__activemq_site", "plays", {"plays": {}})["plays"]
+    if play == "units":
+        return [host for host in plays.get("run", ()) if _has_service_changes(hostvars[host])] or _NO_HOST
     if play not in _DECISION_SOURCES:
         return plays.get(play) or _NO_HOST
     deciding, name, key = _DECISION_SOURCES[play]
     # Only these hosts are read, because merging the variables of all hosts of a large fleet takes long.
     decisions = (hostvars[host].get(name) or {} for host in plays.get(deciding, ()))
     return next((decision[key] for decision in decisions if key in decision), []) or _NO_HOST
+
+
+def _has_service_changes(variables: Mapping[str, Any]) -> bool:
+    """Return whether the systemd units of a host must be installed; True for a host that was not inspected."""
+    is_configured = (variables.get("__activemq_configured") or {}).get("changed", True)
+    return bool(is_configured or (variables.get("__activemq_machine") or {}).get("service_changes", True))
 
 
 class FilterModule:

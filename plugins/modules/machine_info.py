@@ -71,6 +71,30 @@ options:
     version_added: 0.2.0
     elements: str
     default: []
+  service:
+    description: The systemd service of the broker, whose installation is compared with these values.
+    type: dict
+    version_added: 0.2.0
+    suboptions:
+      instance:
+        description: The broker's instance, C(activemq_instance).
+        type: str
+        required: true
+      unit:
+        description: The path of the unit file, to which C(/etc/systemd/system/INSTANCE.service) links.
+        type: path
+        required: true
+      enabled:
+        description: Whether the service starts at boot.
+        type: bool
+        default: true
+      guard:
+        description: Whether a guard starts the broker.
+        type: bool
+        default: false
+      watchdog:
+        description: The path of the unit file of the watchdog. Without it, the broker has no watchdog.
+        type: path
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.unchanging
@@ -233,6 +257,12 @@ pair:
   type: str
   version_added: 0.2.0
   returned: always
+service_changes:
+  description: The changes that the installation of O(service) would make, one line each. Empty without O(service).
+  type: list
+  version_added: 0.2.0
+  elements: str
+  returned: always
 boot:
   description: The boot ID of the kernel, which identifies the machine until its next boot. Null in a container.
   type: str
@@ -240,15 +270,28 @@ boot:
   returned: always
 """
 
+import sys
+from typing import Any
+
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.service_installation import pending_service_changes
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine import ARGUMENTS, gather_machine_facts
+
+
+def _inspect_machine(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Return the facts of the machine, and the pending changes of the broker's service."""
+    service = parameters["service"]
+    return {
+        **gather_machine_facts(parameters),
+        "service_changes": pending_service_changes(service, sys.executable) if service else [],
+    }
 
 
 def main() -> None:
     failure = (
         "the host of the broker in {base} cannot be inspected: {error}. Correct this error, and run the playbook again"
     )
-    run_module(ARGUMENTS, lambda parameters, _check: gather_machine_facts(parameters), failure)
+    run_module(ARGUMENTS, _inspect_machine, failure)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,17 @@ def test_hosts_of_play_are_from_result_that_contains_them(play: str, hosts: list
     assert hosts_of_play({}, play) == ["all", "!all"]
 
 
+def test_units_are_installed_on_hosts_with_changed_files_or_service() -> None:
+    compiled = {"__activemq_site": {"plays": {"run": [A, B]}}}
+    complete = {"__activemq_configured": {"changed": False}, "__activemq_machine": {"service_changes": []}}
+    hosts_of_play = plugin_function("filter", "hosts_of_play")
+    variables = {A: compiled | complete, B: compiled | complete}
+    assert hosts_of_play(variables, "units") == ["all", "!all"]
+    assert hosts_of_play(variables | {B: complete | {"__activemq_configured": {"changed": True}}}, "units") == [B]
+    assert hosts_of_play(variables | {B: complete | {"__activemq_machine": {"service_changes": ["x"]}}}, "units") == [B]
+    assert hosts_of_play({A: compiled, B: compiled}, "units") == [A, B]
+
+
 def test_facts_by_host_omits_host_without_fact() -> None:
     facts = plugin_function("filter", "facts_by_host")([B, A, "web01"], FACTS, "state")
     assert list(facts.items()) == [(B, {"hosts": [A]}), (A, {"skipped": True})]

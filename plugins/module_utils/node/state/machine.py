@@ -52,6 +52,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "files": {"type": "list", "elements": "path", "default": []},
     "names": {"type": "list", "elements": "str", "default": []},
+    "service": {
+        "type": "dict",
+        "options": {
+            "instance": {"type": "str", "required": True},
+            "unit": {"type": "path", "required": True},
+            "enabled": {"type": "bool", "default": True},
+            "guard": {"type": "bool", "default": False},
+            "watchdog": {"type": "path"},
+        },
+    },
 }
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
 _FLAG_UP = 0x1  # IFF_UP, linux/if.h

@@ -1,0 +1,61 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Determines whether a broker's systemd service is installed completely: its unit, its guard and its watchdog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import NodeError
+from .fence.guard_installation import guard_program, install_executable, remove_executable
+from .process.proc import properties_of_systemd_units
+from .watchdog.watchdog_installation import (
+    WatchdogPaths,
+    install_and_start_watchdog,
+    remove_watchdog,
+    watchdog_program,
+)
+
+PROGRAM_DIRECTORY = "/usr/local/sbin"
+UNIT_DIRECTORY = "/etc/systemd/system"
+
+
+def pending_service_changes(
+    service: Mapping[str, Any], python: str, programs: str = PROGRAM_DIRECTORY, units: str = UNIT_DIRECTORY
+) -> list[str]:
+    """Return the changes that the installation of a broker's systemd service would make, one line each.
+
+    Nothing is changed. ``service`` has the ``instance``, the path of its ``unit`` file, ``enabled`` (whether it starts
+    at boot), ``guard`` (whether a guard starts the broker), and the path of the unit file of its ``watchdog`` or None.
+    ``python`` is the interpreter of the programs. ``programs`` and ``units`` are the directories of the programs and of
+    the units. Raises OSError.
+    """
+    instance = service["instance"]
+    guard = os.path.join(programs, f"{instance}-guard")
+    has_guard_change = (
+        install_executable(guard, guard_program(python), check=True)
+        if service["guard"]
+        else remove_executable(guard, check=True)
+    )
+    changes = [f"{'install' if service['guard'] else 'remove'} {guard}"] if has_guard_change else []
+    name = f"{instance}.service"
+    link = os.path.join(units, name)
+    if not os.path.islink(link) or os.readlink(link) != service["unit"]:
+        changes.append(f"link {link}")
+    properties = properties_of_systemd_units("UnitFileState,NeedDaemonReload", [name])
+    if not properties or (properties[0].get("UnitFileState") == "enabled") != service["enabled"]:
+        changes.append(f"{'enable' if service['enabled'] else 'disable'} {name}")
+    if properties and properties[0].get("NeedDaemonReload") == "yes":
+        changes.append(f"reload {name}")
+    return [*changes, *_pending_watchdog_changes(WatchdogPaths(instance, programs, units, check=True), service, python)]
+
+
+def _pending_watchdog_changes(place: WatchdogPaths, service: Mapping[str, Any], python: str) -> list[str]:
+    try:
+        if service["watchdog"]:
+            return install_and_start_watchdog(place, watchdog_program(python), service["watchdog"])
+        return remove_watchdog(place)
+    except NodeError as error:  # The installation of the watchdog raises it again if the cause remains.
+        return [str(error)]
