@@ -1,4 +1,4 @@
-"""Repair an XML file by the edits of its findings, and prove that the result has no error that the file did not have.
+"""Repair an XML file by the edits of its findings, and verify that the repair causes no new errors.
 
 Only the characters of the edits change: byte order mark, encoding, line ends, comments and white space are kept.
 """
@@ -16,7 +16,7 @@ from activemq_fleet.findings import Finding, TextEdit
 from activemq_fleet.schema import declared_encoding, utf_16_encoding
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_ROUNDS = 50
+_MAX_ROUNDS = 50
 Check = Callable[[bytes], Sequence[Finding]]
 
 
@@ -48,7 +48,7 @@ class FileRepair:
 
         ``name`` is the file name in the diff.
         """
-        before, after = (_LINE.findall(_decoded(content)) for content in (self.original, self.content))
+        before, after = (_LINE.findall(_decode(content)) for content in (self.original, self.content))
         return "".join(
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
             for line in unified_diff(before, after, name, name)
@@ -64,22 +64,22 @@ def repair_content(content: bytes, check: Check, is_selected: Callable[[Finding]
     """
     findings = check(content)
     candidates = [finding for finding in findings if finding.edits and is_selected(finding)]
-    if not candidates or not _is_written_back_exactly(content):
+    if not candidates or not _round_trips_exactly(content):
         return FileRepair(content, content)
-    repaired, left = _applied(content, findings, check, is_selected, frozenset())
-    if _new_error(findings, candidates, left) is None:
+    repaired, remaining_findings = _apply_repairs(content, findings, check, is_selected, frozenset())
+    if _new_error(findings, candidates, remaining_findings) is None:
         return FileRepair(content, repaired, tuple(candidates))
-    withheld = tuple(_withheld(content, findings, candidates, check, is_selected))
-    excluded = frozenset(_identity(refused.finding) for refused in withheld)
-    remaining = [finding for finding in candidates if _identity(finding) not in excluded]
-    repaired, left = _applied(content, findings, check, is_selected, excluded)
-    error = _new_error(findings, remaining, left)
+    withheld = tuple(_withheld_repairs(content, findings, candidates, check, is_selected))
+    excluded = frozenset(_finding_key(withheld_repair.finding) for withheld_repair in withheld)
+    remaining = [finding for finding in candidates if _finding_key(finding) not in excluded]
+    repaired, remaining_findings = _apply_repairs(content, findings, check, is_selected, excluded)
+    error = _new_error(findings, remaining, remaining_findings)
     if error is not None:
         return FileRepair(content, content, (), tuple(WithheldRepair(finding, error) for finding in candidates))
     return FileRepair(content, repaired, tuple(remaining), withheld)
 
 
-def _withheld(
+def _withheld_repairs(
     content: bytes,
     findings: Sequence[Finding],
     candidates: Sequence[Finding],
@@ -87,16 +87,16 @@ def _withheld(
     is_selected: Callable[[Finding], bool],
 ) -> Iterator[WithheldRepair]:
     """Yield the lint findings whose repair alone causes an error, without the repairs of the others."""
-    identities = frozenset(map(_identity, candidates))
-    for identity in dict.fromkeys(map(_identity, candidates)):
-        same = [finding for finding in candidates if _identity(finding) == identity]
-        _, left = _applied(content, findings, check, is_selected, identities - {identity})
-        error = _new_error(findings, same, left)
+    keys = frozenset(map(_finding_key, candidates))
+    for key in dict.fromkeys(map(_finding_key, candidates)):
+        equal_findings = [finding for finding in candidates if _finding_key(finding) == key]
+        _, remaining_findings = _apply_repairs(content, findings, check, is_selected, keys - {key})
+        error = _new_error(findings, equal_findings, remaining_findings)
         if error is not None:
-            yield from (WithheldRepair(finding, error) for finding in same)
+            yield from (WithheldRepair(finding, error) for finding in equal_findings)
 
 
-def _applied(
+def _apply_repairs(
     content: bytes,
     findings: Sequence[Finding],
     check: Check,
@@ -105,24 +105,26 @@ def _applied(
 ) -> tuple[bytes, Sequence[Finding]]:
     """Return a file's content after its repairs, and the findings about the repaired content.
 
-    The repairs include those of mistakes that show only after the first repairs. ``findings`` are those about the
-    original content.
+    The repairs include those of mistakes that the rules report only after the first repairs. ``findings`` are
+    those about the original content.
     """
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         selected = [finding for finding in findings if finding.edits and is_selected(finding)]
-        edits = list(_apart(finding.edits for finding in selected if _identity(finding) not in excluded))
+        edits = list(
+            _nonoverlapping_edits(finding.edits for finding in selected if _finding_key(finding) not in excluded)
+        )
         if not edits:
             break
-        content = _edited(content, edits)
+        content = _apply_edits(content, edits)
         findings = check(content)
     return content, findings
 
 
-def _identity(finding: Finding) -> tuple[str, str]:
+def _finding_key(finding: Finding) -> tuple[str, str]:
     return finding.rule, finding.message
 
 
-def _apart(repairs: Iterable[tuple[TextEdit, ...]]) -> Iterator[TextEdit]:
+def _nonoverlapping_edits(repairs: Iterable[tuple[TextEdit, ...]]) -> Iterator[TextEdit]:
     """Yield the edits of a file that do not overlap, the shortest first; the next round applies the others."""
     chosen: list[TextEdit] = []
     for edits in sorted(set(repairs), key=lambda edits: (edits[-1].end - edits[0].begin, edits)):
@@ -138,28 +140,28 @@ def _new_error(before: Sequence[Finding], repaired: Sequence[Finding], after: Se
     """
     expected = Counter(finding.rule for finding in before if finding.severity == "error")
     expected -= Counter(finding.rule for finding in repaired if finding.severity == "error")
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for finding in after:
         if finding.severity == "error":
-            seen[finding.rule] += 1
-            if seen[finding.rule] > expected[finding.rule]:
-                return _newest(finding.rule, before, after)
+            counts[finding.rule] += 1
+            if counts[finding.rule] > expected[finding.rule]:
+                return _new_finding_of_rule(finding.rule, before, after)
     return None
 
 
-def _newest(rule: str, before: Sequence[Finding], after: Sequence[Finding]) -> Finding:
-    known = {finding.message for finding in before}
-    of_rule = [finding for finding in after if finding.rule == rule]
-    return next((finding for finding in of_rule if finding.message not in known), of_rule[0])
+def _new_finding_of_rule(rule: str, before: Sequence[Finding], after: Sequence[Finding]) -> Finding:
+    earlier_messages = {finding.message for finding in before}
+    findings = [finding for finding in after if finding.rule == rule]
+    return next((finding for finding in findings if finding.message not in earlier_messages), findings[0])
 
 
-def _decoded(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     """Return the characters of an XML file without a byte order mark. Raises UnicodeError, LookupError."""
     mark, encoding = _encoding_of(content)
     return content[len(mark) :].decode(encoding)
 
 
-def _edited(content: bytes, edits: Iterable[TextEdit]) -> bytes:
+def _apply_edits(content: bytes, edits: Iterable[TextEdit]) -> bytes:
     mark, encoding = _encoding_of(content)
     text = content[len(mark) :].decode(encoding)
     for edit in sorted(edits, reverse=True):
@@ -167,17 +169,17 @@ def _edited(content: bytes, edits: Iterable[TextEdit]) -> bytes:
     return mark + text.encode(encoding)
 
 
-def _is_written_back_exactly(content: bytes) -> bool:
+def _round_trips_exactly(content: bytes) -> bool:
     """Return whether decoding and encoding a file gives the same bytes, so that an edit changes nothing else."""
     try:
-        return _edited(content, ()) == content
+        return _apply_edits(content, ()) == content
     except (LookupError, UnicodeError):
         return False
 
 
 def _encoding_of(content: bytes) -> tuple[bytes, str]:
     """Return the byte order mark of an XML file, b"" without one, and the name of its encoding."""
-    wide = utf_16_encoding(content)
+    utf_16 = utf_16_encoding(content)
     marks = [mark for mark in (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if content.startswith(mark)]
     mark = marks[0] if marks else b""
-    return mark, wide or ("utf-8" if mark else declared_encoding(content) or "utf-8")
+    return mark, utf_16 or ("utf-8" if mark else declared_encoding(content) or "utf-8")

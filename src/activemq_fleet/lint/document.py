@@ -23,16 +23,16 @@ from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker
 
-# In place of an ampersand that is no reference: one character, so that columns stay right.
+# Replaces an ampersand that does not begin a reference. It is one character, so that columns stay correct.
 STRAY = "\ue000"
 SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
-_NOTHING: Mapping[str, bytes] = MappingProxyType({})
-# What Spring, a shell or a tool replaces before the broker reads it. %20 and its like are no placeholders.
+_NO_FILES: Mapping[str, bytes] = MappingProxyType({})
+# Text that Spring, a shell or a tool replaces before the broker reads it. Escapes such as %20 are not placeholders.
 PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
 # Each alternative begins with a single character: Python's re then searches several times faster than with [$#].
-_UNKNOWN = re.compile(rf"\$\{{|#\{{|{PLACEHOLDER.pattern}")
-_INDEX = attrgetter("_index")
-_Part = TypeVar("_Part")
+_ANY_PLACEHOLDER = re.compile(rf"\$\{{|#\{{|{PLACEHOLDER.pattern}")
+_ELEMENT_INDEX = attrgetter("_index")
+_Item = TypeVar("_Item")
 
 
 class Element:
@@ -43,7 +43,7 @@ class Element:
     element that contains it, None for the root. A ``Document`` makes the elements of its file, each once.
     """
 
-    __slots__ = ("_element", "_index", "_last", "attributes", "document", "name", "namespace", "parent")
+    __slots__ = ("_element", "_index", "_last_index", "attributes", "document", "name", "namespace", "parent")
 
     def __init__(self, element: etree._Element, document: Document, parent: Element | None, index: int) -> None:
         self._element = element
@@ -55,7 +55,7 @@ class Element:
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
         self._index = index
-        self._last = index  # of the elements inside, once the document has them
+        self._last_index = index  # the index of the last descendant, which the document sets
 
     def __repr__(self) -> str:
         return f"<{self.name}> of line {self.position()[0]}"
@@ -93,7 +93,7 @@ class Element:
         The result is None for an absent attribute, too.
         """
         value = self.attributes.get(attribute)
-        return None if value is None or _UNKNOWN.search(value) else value.strip()
+        return None if value is None or _ANY_PLACEHOLDER.search(value) else value.strip()
 
     def has_placeholder_value(self, attribute: str) -> bool:
         """Return whether the value of an XML attribute contains a placeholder such as ``${…}``."""
@@ -143,10 +143,10 @@ class Element:
 
     def nearest_ancestor_with_given_name(self, *names: str) -> Element | None:
         """Return the nearest ancestor of the XML element that has one of the given names, or None."""
-        above = self.parent
-        while above is not None and above.name not in names:
-            above = above.parent
-        return above
+        ancestor = self.parent
+        while ancestor is not None and ancestor.name not in names:
+            ancestor = ancestor.parent
+        return ancestor
 
     def children(self, *names: str) -> list[Element]:
         """Return the child elements of the XML element.
@@ -165,13 +165,13 @@ class Element:
         With ``names``, only the descendants with one of these names are returned.
         """
         if not names:
-            return self.document.nodes[self._index + 1 : self._last + 1]
+            return self.document.nodes[self._index + 1 : self._last_index + 1]
         elements: list[Element] = []
         for name in names:
             if named := self.document.elements_with_given_names(name):
-                begin = bisect_left(named, self._index + 1, key=_INDEX)
-                elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
-        return elements if len(names) == 1 else sorted(elements, key=_INDEX)
+                begin = bisect_left(named, self._index + 1, key=_ELEMENT_INDEX)
+                elements += named[begin : bisect_left(named, self._last_index + 1, begin, key=_ELEMENT_INDEX)]
+        return elements if len(names) == 1 else sorted(elements, key=_ELEMENT_INDEX)
 
     def first_child(self, name: str) -> Element | None:
         """Return the first child element of an XML element that has the given name, or None."""
@@ -252,8 +252,8 @@ class Problem:
     edits: tuple[TextEdit, ...] = ()
 
 
-_MOST_LINES = 10
-_MOST_OF_OPTION = 40
+_MAX_LISTED_LINES = 10
+_MAX_OPTION_LENGTH = 40
 
 
 def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line: int | None = None) -> str:
@@ -266,13 +266,13 @@ def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line
     lines = sorted({*all_lines} - {line or all_lines[0]})
     if not lines:
         return ""
-    text = ", ".join(map(str, lines[:_MOST_LINES]))
-    if len(lines) > _MOST_LINES:
-        text += f" and {len(lines) - _MOST_LINES} more"
+    text = ", ".join(map(str, lines[:_MAX_LISTED_LINES]))
+    if len(lines) > _MAX_LISTED_LINES:
+        text += f" and {len(lines) - _MAX_LISTED_LINES} more"
     return f"; the same problem is in {'line' if len(lines) == 1 else 'lines'} {text}"
 
 
-def _after_stray(value: str) -> Iterator[str]:
+def _texts_from_stray_ampersands(value: str) -> Iterator[str]:
     """Yield, for each unescaped ampersand in a value, the rest of the value from that ampersand on."""
     begin = value.find(STRAY)
     while begin >= 0:
@@ -280,14 +280,14 @@ def _after_stray(value: str) -> Iterator[str]:
         begin = value.find(STRAY, begin + 1)
 
 
-def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[Document], tuple[_Part, ...]]:
+def once_per_document(read: Callable[[Document], Iterable[_Item]]) -> Callable[[Document], tuple[_Item, ...]]:
     """Return a function that calls ``read`` only once for each parsed activemq.xml, and caches the result.
 
     Every lint rule that needs the result gets the same tuple.
     """
 
     @wraps(read)
-    def read_once(document: Document) -> tuple[_Part, ...]:
+    def read_once(document: Document) -> tuple[_Item, ...]:
         if read not in document.readings:
             document.readings[read] = tuple(read(document))
         return document.readings[read]
@@ -310,7 +310,7 @@ class Document:
         release: Release,
         broker: Broker | None = None,
         *,
-        other_files: Mapping[str, bytes] = _NOTHING,
+        other_files: Mapping[str, bytes] = _NO_FILES,
         file: str = "",
     ) -> None:
         self.data = source.content
@@ -332,10 +332,10 @@ class Document:
         """Every XML element of the file, in its order."""
         for node, children in zip(reversed(self.nodes), reversed(self.children_by_index), strict=True):
             if children:
-                node._last = children[-1]._last
-        self._other_documents: dict[str, Document | None] = {}
+                node._last_index = children[-1]._last_index
+        self._sibling_documents: dict[str, Document | None] = {}
         self.readings: dict[Callable[[Document], Iterable[Any]], tuple[Any, ...]] = {}
-        """What functions read from the file, by function; see ``once_per_document``."""
+        """The results that functions read from the file, by function; see ``once_per_document``."""
 
     def discard_parsed_content(self) -> None:
         """Discard the parsed XML elements of an activemq.xml, and everything computed from them, to free memory.
@@ -350,11 +350,11 @@ class Document:
 
         The result is None if the file does not exist or is not XML.
         """
-        if name not in self._other_documents:
-            self._other_documents[name] = self._parse_other_file(name)
-        return self._other_documents[name]
+        if name not in self._sibling_documents:
+            self._sibling_documents[name] = self._parse_sibling_file(name)
+        return self._sibling_documents[name]
 
-    def _parse_other_file(self, name: str) -> Document | None:
+    def _parse_sibling_file(self, name: str) -> Document | None:
         try:
             return Document(XmlDocument(self.other_files[name]), self.release, file=name)
         except (KeyError, UnreadableXmlError):
@@ -407,7 +407,7 @@ class Document:
     def elements_with_attribute(self, *names: str) -> list[Element]:
         """Return the XML elements that have an attribute with one of the given names, in the order of the file."""
         elements = {element for name in names for element in self._by_attribute.get(name, ())}
-        return sorted(elements, key=_INDEX)
+        return sorted(elements, key=_ELEMENT_INDEX)
 
     @cached_property
     def element_and_attribute_names(self) -> frozenset[str]:
@@ -425,12 +425,12 @@ class Document:
         return not self.element_and_attribute_names.isdisjoint(names)
 
     @cached_property
-    def _values(self) -> str:
+    def _joined_attribute_values(self) -> str:
         return "\n".join([value for element in self.nodes for value in element.attributes.values()])
 
     def has_attribute_value_containing(self, texts: Iterable[str]) -> bool:
         """Return whether the value of any XML attribute in the file contains one of the given texts."""
-        return any(text in self._values for text in texts)
+        return any(text in self._joined_attribute_values for text in texts)
 
     def elements_with_given_names(self, *names: str) -> list[Element]:
         """Return all XML elements of the file that have one of the given names.
@@ -484,8 +484,8 @@ class Document:
             return
         for node in self.nodes:
             for name in map(str, node._element.attrib):
-                for part in _after_stray(str(node._element.get(name))):
-                    option = part[1:].partition("=")[0].strip()[:_MOST_OF_OPTION]
+                for part in _texts_from_stray_ampersands(str(node._element.get(name))):
+                    option = part[1:].partition("=")[0].strip()[:_MAX_OPTION_LENGTH]
                     yield node.problem(
                         f"the attribute {name.rpartition('}')[2]} contains an unescaped & before {option!r}",
                         name,

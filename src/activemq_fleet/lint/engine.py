@@ -1,13 +1,13 @@
-"""Define rules and turn what they report into findings: each rule is a small function with a docstring for users.
+"""Define rules and convert their problems to findings: each rule is a small function with a docstring for users.
 
 The docstring of a rule holds, in this order::
 
     masterslave: needs two brokers             (the first line: what is wrong)
 
-    Why: what happens, and in which release it was seen.
+    Why: what happens, and in which release it was observed.
     Fix: what to write instead.
-    Cannot see: what a file alone does not show (optional).
-    Source: the code, document, JIRA number or measurement that the rule rests on.
+    Cannot see: the facts that a file alone does not show (optional).
+    Source: the code, document, JIRA number or measurement on which the rule is based.
 
     Fires on 5.18.3::
 
@@ -66,7 +66,9 @@ FAMILIES = {
     "S": "security",
 }
 _EXAMPLE = re.compile(r"^(Fires|Silent)(?: on (\S+?))?(?:, as (\S+?))?::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
-_PART = re.compile(r"^(Why|Fix|Cannot see|Source): (.*?)(?=\n\n|\n(?:Fix|Cannot see|Source): |\Z)", re.M | re.S)
+_DOCSTRING_PART = re.compile(
+    r"^(Why|Fix|Cannot see|Source): (.*?)(?=\n\n|\n(?:Fix|Cannot see|Source): |\Z)", re.M | re.S
+)
 EXAMPLE_RELEASE = "5.18.3"
 XML_FRAGMENTS = "activemq_xml_fragments"
 
@@ -98,7 +100,7 @@ class Rule:
     releases: str = ALWAYS
     refuses: bool = False
     elements: tuple[str, ...] = ()
-    """The names of the elements that ``check`` is about; empty where it takes the whole document."""
+    """The names of the elements that ``check`` takes; empty if it takes the whole document."""
     needs: tuple[str, ...] = ()
     """Names of elements, and of attributes with an @ before them; ``check`` reports nothing about a file without any of
     them. Empty where it can report something about each file.
@@ -112,7 +114,7 @@ class Rule:
 
     def applies_to_xml_names(self, names: frozenset[str]) -> bool:
         """Return whether a lint rule can apply to a file with the given names of XML elements and attributes."""
-        return all(not wanted or not names.isdisjoint(wanted) for wanted in (self.elements, self.needs))
+        return all(not required or not names.isdisjoint(required) for required in (self.elements, self.needs))
 
     @cached_property
     def docstring(self) -> str:
@@ -126,7 +128,7 @@ class Rule:
 
     @cached_property
     def _parts(self) -> dict[str, str]:
-        return {match[1]: " ".join(match[2].split()) for match in _PART.finditer(self.docstring)}
+        return {match[1]: " ".join(match[2].split()) for match in _DOCSTRING_PART.finditer(self.docstring)}
 
     @property
     def why(self) -> str:
@@ -310,7 +312,7 @@ def findings_from_problems(
 
 
 def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> InventoryVariablesOfValue | None:
-    """Return the inventory variables that may have caused a lint problem of a fleet's broker; None where unknown."""
+    """Return the inventory variables that may have caused a lint problem of a fleet's broker; None if unknown."""
     if lint_rule.scope == "release":
         return origin_of_release()
     if problem.node is not None and problem.node.document.broker is not None:
@@ -323,7 +325,7 @@ def variables_that_set_element(element: Element, attribute: str = "", part: str 
 
     With ``attribute``, they are those of the attribute.
     """
-    return origin_of_value(_path_of(element), attribute, part)
+    return origin_of_value(_xml_path(element), attribute, part)
 
 
 def variable_to_change(element: Element, attribute: str) -> str | None:
@@ -335,14 +337,14 @@ def variable_to_change(element: Element, attribute: str) -> str | None:
     broker = element.document.broker
     if broker is None:
         return None
-    path = _path_of(element)
+    path = _xml_path(element)
     origin = origin_of_value(path, attribute)
     if any(any(matching_start_tags(fragment.xml, origin)) for fragment in broker.settings.xml_fragments):
         return XML_FRAGMENTS
     return variable_of_attribute(path, attribute)
 
 
-def _path_of(element: Element) -> XmlPath:
+def _xml_path(element: Element) -> XmlPath:
     path = [(element.name, element.attributes)]
     while element.parent is not None:
         element = element.parent

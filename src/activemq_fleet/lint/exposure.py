@@ -36,11 +36,12 @@ def exposed_port_kind(document: Document) -> Exposure:
 def _has_openwire(broker: Element) -> bool:
     """Return whether a broker in activemq.xml listens for OpenWire.
 
-    The result is True where a placeholder or another file decides it.
+    The result is also True if a placeholder or another file determines it.
     """
     if broker.has_attribute("transportConnectorURIs") or broker.has_attribute("transportConnectors"):
         return True
     uris = [listener_uri(connector) for connector in broker.descendants("transportConnector")]
-    foreign = any(node.name in ("bean", "ref") for holder in broker.children("transportConnectors")
-                  for node in holder.children())  # fmt: skip
-    return foreign or any(not uri.scheme or is_openwire(uri.scheme) for uri in uris)
+    has_bean_or_ref = any(
+        node.name in ("bean", "ref") for holder in broker.children("transportConnectors") for node in holder.children()
+    )
+    return has_bean_or_ref or any(not uri.scheme or is_openwire(uri.scheme) for uri in uris)

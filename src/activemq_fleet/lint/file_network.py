@@ -15,16 +15,16 @@ from activemq_fleet.lint.fleet_network_links import may_share_destination
 from activemq_fleet.network.connectors import NetworkConnector
 
 DUPLEX_RULE = "N010"
-_WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 -- names of no host
+_WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 -- these are not host names
 _UNKNOWN_PORT = 0
-_ENDINGS = (".xml", ".activemq")
+_FILE_EXTENSIONS = (".xml", ".activemq")
 
 
 @dataclass(frozen=True, slots=True)
 class _LinkedFile:
-    """An activemq.xml with its duplex links, the names and the ports at which other brokers may connect to its broker.
+    """An activemq.xml with its duplex links, and the names and ports at which other brokers may connect to its broker.
 
-    ``ports`` is None where a placeholder decides a port.
+    ``ports`` is None if a placeholder determines a port.
     """
 
     path: str
@@ -35,8 +35,8 @@ class _LinkedFile:
     def possibly_listens_at(self, address: Address) -> bool:
         """Return whether a broker possibly listens at an address to which another broker connects."""
         host, port = address
-        is_here = any(may_be_same_host(name, host) for name in self.names)
-        return is_here and (self.ports is None or port in self.ports)
+        has_host = any(may_be_same_host(name, host) for name in self.names)
+        return has_host and (self.ports is None or port in self.ports)
 
 
 def find_mutual_duplex_links(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
@@ -53,9 +53,11 @@ def find_mutual_duplex_links(documents: Mapping[str, Document]) -> Iterator[tupl
             numbers_by_label[_first_label(name)].add(number)
     for number, second in enumerate(files):
         for node, connector in second.duplex:
-            similar = frozenset[int]().union(*(numbers_by_label[_first_label(host)] for host, _ in connector.addresses))
-            for first in (files[other] for other in sorted(similar) if other < number):
-                opposite = _link_back(first, second, connector)
+            candidates = frozenset[int]().union(
+                *(numbers_by_label[_first_label(host)] for host, _ in connector.addresses)
+            )
+            for first in (files[other] for other in sorted(candidates) if other < number):
+                opposite = _opposite_duplex_link(first, second, connector)
                 if opposite is not None:
                     name, line = f"link {opposite.get('name')}".rstrip(), opposite.position()[0]
                     text = (
@@ -69,7 +71,7 @@ def _first_label(host: str) -> str:
     return host.lower().partition(".")[0]
 
 
-def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
+def _opposite_duplex_link(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
     """Return a duplex link from the broker of one file to that of another, which has a link back.
 
     ``connector`` is the link of ``target`` to ``source``. The result is None where it does not connect to the broker of
@@ -78,39 +80,39 @@ def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConne
     if not any(map(source.possibly_listens_at, connector.addresses)):
         return None
     for node, other_connector in source.duplex:
-        is_back = any(map(target.possibly_listens_at, other_connector.addresses))
-        if is_back and may_share_destination(connector, other_connector):
+        connects_back = any(map(target.possibly_listens_at, other_connector.addresses))
+        if connects_back and may_share_destination(connector, other_connector):
             return node
     return None
 
 
 def _linked_files(documents: Mapping[str, Document]) -> list[_LinkedFile]:
     absolute = {path: os.path.abspath(path) for path in documents}
-    above = os.path.commonpath([os.path.dirname(path) for path in absolute.values()]) if absolute else ""
+    common_directory = os.path.commonpath([os.path.dirname(path) for path in absolute.values()]) if absolute else ""
     files = []
     for path, document in documents.items():
         connectors = ((link, link.parsed_network_connector) for link in document.network_connectors)
         duplex = tuple((link, connector) for link, connector in connectors if connector.duplex)
         if duplex:
-            relative = PurePath(os.path.relpath(absolute[path], above))
-            files.append(_LinkedFile(path, _names_of(relative, document), _ports_of(document), duplex))
+            relative = PurePath(os.path.relpath(absolute[path], common_directory))
+            files.append(_LinkedFile(path, _broker_host_names(relative, document), _listener_ports(document), duplex))
     return files
 
 
-def _names_of(path: PurePath, document: Document) -> frozenset[str]:
+def _broker_host_names(path: PurePath, document: Document) -> frozenset[str]:
     """Return the names by which other brokers may connect to the broker of an activemq.xml.
 
     ``path`` is relative to the parent of the files.
     """
     stem = path.name
-    for ending in _ENDINGS:
-        stem = stem.removesuffix(ending)
+    for extension in _FILE_EXTENSIONS:
+        stem = stem.removesuffix(extension)
     brokers = (broker.literal_value("brokerName") or "" for broker in document.brokers)
     hosts = (listener_uri(connector).host for connector in document.transport_connectors)
     names = {*path.parts[:-1], stem, *brokers, *(host for host in hosts if not is_loopback(host))}
-    return frozenset(names - _WILDCARDS)
+    return frozenset(names - _WILDCARD_HOSTS)
 
 
-def _ports_of(document: Document) -> frozenset[int] | None:
+def _listener_ports(document: Document) -> frozenset[int] | None:
     ports = frozenset(listener_uri(connector).port for connector in document.transport_connectors)
     return None if not ports or _UNKNOWN_PORT in ports else ports

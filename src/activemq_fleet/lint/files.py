@@ -37,8 +37,8 @@ SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
 ACTIVEMQ_XML = "conf/activemq.xml"
-# A rule, and the rule that reports the same cause at the same place, whose remedy removes both.
-_STRONGER = {
+# By rule, the rule that reports the same cause at the same position. The fix of the latter corrects both.
+_SUPERSEDING_RULES = {
     "C011": "V035",
     "C017": "V002",
     "L007": "V007",
@@ -52,20 +52,20 @@ _STRONGER = {
     "S010": "S019",
     "V024": "V051",
 }
-_DTD = "the file uses Spring's DTD instead of a schema: a broker can start with it, but no rule checks the file"
+_DTD_MESSAGE = "the file uses Spring's DTD instead of a schema: a broker can start with it, but no rule checks the file"
 _DTD_FIX = (
     'remove the DOCTYPE, and write <beans xmlns="http://www.springframework.org/schema/beans"> with its schema in '
     "xsi:schemaLocation"
 )
 _DTD_WHY = "the rules require the namespaces of Spring and ActiveMQ, which a file with a DTD does not have"
-_LONGEST_DOCTYPE = 500
-_MOST = 100  # findings of one rule in one file
-# The importing file decides the values of placeholders.
-_OF_THE_IMPORTING_FILE = frozenset({"V024", "V051"})
-_OF_SPRING = frozenset({"V020", "V021", "V028"})
-_NOTHING: Mapping[str, bytes] = MappingProxyType({})
+_MAX_DOCTYPE_LENGTH = 500
+_MAX_FINDINGS_PER_RULE = 100  # per rule and file
+# The values of the placeholders are defined in the importing file.
+_RULES_OF_IMPORTING_FILE = frozenset({"V024", "V051"})
+_SPRING_BEAN_RULES = frozenset({"V020", "V021", "V028"})
+_NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 _STRAY_AMPERSAND = re.compile(r"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
-_ENCODING = re.compile(r"(<\?xml[^>]*?encoding\s*=\s*)([\"'])([A-Za-z][\w.-]*)\2")
+_ENCODING_DECLARATION = re.compile(r"(<\?xml[^>]*?encoding\s*=\s*)([\"'])([A-Za-z][\w.-]*)\2")
 
 
 def file_findings(
@@ -75,7 +75,7 @@ def file_findings(
     schema: CompiledActivemqXsd | None = None,
     file: str = ACTIVEMQ_XML,
     selection: RuleSelection = EVERY_RULE,
-    other_files: Mapping[str, bytes] = _NOTHING,
+    other_files: Mapping[str, bytes] = _NO_FILES,
 ) -> tuple[Finding, ...]:
     """Return the lint findings about one activemq.xml file, in the order of its lines.
 
@@ -102,11 +102,13 @@ def file_findings(
             findings += _imported_findings(document, file, selection, schema)
     except XmlTooLargeError as error:
         excess = error.problem
-        findings = [_finding(SIZE_RULE, Problem(excess.message, line=excess.line, column=1, fix=excess.fix), file)]
+        findings = [
+            _finding_of_rule(SIZE_RULE, Problem(excess.message, line=excess.line, column=1, fix=excess.fix), file)
+        ]
     except UnreadableXmlError as error:
         findings = [schema_finding(error.problem, release, file)]
-        if _is_springs_dtd(data):
-            findings = [replace(findings[0], severity="warning", message=_DTD, fix=_DTD_FIX, why=_DTD_WHY)]
+        if _uses_spring_dtd(data):
+            findings = [replace(findings[0], severity="warning", message=_DTD_MESSAGE, fix=_DTD_FIX, why=_DTD_WHY)]
     selected = (finding for finding in without_duplicate_findings(findings) if selection.includes_rule(finding.rule))
     return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
@@ -116,47 +118,47 @@ def _imported_findings(
 ) -> Iterator[Finding]:
     """Yield the findings of the files next to an activemq.xml that it imports, directly or through another one."""
     directory, slash, _ = file.rpartition("/")
-    for name, page in imported_paths_and_documents(document):
+    for name, imported_document in imported_paths_and_documents(document):
         path = f"{directory}{slash}{name}"
         if schema is not None:
             problems = schema.find_problems(XmlDocument(document.other_files[name]))
             yield from (schema_finding(problem, document.release, path) for problem in problems)
-        if page is not None:
-            findings = document_findings(page, file, selection)
-            yield from (finding for finding in findings if _holds_imported(finding.rule, page))
+        if imported_document is not None:
+            findings = document_findings(imported_document, file, selection)
+            yield from (finding for finding in findings if _applies_to_imported_file(finding.rule, imported_document))
 
 
-def _holds_imported(rule: str, page: Document) -> bool:
+def _applies_to_imported_file(rule: str, imported_document: Document) -> bool:
     """Return whether a lint rule applies to an imported file.
 
-    If the file has a broker, nearly each rule applies; otherwise those about Spring's beans.
+    If the file has a broker, nearly every rule applies; otherwise only the rules about Spring's beans apply.
     """
-    return rule not in _OF_THE_IMPORTING_FILE if page.brokers else rule in _OF_SPRING
+    return rule not in _RULES_OF_IMPORTING_FILE if imported_document.brokers else rule in _SPRING_BEAN_RULES
 
 
-def _is_springs_dtd(data: bytes) -> bool:
-    """Return whether a file names Spring's own DTD and holds no element of ActiveMQ, which a broker starts with."""
+def _uses_spring_dtd(data: bytes) -> bool:
+    """Return whether a file declares Spring's DTD and has no element of ActiveMQ; a broker starts with such a file."""
     begin = data.find(b"<!DOCTYPE")
-    declared = data[begin : begin + _LONGEST_DOCTYPE] if begin >= 0 else b""
-    spring = re.match(rb"<!DOCTYPE\s+beans\s+(PUBLIC|SYSTEM)[^>\[]*>", declared)
-    if spring is None or b"spring-beans" not in spring[0]:
+    head = data[begin : begin + _MAX_DOCTYPE_LENGTH] if begin >= 0 else b""
+    doctype = re.match(rb"<!DOCTYPE\s+beans\s+(PUBLIC|SYSTEM)[^>\[]*>", head)
+    if doctype is None or b"spring-beans" not in doctype[0]:
         return False
     return b"activemq.apache.org/schema/core" not in data and b"<broker" not in data
 
 
-def _finding(name: str, problem: Problem, file: str) -> Finding:
-    return next(findings_from_problems(all_rules_by_id()[name], [problem], file=file))
+def _finding_of_rule(rule_id: str, problem: Problem, file: str) -> Finding:
+    return next(findings_from_problems(all_rules_by_id()[rule_id], [problem], file=file))
 
 
 def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
     message = f"the file is a template, because it contains {text[:40]}: no other rule checked the file"
-    return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
+    return _finding_of_rule(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
 def _kind_finding(kind: ForeignFileKind, file: str) -> Finding:
     message = f"the file is {kind.name}, not an activemq.xml"
     why = "" if "Artemis" in kind.name else "a broker that is started with this file as its activemq.xml does not start"
-    return _finding(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix, why=why), file)
+    return _finding_of_rule(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix, why=why), file)
 
 
 def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
@@ -165,18 +167,21 @@ def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
     A duplicate is about a mistake that a more specific rule also reports. Duplicates are findings of the schema, and of
     weaker rules. A finding that takes the place of one of the schema has its repair.
     """
-    places = {finding: _place(finding) for finding in findings}
+    places = {finding: _position_key(finding) for finding in findings}
     edits = {place: f.edits for f, place in places.items() if f.rule == SCHEMA_RULE and f.edits}
-    refused = {place for f, place in places.items() if f.rule != SCHEMA_RULE and rule_prevents_broker_start(f.rule)}
+    places_of_startup_errors = {
+        place for f, place in places.items() if f.rule != SCHEMA_RULE and rule_prevents_broker_start(f.rule)
+    }
     reported = {(f.rule, place) for f, place in places.items()}
     return [
         replace(f, edits=edits[place]) if place in edits and not f.edits and rule_prevents_broker_start(f.rule) else f
         for f, place in places.items()
-        if not (f.rule == SCHEMA_RULE and place in refused) and (_STRONGER.get(f.rule), place) not in reported
+        if not (f.rule == SCHEMA_RULE and place in places_of_startup_errors)
+        and (_SUPERSEDING_RULES.get(f.rule), place) not in reported
     ]
 
 
-def _place(finding: Finding) -> tuple[str, str | None, int | None, int | None]:
+def _position_key(finding: Finding) -> tuple[str, str | None, int | None, int | None]:
     return finding.host, finding.file, finding.line, finding.column
 
 
@@ -197,26 +202,28 @@ def parse_xml_with_stray_ampersands(data: bytes) -> XmlDocument:
     except XmlTooLargeError:
         raise
     except UnreadableXmlError:
-        marked = _with_stray_marked(data)
+        marked = _mark_stray_ampersands(data)
         if marked is None:
             raise
         return XmlDocument(marked)
     return document
 
 
-def _with_stray_marked(data: bytes) -> bytes | None:
-    """Return the file in UTF-8 with each stray ampersand replaced; None where it has none.
+def _mark_stray_ampersands(data: bytes) -> bytes | None:
+    """Return the file in UTF-8 with each stray ampersand replaced; None if it has none.
 
     Ampersands in comments and CDATA are kept. Every character keeps its line and column.
     """
-    declared = _ENCODING.match(data[:200].decode("ascii", "replace"))
+    declared = _ENCODING_DECLARATION.match(data[:200].decode("ascii", "replace"))
     try:
         text = decode_xml_document(data, declared[3] if declared else None, "strict")
         parts = re.split(r"(<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z))", text, flags=re.DOTALL)
         parts[::2] = [_STRAY_AMPERSAND.sub(STRAY, part) for part in parts[::2]]
         marked = "".join(parts)
-        # the spaces keep the columns of what follows on the first line
-        utf8 = _ENCODING.sub(lambda at: f'{at[1]}"UTF-8"'.ljust(len(at[0])), marked, count=1).encode()
+        # the spaces preserve the columns of the rest of the first line
+        utf8 = _ENCODING_DECLARATION.sub(
+            lambda declaration: f'{declaration[1]}"UTF-8"'.ljust(len(declaration[0])), marked, count=1
+        ).encode()
     except (LookupError, UnicodeError):
         return None
     return None if marked == text or STRAY in text else utf8
@@ -228,12 +235,15 @@ def document_findings(document: Document, file: str, selection: RuleSelection) -
     for rule in rules_applicable_to_file(document.element_and_attribute_names, document.release, selection):
         if rule.texts and not document.has_attribute_value_containing(rule.texts):
             continue
-        problems = list(islice(rule.check(document), _MOST + 1))
-        if len(problems) > _MOST:
-            further = next(findings_from_problems(rule, problems[_MOST:], host, file))
-            message = f"rule {rule.id} has more than {_MOST} findings in this file: only the first {_MOST} are reported"
+        problems = list(islice(rule.check(document), _MAX_FINDINGS_PER_RULE + 1))
+        if len(problems) > _MAX_FINDINGS_PER_RULE:
+            further = next(findings_from_problems(rule, problems[_MAX_FINDINGS_PER_RULE:], host, file))
+            message = (
+                f"rule {rule.id} has more than {_MAX_FINDINGS_PER_RULE} findings in this file: only the first "
+                f"{_MAX_FINDINGS_PER_RULE} are reported"
+            )
             fix = f"correct the reported findings of {rule.id}, and run the check again"
-            yield from findings_from_problems(rule, problems[:_MOST], host, file)
+            yield from findings_from_problems(rule, problems[:_MAX_FINDINGS_PER_RULE], host, file)
             why = f"the check omits further findings of {rule.id}, so that the report stays readable"
             yield replace(further, message=message, fix=fix, why=why, line=None, column=None)
         elif problems:
@@ -245,7 +255,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 
     It is a finding of rule V002. An empty ``fix`` means the fix of the rule.
     """
-    at = Problem(
+    located = Problem(
         problem.message.replace("in this release", f"in ActiveMQ {release.text}"),
         line=problem.line,
         column=problem.column,
@@ -254,7 +264,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
         edits=problem.edits,
     )
     why = f"a broker of release {release.text} validates the file at its start, and does not start with this error"
-    return replace(_finding(SCHEMA_RULE, at, file), why=why)
+    return replace(_finding_of_rule(SCHEMA_RULE, located, file), why=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +281,7 @@ class InstalledReleaseFacts:
 
 
 def exposed_port_kind_of_file(
-    activemq_xml: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING
+    activemq_xml: bytes, release: Release, other_files: Mapping[str, bytes] = _NO_FILES
 ) -> Exposure:
     """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
 
@@ -285,7 +295,10 @@ def exposed_port_kind_of_file(
         document = Document(parse_xml_with_stray_ampersands(activemq_xml), release, other_files=other_files)
     except UnreadableXmlError:
         return "openwire"
-    if any(page is None or page.brokers for _, page in imported_paths_and_documents(document)):
+    if any(
+        imported_document is None or imported_document.brokers
+        for _, imported_document in imported_paths_and_documents(document)
+    ):
         return "openwire"
     return exposed_port_kind(document)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, once_per_document
 from activemq_fleet.lint.locations import is_below_directory_of_referring_file, path_relative_to_referring_file
 
-_MOST = 50
+_MAX_IMPORTED_FILES = 50
 
 
 @once_per_document
@@ -34,16 +34,16 @@ def imported_paths_and_documents(document: Document) -> Iterator[tuple[str, Docu
 
     Only files below its directory are returned, at most 50. The content is None for a file that is not XML.
     """
-    waiting, seen = [document], {document.file}
-    while waiting and len(seen) <= _MOST:
-        for _, name in import_elements_with_paths(waiting.pop()):
+    pending, seen = [document], {document.file}
+    while pending and len(seen) <= _MAX_IMPORTED_FILES:
+        for _, name in import_elements_with_paths(pending.pop()):
             if name in seen or name not in document.other_files:
                 continue
             seen.add(name)
-            page = document.parsed_sibling_file(name)
-            if page is not None:
-                waiting.append(page)
-            yield name, page
+            imported_document = document.parsed_sibling_file(name)
+            if imported_document is not None:
+                pending.append(imported_document)
+            yield name, imported_document
 
 
 def import_elements_with_outside_paths(document: Document) -> Iterator[tuple[Element, str]]:
@@ -51,7 +51,10 @@ def import_elements_with_outside_paths(document: Document) -> Iterator[tuple[Ele
 
     The imports of the imported files are included.
     """
-    for page in (document, *(page for _, page in imported_paths_and_documents(document) if page)):
-        for node, name in import_elements_with_paths(page):
+    for importing_document in (
+        document,
+        *(importing_document for _, importing_document in imported_paths_and_documents(document) if importing_document),
+    ):
+        for node, name in import_elements_with_paths(importing_document):
             if name not in document.other_files:
                 yield node, name

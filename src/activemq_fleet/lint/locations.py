@@ -9,15 +9,15 @@ from itertools import islice
 
 from activemq_fleet.releases import every_uri_scheme
 
-# Directories of jars whose files name the classes of a scheme, each file called as its scheme.
+# Directories in jars whose files name the classes of URI schemes. Each file has the name of its scheme.
 TRANSPORT_SERVICES = "META-INF/services/org/apache/activemq/transport"
 DISCOVERY_SERVICES = f"{TRANSPORT_SERVICES}/discoveryagent"
-_SCHEME = re.compile(r"""[uU]ri\s*=\s*["']\s*([A-Za-z][A-Za-z0-9+.-]{0,60}):""")
-_CONF = re.compile(r"(file:(//)?)?\$\{activemq\.(conf\}|(base|home)\}/conf)/|classpath\*?:/?")
-_ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*:|/|.*[$#]\{")
-_WORD = re.compile(r"[\w./-]+")
-_ENDS = (".properties", ".xml", ".xsd")
-_LONGEST, _MOST = 200, 200
+_URI_SCHEME = re.compile(r"""[uU]ri\s*=\s*["']\s*([A-Za-z][A-Za-z0-9+.-]{0,60}):""")
+_CONF_PREFIX = re.compile(r"(file:(//)?)?\$\{activemq\.(conf\}|(base|home)\}/conf)/|classpath\*?:/?")
+_OUTSIDE_LOCATION = re.compile(r"[A-Za-z][\w+.-]*:|/|.*[$#]\{")
+_POSSIBLE_PATH = re.compile(r"[\w./-]+")
+_FILE_EXTENSIONS = (".properties", ".xml", ".xsd")
+_MAX_PATH_LENGTH, _MAX_PATHS = 200, 200
 
 
 def is_below_directory_of_referring_file(resource_location: str) -> bool:
@@ -26,8 +26,8 @@ def is_below_directory_of_referring_file(resource_location: str) -> bool:
     A resource is for example an imported file. Such locations are relative, on the class path, or in
     ``${activemq.conf}``.
     """
-    rest = _without_conf(resource_location)
-    return not _ELSEWHERE.match(rest) and not posixpath.normpath(rest).startswith("..")
+    path = _without_conf_prefix(resource_location)
+    return not _OUTSIDE_LOCATION.match(path) and not posixpath.normpath(path).startswith("..")
 
 
 def path_relative_to_referring_file(resource_location: str) -> str:
@@ -36,15 +36,15 @@ def path_relative_to_referring_file(resource_location: str) -> str:
     For a location outside of this directory, the result is only the file name. The directory is on the broker's class
     path.
     """
-    rest = _without_conf(resource_location)
+    path = _without_conf_prefix(resource_location)
     if is_below_directory_of_referring_file(resource_location):
-        return posixpath.normpath(rest)
-    return rest.rpartition("/")[2].rpartition(":")[2]
+        return posixpath.normpath(path)
+    return path.rpartition("/")[2].rpartition(":")[2]
 
 
-def _without_conf(location: str) -> str:
+def _without_conf_prefix(location: str) -> str:
     text = location.strip()
-    match = _CONF.match(text)
+    match = _CONF_PREFIX.match(text)
     return text[match.end() :] if match else text
 
 
@@ -53,12 +53,16 @@ def referenced_file_names(text: str) -> Iterator[str]:
 
     They are properties files, schemas and other XML files.
     """
-    words = dict.fromkeys(word for word in _WORD.findall(text) if word.endswith(_ENDS) and len(word) <= _LONGEST)
-    for word in islice(words, _MOST):
-        path = posixpath.normpath(word.lstrip("/"))
+    paths = dict.fromkeys(
+        location
+        for location in _POSSIBLE_PATH.findall(text)
+        if location.endswith(_FILE_EXTENSIONS) and len(location) <= _MAX_PATH_LENGTH
+    )
+    for location in islice(paths, _MAX_PATHS):
+        path = posixpath.normpath(location.lstrip("/"))
         if not path.startswith(".."):
             yield path
-        if word.startswith("/"):  # behind a ${…}, or of another machine
+        if location.startswith("/"):  # the path follows a ${…}, or is on another machine
             yield path.rpartition("/")[2]
 
 
@@ -72,7 +76,7 @@ def service_files_of_unknown_schemes(activemq_xml: str) -> set[str]:
 
     No release has these schemes.
     """
-    schemes = set(_SCHEME.findall(activemq_xml)) - every_uri_scheme()
+    schemes = set(_URI_SCHEME.findall(activemq_xml)) - every_uri_scheme()
     return {
         scheme_service_file_path(scheme, kind)
         for scheme in schemes

@@ -35,12 +35,12 @@ class RuleSelection:
         An example of a prefix is ``L01``; an item can be a list such as ``N,L010``. Raises InputError for a prefix with
         which no id in ``known`` begins. ``groups`` maps names, which can replace prefixes, to several rules each.
         """
-        chosen, ignored = _words(select, groups), _words(ignore, groups)
-        for option, words in (("--select", chosen), ("--ignore", ignored)):
-            for word in words:
-                if not any(name.startswith(word) for name in known):
+        chosen, ignored = _rule_id_prefixes(select, groups), _rule_id_prefixes(ignore, groups)
+        for option, prefixes in (("--select", chosen), ("--ignore", ignored)):
+            for prefix in prefixes:
+                if not any(name.startswith(prefix) for name in known):
                     raise InputError(
-                        f"{option} {word}: no rule has an id that begins with {word}; "
+                        f"{option} {prefix}: no rule has an id that begins with {prefix}; "
                         "run `activemq-fleet rule` for all ids"
                     )
         return cls(chosen, ignored)
@@ -50,12 +50,12 @@ class RuleSelection:
 
         The longer prefix takes precedence, as in ``--select N --ignore N010``.
         """
-        chosen = max((len(word) for word in self.select if rule_id.startswith(word)), default=-1)
-        ignored = max((len(word) for word in self.ignore if rule_id.startswith(word)), default=-1)
-        return chosen > ignored if self.select else ignored < 0
+        selected_length = max((len(prefix) for prefix in self.select if rule_id.startswith(prefix)), default=-1)
+        ignored_length = max((len(prefix) for prefix in self.ignore if rule_id.startswith(prefix)), default=-1)
+        return selected_length > ignored_length if self.select else ignored_length < 0
 
 
-def _words(values: Sequence[str], groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _rule_id_prefixes(values: Sequence[str], groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     words = (word.strip() for value in values for word in value.split(",") if word.strip())
     return tuple(name for word in words for name in groups.get(word.lower(), (word.upper(),)))
 

@@ -1,7 +1,7 @@
 """Suppress findings of a file by comments in it: ``<!-- activemq-fleet: disable=N019 the peer is decommissioned -->``.
 
-A comment before an element holds for that element and all within it, before the root for the whole file. A comment
-after the end of an element, on the same line, holds for that element.
+A comment before an element applies to that element and its descendants, and before the root to the whole file. A
+comment after the end of an element, on the same line, applies to that element.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from activemq_fleet.schema import UnreadableXmlError, decode_xml_document
 from activemq_fleet.similar_names import most_similar_name
 
 UNUSABLE, UNUSED = "X001", "X002"
-_MARK = "activemq-fleet:"
+_COMMENT_PREFIX = "activemq-fleet:"
 _INSTRUCTION = re.compile(r"\s*activemq-fleet:\s*disable=(?P<rules>\S*)(?P<reason>.*)", re.DOTALL)
-_MISSPELT = re.compile(
+_MISSPELLED_INSTRUCTION = re.compile(
     r"\s*(?P<name>\w[\w. -]{0,30}?)\s{0,9}:?\s{0,9}disable\s{0,9}=\s*(?P<rules>\S*)(?P<reason>.*)", re.DOTALL | re.I
 )
 _BETWEEN_RULES = r"\s*(?:[,;&+]|and\b)?\s*"
 _LEADING_RULE = re.compile(rf"{_BETWEEN_RULES}(\w+)")
-_END = 1 << 31
+_LAST_LINE = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SuppressionComment:
     last: int
     whole_file: bool = False
     spelling: str = ""
-    """What the comment has in the place of ``activemq-fleet``, where it is something else."""
+    """The text that the comment has in place of ``activemq-fleet``, if it differs."""
 
     def covers(self, finding: Finding) -> bool:
         """Return whether a suppression comment covers a lint finding in the same file.
@@ -80,7 +80,9 @@ def waive_suppressed_findings(
     used: set[tuple[str, int, str]] = set()
     result = []
     for finding in findings:
-        comment = next((shown for shown in usable.get(finding.file or "", ()) if shown.covers(finding)), None)
+        comment = next(
+            (candidate for candidate in usable.get(finding.file or "", ()) if candidate.covers(finding)), None
+        )
         if comment is not None and finding.waived is None:
             used.add((finding.file or "", comment.line, finding.rule))
             finding = replace(finding, waived=comment.reason)
@@ -89,19 +91,21 @@ def waive_suppressed_findings(
     for path, comments in suppressions.items():
         if not comments:
             continue
-        of_file = [finding for finding in result if finding.file == path]
-        was_checked = _is_readable(contents[path]) and not any(finding.rule == KIND_RULE for finding in of_file)
+        file_findings = [finding for finding in result if finding.file == path]
+        was_checked = _is_readable(contents[path]) and not any(finding.rule == KIND_RULE for finding in file_findings)
         for comment in comments:
             message = _unusable_message(comment, rules)
             if message:
-                problems.append(_finding(UNUSABLE, path, comment.line, message, _corrected(comment, rules)))
+                problems.append(
+                    _suppression_finding(UNUSABLE, path, comment.line, message, _corrected_comment(comment, rules))
+                )
                 continue
             problems += (
-                _unused_finding(rule, comment, path, of_file)
+                _unused_finding(rule, comment, path, file_findings)
                 for rule in comment.rules
                 if (path, comment.line, rule) not in used
                 and selection.includes_rule(rule)
-                and _has_run(rule, of_file, was_checked=was_checked, is_alone=len(contents) == 1)
+                and _rule_checked_file(rule, file_findings, was_checked=was_checked, is_alone=len(contents) == 1)
             )
     return (*result, *(problem for problem in problems if selection.includes_rule(problem.rule)))
 
@@ -109,7 +113,9 @@ def waive_suppressed_findings(
 def _unusable_message(comment: SuppressionComment, known: frozenset[str]) -> str:
     """Return the message about a comment that cannot suppress anything; "" for a comment that can."""
     if comment.spelling:
-        return f"the comment suppresses nothing, because it begins with {comment.spelling} and not with {_MARK}"
+        return (
+            f"the comment suppresses nothing, because it begins with {comment.spelling} and not with {_COMMENT_PREFIX}"
+        )
     if not comment.rules:
         return "the comment suppresses nothing, because it names no rule after disable="
     if unknown := [rule for rule in comment.rules if rule not in known]:
@@ -131,15 +137,15 @@ def _split_reason(reason: str, known: frozenset[str]) -> tuple[list[str], str]:
     return rules, re.sub(_BETWEEN_RULES, "", reason, count=1) if rules else reason
 
 
-def _corrected(comment: SuppressionComment, known: frozenset[str]) -> str:
-    """Return how to write a comment that cannot suppress anything: with its own rules, or those of similar ids."""
+def _corrected_comment(comment: SuppressionComment, known: frozenset[str]) -> str:
+    """Return the corrected form of a comment that cannot suppress anything, with its rules or rules of similar ids."""
     similar = (rule if rule in known else most_similar_name(rule, known) or "" for rule in comment.rules)
     leading, reason = _split_reason(comment.reason, known)
     rules = ",".join(dict.fromkeys([*filter(None, similar), *leading])) or "RULE"
     return f"write <!-- activemq-fleet: disable={rules} {reason or 'REASON'} -->"
 
 
-def _has_run(rule: str, findings: Sequence[Finding], *, was_checked: bool, is_alone: bool) -> bool:
+def _rule_checked_file(rule: str, findings: Sequence[Finding], *, was_checked: bool, is_alone: bool) -> bool:
     """Return whether a rule has checked a file; ``findings`` are those of the file.
 
     ``was_checked``: the rules for files have checked it. ``is_alone``: it was not compared with another file.
@@ -150,7 +156,7 @@ def _has_run(rule: str, findings: Sequence[Finding], *, was_checked: bool, is_al
 
 
 def _is_readable(content: bytes) -> bool:
-    """Return whether the rules for files can check a file: it is XML, and no template."""
+    """Return whether the rules for files can check a file: it is XML, and not a template."""
     try:
         parse_xml_with_stray_ampersands(content)
     except UnreadableXmlError:
@@ -166,19 +172,19 @@ def _unused_finding(rule: str, comment: SuppressionComment, path: str, findings:
         message = f"the comment disables {rule} for an element, but {rule} is about the whole file"
         fix = "put the comment before the root element"
     elif lines:
-        places = f"line {lines[0]}" if len(lines) == 1 else f"lines {names_to_text([str(line) for line in lines])}"
+        lines_text = f"line {lines[0]}" if len(lines) == 1 else f"lines {names_to_text([str(line) for line in lines])}"
         message = (
             f"the comment disables {rule} for an element that has no {rule} finding: the {rule} findings are on "
-            f"{places}"
+            f"{lines_text}"
         )
         fix = f"move the comment before the element on line {lines[0]}, or remove {rule} from the comment"
     else:
         message = f"the comment disables {rule}, but no finding of {rule} concerns the element after the comment"
         fix = f"remove {rule} from the comment"
-    return _finding(UNUSED, path, comment.line, message, fix)
+    return _suppression_finding(UNUSED, path, comment.line, message, fix)
 
 
-def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding:
+def _suppression_finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding:
     why = (
         "the check still reports the finding that the comment is meant to suppress"
         if rule == UNUSABLE
@@ -195,7 +201,7 @@ def read_suppressions(content: bytes) -> tuple[SuppressionComment, ...]:
     Comments after the first place that is not XML are omitted.
     """
     text = decode_xml_document(content, None)
-    if _MARK not in text and "disable" not in text.lower():
+    if _COMMENT_PREFIX not in text and "disable" not in text.lower():
         return ()
     reader = _CommentReader()
     parser = expat.ParserCreate()
@@ -203,7 +209,7 @@ def read_suppressions(content: bytes) -> tuple[SuppressionComment, ...]:
     parser.StartElementHandler = lambda _name, _attributes: reader.start_element(parser.CurrentLineNumber)
     parser.EndElementHandler = lambda _name: reader.end_element(parser.CurrentLineNumber)
     parser.EntityDeclHandler = _refuse_entity
-    with suppress(expat.ExpatError, ValueError, LookupError):  # other findings report what is wrong with the file
+    with suppress(expat.ExpatError, ValueError, LookupError):  # other findings report the errors of the file
         parser.Parse(content, True)
     return reader.suppressions()
 
@@ -221,28 +227,30 @@ class _Comment:
     line: int
     spelling: str
     after: int | None
-    """The line on which the element begins that ends on the line of the comment; None where no element does."""
+    """The first line of the element that ends on the line of the comment; None if no element ends there."""
     first: int = 0
-    last: int = _END
+    last: int = _LAST_LINE
     whole_file: bool = False
 
 
 class _CommentReader:
-    """Collects comments and the elements that they are about, from the events of a parser."""
+    """A collector of comments, and of the elements to which they apply, from the events of a parser."""
 
     def __init__(self) -> None:
         self._comments: list[_Comment] = []
-        self._waiting: list[_Comment] = []  # before the next element of the same parent
-        self._open: list[tuple[int, list[_Comment]]] = []  # by open element: its line, and the comments about it
-        self._closed = (0, 0)  # the lines of the element that ended last
+        self._pending_comments: list[_Comment] = []  # comments that precede the next element of the same parent
+        self._open_elements: list[
+            tuple[int, list[_Comment]]
+        ] = []  # the line of each open element, and the comments that apply to it
+        self._last_closed_lines = (0, 0)  # first and last line of the element that ended last
 
     def add_comment(self, text: str, line: int) -> None:
         spelling = ""
-        if text.strip().startswith(_MARK):
+        if text.strip().startswith(_COMMENT_PREFIX):
             match = _INSTRUCTION.fullmatch(text)
         else:
-            match = _MISSPELT.fullmatch(text)
-            if match is None or most_similar_name(match["name"], [_MARK]) is None:
+            match = _MISSPELLED_INSTRUCTION.fullmatch(text)
+            if match is None or most_similar_name(match["name"], [_COMMENT_PREFIX]) is None:
                 return
             spelling = match["name"]
         words = match["rules"].split(",") if match else ()
@@ -251,39 +259,39 @@ class _CommentReader:
             " ".join(match["reason"].split()) if match else "",
             line,
             spelling,
-            self._closed[0] if self._closed[1] == line else None,
+            self._last_closed_lines[0] if self._last_closed_lines[1] == line else None,
         )
         self._comments.append(comment)
-        self._waiting.append(comment)
+        self._pending_comments.append(comment)
 
     def start_element(self, line: int) -> None:
-        about = []
-        for comment in self._waiting:
+        applicable_comments = []
+        for comment in self._pending_comments:
             if comment.after is not None and line > comment.line:
                 comment.first, comment.last = comment.after, comment.line
             else:
-                comment.first, comment.whole_file = comment.line, not self._open
-                about.append(comment)
-        self._waiting = []
-        self._open.append((line, about))
-        self._closed = (0, 0)
+                comment.first, comment.whole_file = comment.line, not self._open_elements
+                applicable_comments.append(comment)
+        self._pending_comments = []
+        self._open_elements.append((line, applicable_comments))
+        self._last_closed_lines = (0, 0)
 
     def end_element(self, line: int) -> None:
-        self._close_waiting()
-        first, about = self._open.pop()
-        for comment in about:
+        self._assign_pending_comments()
+        first, applicable_comments = self._open_elements.pop()
+        for comment in applicable_comments:
             comment.last = line
-        self._closed = (first, line)
+        self._last_closed_lines = (first, line)
 
     def suppressions(self) -> tuple[SuppressionComment, ...]:
-        self._close_waiting()
+        self._assign_pending_comments()
         return tuple(
             SuppressionComment(c.rules, c.reason, c.line, c.first, c.last, c.whole_file, c.spelling)
             for c in self._comments
         )
 
-    def _close_waiting(self) -> None:
-        """Let comments without an element after them hold for the element before them, or else for their own line."""
-        for comment in self._waiting:
+    def _assign_pending_comments(self) -> None:
+        """Apply comments without a following element to the preceding element, or otherwise to their own line."""
+        for comment in self._pending_comments:
             comment.first, comment.last = comment.after or comment.line, comment.line
-        self._waiting = []
+        self._pending_comments = []

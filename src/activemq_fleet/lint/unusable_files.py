@@ -11,8 +11,10 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import import_elements_with_outside_paths, imported_paths_and_documents
 from activemq_fleet.schema import CORE
 
-_PERHAPS_BROKER = re.compile("broker", re.IGNORECASE)
-_CLIENT = re.compile(r"\.ActiveMQ(?:XA|Ssl)*ConnectionFactory$|\.PooledConnectionFactory$|\.JmsPoolConnectionFactory$")
+_BROKER_CLASS_NAME = re.compile("broker", re.IGNORECASE)
+_CLIENT_CLASS = re.compile(
+    r"\.ActiveMQ(?:XA|Ssl)*ConnectionFactory$|\.PooledConnectionFactory$|\.JmsPoolConnectionFactory$"
+)
 
 
 @rule("V040", "error", refuses=True)
@@ -32,7 +34,7 @@ def file_is_not_activemq_xml(document: Document) -> Iterator[Problem]:
 
         <broker brokerName="north"/>
     """
-    # Reported where the file is read: see files.file_findings.
+    # files.file_findings reports this when it reads the file.
     yield from ()
 
 
@@ -66,9 +68,11 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None or document.file or any(map(_is_active, document.brokers)):
         return
-    pages = [page for _, page in imported_paths_and_documents(document) if page]
+    imported_documents = [
+        imported_document for _, imported_document in imported_paths_and_documents(document) if imported_document
+    ]
     missing = list(import_elements_with_outside_paths(document))
-    if any(map(_defines_broker, (document, *pages))):
+    if any(map(_defines_broker, (document, *imported_documents))):
         return
     if document.brokers:
         profile = _profile_of(document.brokers[0])
@@ -76,12 +80,12 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
         fix = f"start the broker with -Dspring.profiles.active={profile}, or move the <broker> out of the profile"
         yield document.brokers[0].problem(text, severity="warning", fix=fix)
         return
-    text = f"the file has no <broker>: {_kind_of(document)}"
+    text = f"the file has no <broker>: {_purpose_text(document)}"
     if missing:
         names = ", ".join(name for _, name in missing)
         text += f". The check did not find the files that this file imports: {names}"
-    is_open = bool(missing) or document.has_element_or_attribute(("component-scan",))
-    yield document.root.problem(text, severity="warning" if is_open else None)
+    may_have_broker = bool(missing) or document.has_element_or_attribute(("component-scan",))
+    yield document.root.problem(text, severity="warning" if may_have_broker else None)
 
 
 @rule("V042", "info")
@@ -103,7 +107,7 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
         <broker brokerName="north"/>
     """
     if document.broker is not None or document.file:
-        return  # The inventory has the imported files of a fleet.
+        return  # The inventory contains the imported files of a fleet.
     missing = [
         (node, node.get("resource"))
         for node, name in import_elements_with_outside_paths(document)
@@ -120,38 +124,38 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
 
 
 def _defines_broker(document: Document) -> bool:
-    """Return whether a file has a broker that is in force, or a bean that may make one."""
+    """Return whether a file has an active broker, or a bean that may create one."""
     if any(map(_is_active, document.brokers)):
         return True
     return any(
-        _PERHAPS_BROKER.search(bean.get("class").rpartition(".")[2])
+        _BROKER_CLASS_NAME.search(bean.get("class").rpartition(".")[2])
         for bean in document.elements_with_given_names("bean")
     )
 
 
 def _is_active(broker: Element) -> bool:
-    """Return whether a broker is defined without any profile of Spring being set."""
+    """Return whether a broker is defined even if no profile of Spring is set."""
     profile = _profile_of(broker)
     return not profile or any(name == "default" or name.startswith("!") for name in re.split(r"[,; ]+", profile))
 
 
 def _profile_of(broker: Element) -> str:
-    """Return the profile of the innermost ``<beans>`` with one around a broker; "" without one."""
-    around = broker.parent
-    while around is not None:
-        if around.get("profile"):
-            return around.get("profile")
-        around = around.parent
+    """Return the profile of the innermost ``<beans>`` that has one and contains a broker; "" without one."""
+    ancestor = broker.parent
+    while ancestor is not None:
+        if ancestor.get("profile"):
+            return ancestor.get("profile")
+        ancestor = ancestor.parent
     return ""
 
 
-def _kind_of(document: Document) -> str:
+def _purpose_text(document: Document) -> str:
     classes = [bean.get("class") for bean in document.elements_with_given_names("bean")]
     if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
         return "this is a context of Apache Camel"
     if any(".jetty." in name for name in classes):
         return "this file configures the web console, and an activemq.xml imports it"
-    if any(map(_CLIENT.search, classes)) or any(
+    if any(map(_CLIENT_CLASS.search, classes)) or any(
         node.namespace == CORE and node.name.lower().endswith("connectionfactory") for node in document.nodes
     ):
         return "this is a Spring context of JMS clients"
@@ -178,7 +182,7 @@ def file_too_large(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="n" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=0)"/>
     """
-    # Reported where the file is read: see files.file_findings.
+    # files.file_findings reports this when it reads the file.
     yield from ()
 
 

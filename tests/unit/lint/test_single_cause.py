@@ -134,5 +134,5 @@ def test_rules_at_same_position_report_different_causes(release: str) -> None:
                 rule,
                 example_release.text,
                 position,
-                "the rules report the same cause: add them to _STRONGER",
+                "the rules report the same cause: add them to _SUPERSEDING_RULES",
             )
