@@ -10,14 +10,13 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.uris import is_openwire
 
-# Schemes that speak OpenWire, or find out that a client does.
-_WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to
-_INACTIVITY = "wireFormat.maxInactivityDuration"
+_WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to
+_INACTIVITY_OPTION = "wireFormat.maxInactivityDuration"
 
 
 def is_wildcard_bind_address(host: str) -> bool:
     """Return whether a host in a listener's URI is a wildcard, which means all network interfaces."""
-    return host in _WILDCARDS
+    return host in _WILDCARD_HOSTS
 
 
 def listener_uri(connector: Element) -> Uri:
@@ -25,8 +24,8 @@ def listener_uri(connector: Element) -> Uri:
 
     The URI has no scheme if a placeholder determines the value.
     """
-    known = connector.literal_value("uri")
-    return Uri.parse(known) if known is not None else Uri("", "")
+    uri_text = connector.literal_value("uri")
+    return Uri.parse(uri_text) if uri_text is not None else Uri("", "")
 
 
 @rule("C001", "warning", each="transportConnector", releases="5.4.0", needs="@rebalanceClusterClients")
@@ -233,8 +232,8 @@ def options_that_disable_inactivity_monitor(uri: Uri) -> Iterator[str]:
 
     They are yielded as written in the file.
     """
-    if uri.integer_option(_INACTIVITY) == 0:
-        yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"
+    if uri.integer_option(_INACTIVITY_OPTION) == 0:
+        yield f"{_INACTIVITY_OPTION}={uri.options[_INACTIVITY_OPTION]}"
     for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):
         if uri.options.get(option, "").lower() == "false":
             yield f"{option}={uri.options[option]}"

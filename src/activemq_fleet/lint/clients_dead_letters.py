@@ -32,7 +32,7 @@ def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
           </deadLetterStrategy>
         </policyEntry>
     """
-    if broker.document.broker is not None:  # the fleet's own policy is decided by its settings
+    if broker.document.broker is not None:  # the settings of the fleet determine its policy
         return
     if any(
         plugin.boolean_attribute("dropAll", True) is not False

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 
-# The cursors that keep all pending messages in memory, each with the kind of destinations that it is for.
-_IN_MEMORY = {"vmQueueCursor": "queue", "vmCursor": "topic", "vmDurableCursor": "topic"}
-_KINDS = ("queue", "topic", "tempQueue", "tempTopic")
-# What keeps messages of a destination without flow control from filling the broker.
-_BOUNDS = (
+# The cursors that keep all pending messages in memory, each with the kind of its destinations.
+_MEMORY_CURSORS = {"vmQueueCursor": "queue", "vmCursor": "topic", "vmDurableCursor": "topic"}
+_DESTINATION_KINDS = ("queue", "topic", "tempQueue", "tempTopic")
+# The elements that limit the pending messages of a destination without flow control.
+_LIMITING_ELEMENTS = (
     "pendingQueuePolicy",
     "pendingSubscriberPolicy",
     "pendingMessageLimitStrategy",
@@ -38,13 +38,13 @@ def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
         <policyEntry queue="orders.>" memoryLimit="64 mb"/>
         <policyEntry topic="orders.>" memoryLimit="64 mb"/>
     """
-    first: dict[tuple[str, str], Element] = {}
+    first_entries: dict[tuple[str, str], Element] = {}
     for entry in policies.descendants("policyEntry"):
-        for kind in _KINDS:
+        for kind in _DESTINATION_KINDS:
             name = entry.literal_value(kind)
             if not name:
                 continue
-            earlier = first.setdefault((kind, name), entry)
+            earlier = first_entries.setdefault((kind, name), entry)
             if earlier is not entry:
                 line = earlier.position(kind)[0]
                 place = "the same line" if line == entry.position(kind)[0] else f"line {line}"
@@ -79,16 +79,16 @@ def flow_control_off_with_memory_only_cursor(policies: Element) -> Iterator[Prob
           <pendingQueuePolicy><fileQueueCursor/></pendingQueuePolicy>
         </policyEntry>
     """
-    unbounded = [
+    unlimited = [
         (entry, kind) for entry in policies.descendants("policyEntry") for kind in _kinds_kept_in_memory(entry)
     ]
-    if unbounded:
-        entry, kind = unbounded[0]
+    if unlimited:
+        entry, kind = unlimited[0]
         text = (
             f"the policy of {kind} {entry.get(kind)} keeps all pending messages in the heap without flow control: "
             "a slow consumer can exhaust the heap"
         )
-        text += other_lines_suffix((other for other, _ in unbounded), "producerFlowControl")
+        text += other_lines_suffix((other for other, _ in unlimited), "producerFlowControl")
         cursors = "<storeCursor/> or <fileQueueCursor/>" if kind == "queue" else "<fileCursor/>"
         fix = f'remove producerFlowControl="false", or use {cursors}, which moves messages to the disk'
         yield entry.problem(text, "producerFlowControl", fix=fix)
@@ -98,9 +98,9 @@ def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
     """Yield the kinds of destinations for which a policyEntry keeps pending messages in memory without a limit."""
     if entry.boolean_attribute("producerFlowControl", True) is not False:
         return
-    for cursor, kind in _IN_MEMORY.items():
-        bounded = cursor == "vmCursor" and entry.first_child("pendingMessageLimitStrategy") is not None
-        if entry.has_attribute(kind) and entry.descendants(cursor) and not bounded:
+    for cursor, kind in _MEMORY_CURSORS.items():
+        is_limited = cursor == "vmCursor" and entry.first_child("pendingMessageLimitStrategy") is not None
+        if entry.has_attribute(kind) and entry.descendants(cursor) and not is_limited:
             yield kind
 
 
@@ -155,22 +155,22 @@ def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Prob
 
         <policyEntry queue=">" producerFlowControl="false" memoryLimit="64 mb"/>
     """
-    if policies.document.broker is not None:  # the fleet's own policy is decided by its settings
+    if policies.document.broker is not None:  # the settings of the fleet determine its policy
         return
-    unbounded = [
+    unlimited = [
         entry
         for entry in policies.descendants("policyEntry")
         if entry.boolean_attribute("producerFlowControl", True) is False
-        and not (entry.is_positive("memoryLimit") or entry.children(*_BOUNDS))
+        and not (entry.is_positive("memoryLimit") or entry.children(*_LIMITING_ELEMENTS))
     ]
-    if unbounded:
-        destination = policy_destination_text(unbounded[0], "these destinations")
+    if unlimited:
+        destination = policy_destination_text(unlimited[0], "these destinations")
         text = (
             "producerFlowControl is false without a memory limit: only a full disk slows the producers of "
             f"{destination}"
         )
-        text += other_lines_suffix(unbounded, "producerFlowControl")
-        yield unbounded[0].problem(text, "producerFlowControl")
+        text += other_lines_suffix(unlimited, "producerFlowControl")
+        yield unlimited[0].problem(text, "producerFlowControl")
 
 
 def policy_destination_text(entry: Element, default: str) -> str:

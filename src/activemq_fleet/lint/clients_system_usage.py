@@ -13,11 +13,11 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.size_in_bytes import size_in_bytes
 
 _MEGABYTE = 1 << 20
-_JOURNAL = 32 * _MEGABYTE
-_WILDCARDS = re.compile(r"(^|\.)[*>](\.|$)")
-# Protocols that acknowledge to the sender what the broker then refuses: MQTTProtocolConverter of the release tags.
-_ACKNOWLEDGED_ALL_THE_SAME = "mqtt"
-_LITTLE = 64 * _MEGABYTE
+_DEFAULT_JOURNAL_FILE_LENGTH = 32 * _MEGABYTE
+_WILDCARD_IN_NAME = re.compile(r"(^|\.)[*>](\.|$)")
+# The protocol that acknowledges a message even if the broker rejects it: MQTTProtocolConverter of the release tags.
+_ACKNOWLEDGING_PROTOCOL = "mqtt"
+_SMALL_MEMORY_LIMIT = 64 * _MEGABYTE
 
 
 @rule("C006", "warning", each="broker")
@@ -48,31 +48,31 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
         <policyEntry queue="orders.>" memoryLimit="64 mb"/>
         <memoryUsage limit="256 mb"/>
     """
-    whole = _limit_element(broker, "memoryUsage")
-    if whole is None or not (memory := whole.size_attribute("limit")):
+    memory_usage = _limit_element(broker, "memoryUsage")
+    if memory_usage is None or not (memory := memory_usage.size_attribute("limit")):
         return
-    above = False
+    has_larger_limit = False
     for entry in broker.descendants("policyEntry"):
         limit = entry.size_attribute("memoryLimit")
         if limit is not None and limit > memory:
-            above = True
+            has_larger_limit = True
             destination = policy_destination_text(entry, "a destination")
             message = (
-                f"{destination} may use {_mb(limit)}, but memoryUsage for all destinations is only {_mb(memory)}: "
-                "producers block before the messages reach this memoryLimit"
+                f"{destination} may use {_size_text(limit)}, but memoryUsage for all destinations is only "
+                f"{_size_text(memory)}: producers block before the messages reach this memoryLimit"
             )
             yield entry.problem(message, "memoryLimit")
-    promised = _limits_of_destinations(broker)
-    if not above and sum(promised.values()) > memory:
-        yield whole.problem(
-            f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but memoryUsage is only "
-            f"{_mb(memory)}: producers can block although no destination has reached its memoryLimit",
+    limits = _limits_of_destinations(broker)
+    if not has_larger_limit and sum(limits.values()) > memory:
+        yield memory_usage.problem(
+            f"{len(limits)} destinations may use {_size_text(sum(limits.values()))} together, but memoryUsage is only "
+            f"{_size_text(memory)}: producers can block although no destination has reached its memoryLimit",
             "limit",
         )
     heap = size_in_bytes(broker.document.broker.settings.heap) if broker.document.broker else None
     if heap is not None and memory > heap:
-        yield whole.problem(
-            f"memoryUsage is {_mb(memory)}, more than the Java heap of {_mb(heap)}",
+        yield memory_usage.problem(
+            f"memoryUsage is {_size_text(memory)}, more than the Java heap of {_size_text(heap)}",
             "limit",
             fix="lower memoryUsage below 70 % of the heap, or raise activemq_heap",
             why=_reason_above_heap(broker.document.release),
@@ -112,29 +112,31 @@ def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
         <storeUsage limit="20 gb"/>
     """
     store = next((node for holder in broker.descendants("persistenceAdapter") for node in holder.children()), None)
-    kaha = store is None or store.name == "kahaDB"
-    if broker.boolean_attribute("persistent", True) is not False and kaha:
+    is_kahadb = store is None or store.name == "kahaDB"
+    if broker.boolean_attribute("persistent", True) is not False and is_kahadb:
         yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _journal_file_length(store), "the store")
     if broker.boolean_attribute("persistent", True) and not broker.children("tempDataStore"):
-        yield from _small_limit_problems(_limit_element(broker, "tempUsage"), _JOURNAL, "the temporary store")
+        yield from _small_limit_problems(
+            _limit_element(broker, "tempUsage"), _DEFAULT_JOURNAL_FILE_LENGTH, "the temporary store"
+        )
 
 
-def _small_limit_problems(usage: Element | None, file_length: int | None, what: str) -> Iterator[Problem]:
+def _small_limit_problems(usage: Element | None, file_length: int | None, store_name: str) -> Iterator[Problem]:
     attribute = "limit" if usage is not None and usage.has_attribute("limit") else "total"
     limit = usage.size_attribute(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
         message = (
-            f"{what} is limited to {_mb(limit)}, but a single journal file needs {_mb(file_length)}: "
-            "once the store is full, producers block permanently"
+            f"{store_name} is limited to {_size_text(limit)}, but a single journal file needs "
+            f"{_size_text(file_length)}: once the store is full, producers block permanently"
         )
         fix = f"raise {attribute} of <{usage.name}> to the size of several journal files, such as 1 gb"
         yield usage.problem(message, attribute, fix=fix)
 
 
 def _journal_file_length(store: Element | None) -> int | None:
-    """Return the size of a file of a store's journal in bytes; None where a placeholder decides it."""
+    """Return the size of a file of a store's journal in bytes; None if a placeholder determines it."""
     if store is None or not store.has_attribute("journalMaxFileLength"):
-        return _JOURNAL
+        return _DEFAULT_JOURNAL_FILE_LENGTH
     return store.size_attribute("journalMaxFileLength")
 
 
@@ -170,13 +172,13 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
         protocol_name_of_scheme(connector.uri_attribute_or_empty().scheme)
         for connector in broker.descendants("transportConnector")
     }
-    loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
+    loses_messages = _ACKNOWLEDGING_PROTOCOL in schemes
     links = broker.descendants("networkConnector")
     for usage in [*broker.descendants("systemUsage"), *broker.descendants("policyEntry")]:
         for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
             if not (usage.boolean_attribute(attribute, False) or (usage.integer_attribute(attribute) or 0) > 0):
                 continue
-            if loses:
+            if loses_messages:
                 yield usage.problem(
                     f"with {attribute}, the broker rejects MQTT messages when the store is full, but acknowledges "
                     "them to the client: these messages are lost",
@@ -218,7 +220,7 @@ def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
           </systemUsage></systemUsage>
         </broker>
     """
-    if broker.boolean_attribute("persistent", True) is False:  # without a store no limit of one is lowered
+    if broker.boolean_attribute("persistent", True) is False:  # a broker without a store does not lower a store limit
         return
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (
@@ -256,7 +258,7 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
         limit = entry.size_attribute("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.literal_value(kind)
-            if limit is not None and name and not _WILDCARDS.search(name):
+            if limit is not None and name and not _WILDCARD_IN_NAME.search(name):
                 limits[kind, name] = limit
     return limits
 
@@ -285,7 +287,7 @@ def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem
 
         <memoryUsage limit="512 mb"/>
     """
-    if document.broker is not None:  # C006 knows the heap of a fleet's broker
+    if document.broker is not None:  # rule C006 checks the heap of a fleet's broker
         return
     heap = _shipped_heap(document.release)
     fix = "set the limit of <memoryUsage> to about 60 % of the Java heap (-Xmx)"
@@ -295,17 +297,17 @@ def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem
         limit = usage.size_attribute("limit")
         if limit is None:
             continue
-        if limit <= _LITTLE:
+        if limit <= _SMALL_MEMORY_LIMIT:
             yield usage.problem(
-                f"memoryUsage is only {_mb(limit)}: a few slow consumers can block all producers",
+                f"memoryUsage is only {_size_text(limit)}: a few slow consumers can block all producers",
                 "limit",
                 fix=fix,
                 why="all producers block when the messages of all destinations together fill memoryUsage",
             )
         elif limit > heap:
             text = (
-                f"memoryUsage is {_mb(limit)}, more than the {_mb(heap)} of Java heap that the release's start script "
-                "sets by default"
+                f"memoryUsage is {_size_text(limit)}, more than the {_size_text(heap)} of Java heap that the release's "
+                "start script sets by default"
             )
             why = _reason_above_heap(document.release)
             yield usage.problem(text, "limit", fix=f"{fix}. Or raise the heap (-Xmx) of the broker", why=why)
@@ -318,5 +320,5 @@ def _shipped_heap(release: Release) -> int:
     return gigabyte if release.is_within_span("5.6.0") else gigabyte // 2
 
 
-def _mb(number: int) -> str:
+def _size_text(number: int) -> str:
     return f"{number / _MEGABYTE:.15g} MB" if number >= _MEGABYTE else f"{number / 1024:.15g} KB"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 
-_DEFAULT_TOPICS = "VirtualTopic.>"
+_DEFAULT_VIRTUAL_TOPIC = "VirtualTopic.>"
 
 
 @rule("C018", "info", each="destinationInterceptors")
@@ -38,9 +38,11 @@ def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
     broker = interceptors.parent
     if broker is not None and broker.get("useVirtualTopics", "true").strip().lower() == "false":
         return
-    if not any(topic.get("name") in (_DEFAULT_TOPICS, ">") for topic in interceptors.descendants("virtualTopic")):
+    if not any(
+        topic.get("name") in (_DEFAULT_VIRTUAL_TOPIC, ">") for topic in interceptors.descendants("virtualTopic")
+    ):
         message = (
-            f"these destinationInterceptors replace the default virtual topic {_DEFAULT_TOPICS}: messages to "
+            f"these destinationInterceptors replace the default virtual topic {_DEFAULT_VIRTUAL_TOPIC}: messages to "
             "topics below VirtualTopic no longer reach the queues Consumer.NAME.VirtualTopic.…"
         )
         yield interceptors.problem(message)

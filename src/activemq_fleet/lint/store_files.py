@@ -1,4 +1,4 @@
-"""Rules C and L about the files of a store: their directory, and how the journal is written and read."""
+"""Rules C and L about the files of a store: their directory, and the settings of the store journal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Document, Element, Problem, other_lines
 from activemq_fleet.lint.engine import rule
 
 _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.io\.tmpdir\}|(?:\./)?target)(?:/|$)")
-_SYNCED = "By default the broker syncs each write to the disk before it acknowledges the message"
+_SYNC_DEFAULT = "By default the broker syncs each write to the disk before it acknowledges the message"
 
 
 @rule("C042", "info", each="broker")
@@ -40,22 +40,27 @@ def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
         return
     stores = [store for holder in broker.children("persistenceAdapter", "persistenceFactory")
               for store in holder.children()]  # fmt: skip
-    named = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
-    relative = [(node, attribute) for node, attribute in named if _is_relative(node.literal_value(attribute) or "")]
-    if relative:
-        node, attribute = relative[0]
+    nodes_and_attributes = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
+    relative_directories = [
+        (node, attribute)
+        for node, attribute in nodes_and_attributes
+        if _is_relative(node.literal_value(attribute) or "")
+    ]
+    if relative_directories:
+        node, attribute = relative_directories[0]
         text = (
             f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started: '
             "a start in another directory creates an empty store"
         )
         yield node.problem(
-            text + other_lines_suffix((other for other, _ in relative), line=node.position(attribute)[0]), attribute
+            text + other_lines_suffix((other for other, _ in relative_directories), line=node.position(attribute)[0]),
+            attribute,
         )
 
 
 def _is_relative(directory: str) -> bool:
     absolute = directory.startswith(("/", "\\", "~")) or directory[1:2] == ":" or ":/" in directory
-    return bool(directory) and not absolute and "target" not in directory.split("/")  # L028 reports target
+    return bool(directory) and not absolute and "target" not in directory.split("/")  # rule L028 reports target
 
 
 @rule("L028", "warning")
@@ -90,14 +95,14 @@ def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
                 short_lived.append((node, attribute, match[1]))
     if short_lived:
         (node, attribute, parent), *others = short_lived
-        also = "".join(
+        others_text = "".join(
             f"; {name} of <{other.name}> in line {other.position(name)[0]} is also in {directory}"
             for other, name, directory in others
         )
         emptied_by = "`mvn clean`" if parent.endswith("target") else "the operating system"
         text = (
             f"{attribute} of <{node.name}> is in {parent}, which {emptied_by} empties: persistent messages are then "
-            f"lost{also}"
+            f"lost{others_text}"
         )
         why = f"the operating system empties {parent} at a restart, or deletes files that were not used for days"
         if parent.endswith("target"):
@@ -151,11 +156,11 @@ def damaged_journal_messages_dropped(store: Element) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb" checkForCorruptJournalFiles="true"/>
     """
     if store.boolean_attribute("ignoreMissingJournalfiles", False):
-        both = store.boolean_attribute("checkForCorruptJournalFiles", False)
-        what = "missing or damaged" if both else "missing"
+        drops_damaged_files = store.boolean_attribute("checkForCorruptJournalFiles", False)
+        files_text = "missing or damaged" if drops_damaged_files else "missing"
         yield store.problem(
-            f"ignoreMissingJournalfiles is true: the broker drops the messages of {what} journal files without an "
-            "error",
+            f"ignoreMissingJournalfiles is true: the broker drops the messages of {files_text} journal files without "
+            "an error",
             "ignoreMissingJournalfiles",
         )
 
@@ -186,10 +191,10 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
         yield store.problem(
             "enableJournalDiskSyncs is false: the broker acknowledges messages before they are on disk",
             "enableJournalDiskSyncs",
-            fix=f'remove enableJournalDiskSyncs="false". {_SYNCED}',
+            fix=f'remove enableJournalDiskSyncs="false". {_SYNC_DEFAULT}',
         )
     strategy = store.get("journalDiskSyncStrategy", "always").strip().lower()
     if strategy in ("periodic", "never"):
         message = f"journalDiskSyncStrategy is {strategy}: the broker acknowledges messages before they are on disk"
-        fix = f'remove journalDiskSyncStrategy="{strategy}". {_SYNCED}'
+        fix = f'remove journalDiskSyncStrategy="{strategy}". {_SYNC_DEFAULT}'
         yield store.problem(message, "journalDiskSyncStrategy", fix=fix)

@@ -82,7 +82,7 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
     document = imported.document
     name = path_relative_to_referring_file(imported.get("resource"))
     if name != "jetty.xml" or document.broker is not None:
-        return  # a fleet has its own jetty.xml
+        return  # the jetty.xml of a fleet is rendered
     others = [
         path_relative_to_referring_file(node.get("resource"))
         for node in document.elements_with_given_names("import")
@@ -90,7 +90,7 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
     ]
     documents = [document, *(document.parsed_sibling_file(other) for other in others)]
     if any(other is None or _defines_broker_bean(other) for other in documents):
-        return  # an import that is not next to the file may define it
+        return  # an imported file that was not found may define the bean
     console = document.parsed_sibling_file(name)
     if console is None:
         text = 'jetty.xml of this release requires a bean with the id "broker", but this file defines none'
