@@ -13,10 +13,10 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.topology import Broker
 
-_FAILOVER = re.compile(r"failover:(?://)?\([^()]*\)(?:\?[^\s\"'<>]*)?")
-_LINKS = frozenset({"networkConnector", "masterConnector"})
-_PREFETCH = 1000
-_REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
+_FAILOVER_URI = re.compile(r"failover:(?://)?\([^()]*\)(?:\?[^\s\"'<>]*)?")
+_LINK_ELEMENTS = frozenset({"networkConnector", "masterConnector"})
+_DEFAULT_PREFETCH_SIZE = 1000
+_PRODUCER_LIMIT_ATTRIBUTES = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class ClientFailoverUri(NamedTuple):
@@ -47,17 +47,17 @@ def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
     """
     for broker in view.brokers:
         for text in broker.settings.java_options:
-            for match in _FAILOVER.finditer(text):
+            for match in _FAILOVER_URI.finditer(text):
                 yield ClientFailoverUri(broker, Uri.parse(match[0]), Problem(""))
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
-                for match in _FAILOVER.finditer(line):
+                for match in _FAILOVER_URI.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
                     yield ClientFailoverUri(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
     for broker, document in view.brokers_and_user_documents_containing(["failover:"]):
         for node in document.nodes:
-            for attribute, text in node.attribute_values_and_text() if node.name not in _LINKS else ():
-                for match in _FAILOVER.finditer(text):
+            for attribute, text in node.attribute_values_and_text() if node.name not in _LINK_ELEMENTS else ():
+                for match in _FAILOVER_URI.finditer(text):
                     yield ClientFailoverUri(broker, Uri.parse(match[0]), node.problem("", attribute, match[0]))
 
 
@@ -90,20 +90,19 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
                 content: "broker=failover:(nio://orders-mq01-a.example.com:61616,nio://orders-mq01-b.example.com:61616)"
           orders-mq01-b.example.com:
     """
-    for use in client_failover_uris(view):
+    for client in client_failover_uris(view):
         listed = {
             listed_broker.host: listed_broker
-            for t in use.uri.transport_uris
-            if (listed_broker := view.broker_at(t.host, t.port))
+            for transport in client.uri.transport_uris
+            if (listed_broker := view.broker_at(transport.host, transport.port))
         }
         for broker in listed.values():
             for other in view.brokers_by_pair[broker.link_end_name]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
-                    yield use.problem_at_failover_uri(
-                        f"a failover list in {use.file_or_variable} contains {broker.host} but not {other.host}, the "
-                        "other node "
-                        f"of the pair: {use.uri.text}",
+                    yield client.problem_at_failover_uri(
+                        f"a failover list in {client.file_or_variable} contains {broker.host} but not {other.host}, "
+                        f"the other node of the pair: {client.uri.text}",
                         fix=f"add {other.host} to this failover list, in brackets: failover:(URI,URI)",
                     )
 
@@ -136,11 +135,11 @@ def client_failover_without_timeout(view: FleetView) -> Iterator[Problem]:
                 content: "url=failover:(nio://orders-mq01-a.example.com:61616,nio://orders-mq01-b.example.com:61616)?timeout=3000"
           orders-mq01-b.example.com:
     """
-    for use in client_failover_uris(view):
-        if "timeout" not in use.uri.options:
-            yield use.problem_at_failover_uri(
-                f"a failover: URI in {use.file_or_variable} has no timeout: send() blocks while no broker is available "
-                f"({use.uri.text})"
+    for client in client_failover_uris(view):
+        if "timeout" not in client.uri.options:
+            yield client.problem_at_failover_uri(
+                f"a failover: URI in {client.file_or_variable} has no timeout: send() blocks while no broker is "
+                f"available ({client.uri.text})"
             )
 
 
@@ -181,19 +180,19 @@ def broker_duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
           orders-mq02-a.example.com:
           orders-mq02-b.example.com:
     """
-    for broker, document in view.brokers_and_user_documents_containing([*_REMEMBERED, "maxAuditDepth"]):
+    for broker, document in view.brokers_and_user_documents_containing([*_PRODUCER_LIMIT_ATTRIBUTES, "maxAuditDepth"]):
         for node in document.elements_with_given_names("kahaDB", "policyEntry"):
-            for attribute in _REMEMBERED:
-                remembered = node.integer_attribute(attribute)
-                if remembered is not None and remembered < (producers := _producers(view, broker)):
+            for attribute in _PRODUCER_LIMIT_ATTRIBUTES:
+                producer_limit = node.integer_attribute(attribute)
+                if producer_limit is not None and producer_limit < (producers := _producer_count(view, broker)):
                     message = (
-                        f"{attribute} of this {node.name} is {remembered}, but at least {producers} producers send to "
-                        "this broker: messages may be delivered twice after a failover"
+                        f"{attribute} of this {node.name} is {producer_limit}, but at least {producers} producers send "
+                        "to this broker: messages may be delivered twice after a failover"
                     )
                     fix = f"remove {attribute}, so that its default applies, or set it above {producers}"
                     yield node.problem(message, attribute, fix=fix)
             depth = node.integer_attribute("maxAuditDepth")
-            if depth is not None and depth < (in_flight := _in_flight(view, broker)):
+            if depth is not None and depth < (in_flight := _messages_in_flight(view, broker)):
                 message = (
                     f"maxAuditDepth of this {node.name} is {depth}, but a link to this broker can have {in_flight} "
                     "messages in flight: messages may be delivered twice after a failover"
@@ -202,29 +201,31 @@ def broker_duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
                 yield node.problem(message, "maxAuditDepth", fix=fix)
 
 
-def _dialled_by(view: FleetView, broker: Broker) -> list[Broker]:
+def _brokers_linked_to(view: FleetView, broker: Broker) -> list[Broker]:
     """Return the brokers that have a link to a broker; with multicast, all brokers of its group."""
     names = {broker.link_end_name, broker.group}
     others = (other for other in view.brokers if other.link_end_name != broker.link_end_name)
     return [other for other in others for link in other.links if link.target in names]
 
 
-def _producers(view: FleetView, broker: Broker) -> int:
+def _producer_count(view: FleetView, broker: Broker) -> int:
     agents = sum(agent.pair == broker.pair for agent in view.fleet.agents)
-    return agents + len({other.link_end_name for other in _dialled_by(view, broker)})
+    return agents + len({other.link_end_name for other in _brokers_linked_to(view, broker)})
 
 
-def _in_flight(view: FleetView, broker: Broker) -> int:
+def _messages_in_flight(view: FleetView, broker: Broker) -> int:
     """Return how many messages a network bridge to a broker may send again after a failure.
 
     It is the largest prefetchSize of the links that lead to the broker.
     """
     sizes = [0]
-    for other in _dialled_by(view, broker):
+    for other in _brokers_linked_to(view, broker):
         document = view.broker_document(other)
         links = document.network_connectors if document else []
         sizes += [
-            link.integer_attribute("prefetchSize") or 0 if link.has_attribute("prefetchSize") else _PREFETCH
+            link.integer_attribute("prefetchSize") or 0
+            if link.has_attribute("prefetchSize")
+            else _DEFAULT_PREFETCH_SIZE
             for link in links
         ]
     return max(sizes)

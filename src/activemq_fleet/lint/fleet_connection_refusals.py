@@ -19,9 +19,9 @@ from activemq_fleet.routes.bridges import RefusedNetworkConnector, has_network_c
 from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.uris import is_openwire
 
-_MOST_NAMED = 3
-_ANYTHING = ClientTlsSettings(has_authority=True, has_certificate=True)
-_FIXES = {
+_MAX_LISTED_LINKS = 3
+_PERMISSIVE_CLIENT_TLS = ClientTlsSettings(has_authority=True, has_certificate=True)
+_LINK_FIXES = {
     "closed": "in the URI of the link, write a port on which {peer} listens. To list these ports, run "
     "`activemq-fleet explain {peer}`",
     "protocol": "in the URI of the link, write the port of the OpenWire connector of {peer}",
@@ -33,7 +33,7 @@ _FIXES = {
     "account": "set userName and password of the link to an account that {peer} has, such as "
     "activemq_network_username and activemq_network_password",
 }
-_FIXES_OF_CLIENTS = {
+_CLIENT_FIXES = {
     "clear": "write ssl:// in the failover list of the client",
     "tls": "write tcp:// or nio:// in the failover list of the client, or set activemq_tls for {peer}",
     "closed": "in the failover list of the client, write a port on which {peer} listens. To list these ports, run "
@@ -111,28 +111,28 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
     """Yield a problem for each pair or broker and each reason for which its network links are refused."""
     refusals: dict[tuple[str, str], list[RefusedNetworkConnector]] = {}
     for refused_link in view.refused_links:
-        is_reported_by_n036 = (
-            refused_link.refusal.kind == "account" and not refused_link.refusal.user
-        )  # N036 reports this
+        is_reported_by_n036 = refused_link.refusal.kind == "account" and not refused_link.refusal.user
         if refused_link.refusal.is_certain_to_fail == certain and not is_reported_by_n036:
             refusals.setdefault((refused_link.unit, refused_link.refusal.kind), []).append(refused_link)
     for (_, kind), links in refusals.items():
         first = links[0]
         broker = view.fleet.broker(first.host)
         names = list(dict.fromkeys(refused_link.connector.name for refused_link in links))
-        shown = ", ".join(names[:_MOST_NAMED]) + (
-            f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        listed_names = ", ".join(names[:_MAX_LISTED_LINKS]) + (
+            f" and {len(names) - _MAX_LISTED_LINKS} more" if len(names) > _MAX_LISTED_LINKS else ""
         )
         subject = "links" if len(names) > 1 else "link"
         verb = "cannot connect" if certain else "possibly cannot connect"
-        message = f"{subject} {shown} {verb}: {first.refusal.connection_refusal_sentence(first.host, first.peer.host)}"
+        message = (
+            f"{subject} {listed_names} {verb}: {first.refusal.connection_refusal_sentence(first.host, first.peer.host)}"
+        )
         document = view.broker_document(broker) if has_network_connector_fragments(broker) else None
         node = (
             next((node for node in document.network_connectors if node.get("name") == names[0]), None)
             if document
             else None
         )
-        fix = _FIXES[kind].format(host=first.host, peer=first.peer.host)
+        fix = _LINK_FIXES[kind].format(host=first.host, peer=first.peer.host)
         yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host)
 
 
@@ -229,13 +229,15 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                 for backend in front.backends
                 for server in backend.servers
             ]
-            other = next(
+            mismatched = next(
                 (listener for listener in servers if listener and listener.connector.uses_tls != front.tls), None
             )
-            if other:
+            if mismatched:
                 refused_listener = (
-                    other,
-                    ConnectionRefusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
+                    mismatched,
+                    ConnectionRefusal(
+                        "tls" if front.tls else "clear", mismatched.connector.port, mismatched.connector.name
+                    ),
                 )
                 reason = _refusal_sentence(refused_listener, "the load balancer")
                 message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
@@ -249,31 +251,31 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
 
 
 def _client_list_problems(view: FleetView) -> Iterator[Problem]:
-    for use in client_failover_uris(view):
-        for transport in use.uri.transport_uris:
-            if not is_openwire(transport.scheme):  # of a client of another protocol, which sends no more about itself
+    for client in client_failover_uris(view):
+        for transport in client.uri.transport_uris:
+            if not is_openwire(transport.scheme):  # only clients of OpenWire are checked
                 continue
-            refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
+            refusal = _certain_refusal(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:
                 message = (
-                    f"a client cannot connect with its failover list {use.uri.text}: "
+                    f"a client cannot connect with its failover list {client.uri.text}: "
                     f"{refusal[1].connection_refusal_sentence('the client', refusal[0])}"
                 )
-                fix = _FIXES_OF_CLIENTS.get(refusal[1].kind, _FIXES[refusal[1].kind])
-                yield use.problem_at_failover_uri(message, fix.format(host="the client", peer=refusal[0]))
+                fix = _CLIENT_FIXES.get(refusal[1].kind, _LINK_FIXES[refusal[1].kind])
+                yield client.problem_at_failover_uri(message, fix.format(host="the client", peer=refusal[0]))
                 break
 
 
-def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, ConnectionRefusal] | None:
+def _certain_refusal(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, ConnectionRefusal] | None:
     """Return the host that certainly refuses a client, and the refusal; otherwise None.
 
     Only the URI of the client is known.
     """
     listener = view.listener_lookup.listener_at(host, port)
     if listener is None:
-        closed = view.listener_lookup.broker_without_listener_at(host, port) if port else None
-        return (closed.host, ConnectionRefusal("closed", port)) if closed else None
-    refusal = connection_refusal(_ANYTHING, listener, tls=tls)
+        broker = view.listener_lookup.broker_without_listener_at(host, port) if port else None
+        return (broker.host, ConnectionRefusal("closed", port)) if broker else None
+    refusal = connection_refusal(_PERMISSIVE_CLIENT_TLS, listener, tls=tls)
     return (listener.broker.host, refusal) if refusal else None
 
 
@@ -341,14 +343,14 @@ def java_clients_need_trust_store(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for group in view.fleet.groups:
-        listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.uses_tls]
-        if listening:
-            broker, connector = listening[0]
+        tls_listeners = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.uses_tls]
+        if tls_listeners:
+            broker, connector = tls_listeners[0]
             needs_certificate = any(
-                listener.refuses_clients_without_certificate(b.release) for b, listener in listening
+                listener.refuses_clients_without_certificate(b.release) for b, listener in tls_listeners
             )
-            needed = "a trust store and a certificate" if needs_certificate else "a trust store"
-            message = f"Java clients of group {group.name} need {needed}: connector {connector.name} uses TLS"
+            required_files = "a trust store and a certificate" if needs_certificate else "a trust store"
+            message = f"Java clients of group {group.name} need {required_files}: connector {connector.name} uses TLS"
             fix = "start the clients with -Djavax.net.ssl.trustStore=FILE -Djavax.net.ssl.trustStorePassword=PASSWORD"
             if needs_certificate:
                 message += " and requires a client certificate"

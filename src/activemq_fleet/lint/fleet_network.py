@@ -1,4 +1,4 @@
-"""Rules N about a whole network: double routes, names, how far a message may go."""
+"""Rules N about a whole network: duplicate routes, names, and the number of bridges that a message may cross."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 
-_DUPLEX_OF_PURE = (
+_FIX_OF_PURE_DUPLEX = (
     "no change is required, because with activemq_ha: pure the collection makes these links duplex. To hide this "
     "finding, add a waiver of N010 to activemq_waivers"
 )
@@ -45,12 +45,12 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
     bridges = view.bridge_graph
     for (source, target), end_links in bridges.bridges_by_source_and_target.items():
         if source < target:
-            double = _links_with_shared_destination(
+            matching_links = _links_with_shared_destination(
                 [duplex_link for duplex_link in end_links if duplex_link.is_duplex],
                 _duplex_links(bridges, target, source),
             )
-            if double:
-                first, second = double
+            if matching_links:
+                first, second = matching_links
                 message = (
                     f"link {second.connector_name} to {source} and link {first.connector_name} in the opposite "
                     "direction are both duplex: "
@@ -66,7 +66,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
                 "each message has two routes"
             )
             yield duplex[0].problem(
-                message, "duplex", severity="info" if is_pure else None, fix=_DUPLEX_OF_PURE if is_pure else ""
+                message, "duplex", severity="info" if is_pure else None, fix=_FIX_OF_PURE_DUPLEX if is_pure else ""
             )
 
 
@@ -116,30 +116,29 @@ def duplex_link_and_another_link(view: FleetView) -> Iterator[Problem]:
         opposite_links = [
             link for link in bridges.bridges_by_source_and_target.get((target, source), ()) if not link.is_duplex
         ]
-        if double := _links_with_shared_destination(duplex, opposite_links):
+        if opposite_match := _links_with_shared_destination(duplex, opposite_links):
             message = (
-                f"link {double[1].connector_name} duplicates the reverse direction of the duplex link "
-                f"{double[0].connector_name} of "
-                f"{source}: each message has two routes"
+                f"link {opposite_match[1].connector_name} duplicates the reverse direction of the duplex link "
+                f"{opposite_match[0].connector_name} of {source}: each message has two routes"
             )
-            yield double[1].problem(message, fix=_remedy_of_two_routes(*double))
+            yield opposite_match[1].problem(message, fix=_fix_of_two_routes(*opposite_match))
         parallel_links = [
             (link, other_link)
             for link in duplex
             for other_link in links
             if link.broker is other_link.broker and not other_link.is_duplex
         ]
-        if doubled := next(
+        if parallel_match := next(
             ((link, other_link) for link, other_link in parallel_links if link.may_share_destination(other_link)), None
         ):
             message = (
-                f"link {doubled[1].connector_name} duplicates the duplex link {doubled[0].connector_name}: "
-                "each message has two routes"
+                f"link {parallel_match[1].connector_name} duplicates the duplex link "
+                f"{parallel_match[0].connector_name}: each message has two routes"
             )
-            yield doubled[1].problem(message, fix=_remedy_of_two_routes(*doubled))
+            yield parallel_match[1].problem(message, fix=_fix_of_two_routes(*parallel_match))
 
 
-def _remedy_of_two_routes(duplex_link: LintedLink, other_link: LintedLink) -> str:
+def _fix_of_two_routes(duplex_link: LintedLink, other_link: LintedLink) -> str:
     return (
         f"remove link {other_link.connector_name}, or the duplex attribute of link {duplex_link.connector_name}. "
         "Or give each of the two links separate destinations"
@@ -171,20 +170,22 @@ def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
           north-mq02-b: {activemq_broker_name: two}
     """
     names: dict[str, list[str]] = defaultdict(list)
-    for unit, brokers in view.brokers_by_pair.items():
+    for pair, brokers in view.brokers_by_pair.items():
         for name in {broker.broker_name for broker in brokers}:
-            names[name].append(unit)
-    network = {unit: number for number, units in enumerate(view.bridge_graph.connected_components) for unit in units}
-    for name, units in names.items():
-        first: dict[int, str] = {}
-        for unit in units:
-            if unit in network and first.setdefault(network[unit], unit) != unit:
-                other = first[network[unit]]
+            names[name].append(pair)
+    component_of_pair = {
+        pair: number for number, pairs in enumerate(view.bridge_graph.connected_components) for pair in pairs
+    }
+    for name, pairs in names.items():
+        first_pairs: dict[int, str] = {}
+        for pair in pairs:
+            if pair in component_of_pair and first_pairs.setdefault(component_of_pair[pair], pair) != pair:
+                other = first_pairs[component_of_pair[pair]]
                 message = (
-                    f"{unit} and {other} are in one network and have the same brokerName {name}: "
+                    f"{pair} and {other} are in one network and have the same brokerName {name}: "
                     "other brokers repeatedly disconnect the bridges from both"
                 )
-                yield Problem(message, host=view.brokers_by_pair[unit][0].host)
+                yield Problem(message, host=view.brokers_by_pair[pair][0].host)
 
 
 @rule("N017", "warning", scope="fleet")
@@ -216,15 +217,15 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
           north-mq02-a: {activemq_ha: none}
           north-mq03-a: {activemq_ha: none}
     """
-    if not _may_be_short(view):
+    if not _ttl_may_be_too_short(view):
         return
     bridges = view.bridge_graph
     for component in bridges.connected_components:
         distances = bridges.hops_between_pairs(component)
         longest = max(max(hops.values()) for hops in distances.values())
-        for unit in sorted(component):
+        for pair in sorted(component):
             reported: set[str] = set()
-            for bridge in bridges.bridges_opened_by(unit):
+            for bridge in bridges.bridges_opened_by(pair):
                 if (
                     min(bridge.connector.message_hop_limit, bridge.connector.demand_hop_limit) >= longest
                     or bridge.connector_name in reported
@@ -235,7 +236,7 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
                     yield bridge.problem(message, "networkTTL")
 
 
-def _may_be_short(view: FleetView) -> bool:
+def _ttl_may_be_too_short(view: FleetView) -> bool:
     """Return whether the TTL of a network bridge may be too short.
 
     A TTL is set, fragments add links, or multicast is mixed with links.
@@ -253,51 +254,51 @@ def _may_be_short(view: FleetView) -> bool:
 
 
 def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
-    """Return the message about a network bridge whose TTL ends too early; "" for a bridge with a sufficient TTL."""
+    """Return the message about a network bridge whose TTL is too short; "" for a bridge with a sufficient TTL."""
     targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source_pair_name})
-    ways = [(bridge.source_pair_name, target) for target in targets]
+    routes = [(bridge.source_pair_name, target) for target in targets]
     if bridge.is_duplex:
-        ways += [(target, bridge.source_pair_name) for target in targets]
+        routes += [(target, bridge.source_pair_name) for target in targets]
     messages, demand = bridge.connector.message_hop_limit, bridge.connector.demand_hop_limit
-    for source, target in ways:
-        hops, unit = _crossed_before(source, target, distances)
+    for source, target in routes:
+        hops, origin = _most_hops_of_messages(source, target, distances)
         if messages < hops:
             return (
-                f"the TTL of link {bridge.connector_name} is too short: a message from {unit} to {target} must cross "
-                f"{hops} "
-                f"bridges, but the TTL permits {messages}"
+                f"the TTL of link {bridge.connector_name} is too short: a message from {origin} to {target} must cross "
+                f"{hops} bridges, but the TTL permits {messages}"
             )
-        hops, unit = _crossed_behind(source, target, distances)
+        hops, origin = _most_hops_of_demand(source, target, distances)
         if demand < hops:
             return (
-                f"the TTL of link {bridge.connector_name} is too short: a subscription of {unit} must cross {hops} "
-                "bridges to "
-                f"{source}, but the TTL permits {demand}"
+                f"the TTL of link {bridge.connector_name} is too short: a subscription of {origin} must cross {hops} "
+                f"bridges to {source}, but the TTL permits {demand}"
             )
     return ""
 
 
-def _crossed_before(source: str, target: str, distances: _Distances) -> tuple[int, str]:
+def _most_hops_of_messages(source: str, target: str, distances: _Distances) -> tuple[int, str]:
     """Return the most bridges that a message has crossed when it arrives over the bridge from ``source`` to ``target``.
 
     Its origin is also returned. Bridges are counted along shortest paths.
     """
-    ways = (
-        (hops[source] + 1, start)
-        for start, hops in distances.items()
+    hops_and_origins = (
+        (hops[source] + 1, origin)
+        for origin, hops in distances.items()
         if source in hops and hops[target] == hops[source] + 1
     )
-    return max(ways, default=(1, source))
+    return max(hops_and_origins, default=(1, source))
 
 
-def _crossed_behind(source: str, target: str, distances: _Distances) -> tuple[int, str]:
+def _most_hops_of_demand(source: str, target: str, distances: _Distances) -> tuple[int, str]:
     """Return the most bridges that a consumer's demand has crossed when it arrives at ``source`` over ``target``.
 
     Its origin is also returned. Bridges are counted along shortest paths.
     """
-    ahead = distances[source]
-    ways = ((hops + 1, end) for end, hops in distances[target].items() if ahead.get(end) == hops + 1)
-    return max(ways, default=(1, target))
+    hops_from_source = distances[source]
+    hops_and_origins = (
+        (hops + 1, origin) for origin, hops in distances[target].items() if hops_from_source.get(origin) == hops + 1
+    )
+    return max(hops_and_origins, default=(1, target))
 
 
 @rule("N018", "warning", scope="fleet")
@@ -327,26 +328,25 @@ def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Proble
     """
     bridges = view.bridge_graph
     for component in bridges.connected_components:
-        others = len(component) - 1
-        if others < 2 or any(len(bridges.one_hop_targets_by_pair[unit]) < others for unit in component):
+        other_count = len(component) - 1
+        if other_count < 2 or any(len(bridges.one_hop_targets_by_pair[pair]) < other_count for pair in component):
             continue
-        for unit in sorted(component):
-            if wide := next(
-                (bridge for bridge in bridges.bridges_opened_by(unit) if bridge.connector.demand_hop_limit > 1), None
+        for pair in sorted(component):
+            if long_ttl_bridge := next(
+                (bridge for bridge in bridges.bridges_opened_by(pair) if bridge.connector.demand_hop_limit > 1), None
             ):
-                far = (
+                hop_limit_text = (
                     "any number of"
-                    if wide.connector.demand_hop_limit == UNLIMITED
-                    else str(wide.connector.demand_hop_limit)
+                    if long_ttl_bridge.connector.demand_hop_limit == UNLIMITED
+                    else str(long_ttl_bridge.connector.demand_hop_limit)
                 )
                 message = (
-                    f"link {wide.connector_name} accepts consumers' subscriptions over {far} bridges, but 1 bridge "
-                    "is enough in "
-                    f"this full mesh of {others + 1} pairs or brokers"
+                    f"link {long_ttl_bridge.connector_name} accepts consumers' subscriptions over {hop_limit_text} "
+                    f"bridges, but 1 bridge is enough in this full mesh of {other_count + 1} pairs or brokers"
                 )
-                ttl = "{consumer: 1, message: -1}" if wide.broker.release.has_consumer_ttl else "1"
+                ttl = "{consumer: 1, message: -1}" if long_ttl_bridge.broker.release.has_consumer_ttl else "1"
                 fix = (
                     f"set activemq_network_ttl to {ttl}. Remove ttl from activemq_links, and networkTTL, consumerTTL "
                     "and messageTTL from activemq_xml_fragments, because they override activemq_network_ttl"
                 )
-                yield wide.problem(message, "consumerTTL", fix=fix)
+                yield long_ttl_bridge.problem(message, "consumerTTL", fix=fix)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from activemq_fleet.lint.document import Document, Element
     from activemq_fleet.topology import Broker
 
-_OUTSIDE = "a broker outside the fleet"
+_OUTSIDE_FLEET = "a broker outside the fleet"
 _EVERY_DESTINATION = ("queue://>", "topic://>")
 
 
@@ -27,7 +27,7 @@ _EVERY_DESTINATION = ("queue://>", "topic://>")
 class LintedLink:
     """A network link between two brokers or pairs that lint rules check.
 
-    The source is a pair, or a broker without a peer. ``target`` is "" for multicast, which leads to all units of the
+    The source is a pair, or a broker without a peer. ``target`` is "" for multicast, which leads to all pairs of the
     group. ``node`` is the networkConnector where a fragment added or changed the link.
     """
 
@@ -93,23 +93,23 @@ class FleetBridges:
 
     def __init__(
         self,
-        units: Mapping[str, Sequence[Broker]],
+        brokers_by_pair: Mapping[str, Sequence[Broker]],
         document_of: Callable[[Broker], Document | None],
         broker_at: Callable[[str, int], Broker | None],
     ) -> None:
-        self._units = units
+        self._brokers_by_pair = brokers_by_pair
         self.planned: list[LintedLink] = []
         self.multicast: dict[str, list[LintedLink]] = defaultdict(list)
         self.of_broker: dict[str, list[LintedLink]] = {}
-        for broker in _different(units):
-            links = _links_of(
+        for broker in _brokers_with_distinct_links(brokers_by_pair):
+            links = _links_of_broker(
                 broker, document_of(broker) if has_network_connector_fragments(broker) else None, broker_at
             )
-            # Those that lead to other units of the fleet.
+            # Only the links that lead to other pairs or brokers of the fleet are kept.
             self.of_broker[broker.host] = [
                 link
                 for link in links
-                if not link.target or (link.target != broker.link_end_name and link.target in units)
+                if not link.target or (link.target != broker.link_end_name and link.target in brokers_by_pair)
             ]
             for bridge in self.of_broker[broker.host]:
                 if bridge.target:
@@ -122,7 +122,9 @@ class FleetBridges:
 
         Equal links of the two nodes count once.
         """
-        return [bridge for broker in self._units[pair_or_broker] for bridge in self.of_broker.get(broker.host, ())]
+        return [
+            bridge for broker in self._brokers_by_pair[pair_or_broker] for bridge in self.of_broker.get(broker.host, ())
+        ]
 
     @cached_property
     def bridges_by_source_and_target(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
@@ -141,7 +143,7 @@ class FleetBridges:
 
         A broker without a peer counts as a pair. Multicast bridges are omitted.
         """
-        targets: dict[str, set[str]] = {unit: set() for unit in self._units}
+        targets: dict[str, set[str]] = {pair: set() for pair in self._brokers_by_pair}
         for bridge in self.planned:
             targets[bridge.source_pair_name].add(bridge.target)
             if bridge.is_duplex:
@@ -165,35 +167,35 @@ class FleetBridges:
         A broker without a peer counts as a pair. A component has two or more pairs. The direction of the bridges does
         not matter.
         """
-        joined = {unit: set(targets) for unit, targets in self.one_hop_targets_by_pair.items()}
+        neighbors = {pair: set(targets) for pair, targets in self.one_hop_targets_by_pair.items()}
         for members in self.pair_names_by_multicast_group.values():
-            joined[min(members)] |= members
-        return [frozenset(names) for names in network_components(joined) if len(names) > 1]
+            neighbors[min(members)] |= members
+        return [frozenset(names) for names in network_components(neighbors) if len(names) > 1]
 
     def hops_between_pairs(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
         """Return the number of hops from each pair of a network component to each pair it reaches.
 
         A broker without a peer counts as a pair. Multicast bridges are included.
         """
-        onward = {unit: set(self.one_hop_targets_by_pair[unit]) for unit in component}
+        neighbors = {pair: set(self.one_hop_targets_by_pair[pair]) for pair in component}
         for members in self.pair_names_by_multicast_group.values():
-            for unit in members & component:
-                onward[unit] |= members
-        return {unit: hop_counts_from(unit, onward) for unit in component}
+            for pair in members & component:
+                neighbors[pair] |= members
+        return {pair: hop_counts_from(pair, neighbors) for pair in component}
 
 
-def _different(units: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:
+def _brokers_with_distinct_links(brokers_by_pair: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:
     """Yield every broker of the fleet, except a node whose links equal those of the other node of its pair."""
-    for brokers in units.values():
-        first = brokers[0]
-        yield first
-        changed = has_network_connector_fragments(first)
+    for brokers in brokers_by_pair.values():
+        first_node = brokers[0]
+        yield first_node
+        is_changed = has_network_connector_fragments(first_node)
         for peer in brokers[1:]:
-            if changed or has_network_connector_fragments(peer) or peer.links != first.links:
+            if is_changed or has_network_connector_fragments(peer) or peer.links != first_node.links:
                 yield peer
 
 
-def _links_of(
+def _links_of_broker(
     broker: Broker, document: Document | None, broker_at: Callable[[str, int], Broker | None]
 ) -> list[LintedLink]:
     """Return the network links of one broker.
@@ -208,7 +210,7 @@ def _links_of(
         connector = node.parsed_network_connector
         target = targets.get(connector.name)
         if target is None:
-            dialled = (broker_at(host, port) for host, port in connector.addresses)
-            target = next((peer.link_end_name for peer in dialled if peer is not None), _OUTSIDE)
+            target_brokers = (broker_at(host, port) for host, port in connector.addresses)
+            target = next((peer.link_end_name for peer in target_brokers if peer is not None), _OUTSIDE_FLEET)
         links.append(LintedLink(broker, connector, target, node))
     return links

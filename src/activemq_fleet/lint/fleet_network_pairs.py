@@ -10,8 +10,8 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.topology import Broker, Connector
 
-_INACTIVITY = "wireFormat.maxInactivityDuration"
-_LONG = 60_000  # ms, twice the default
+_INACTIVITY_OPTION = "wireFormat.maxInactivityDuration"
+_LONG_TIMEOUT_MS = 60_000  # twice the default
 
 
 @rule("N035", "warning", scope="fleet")
@@ -33,20 +33,26 @@ def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
     """
     for group in view.fleet.groups:
-        alone = [broker for broker in group.brokers if broker.networked and not broker.ha_profile.has_peer]
-        if alone:
-            who = f"the broker {alone[0].host}" if len(alone) == 1 else f"{len(alone)} brokers"
-            verb = "has" if len(alone) == 1 else "have"
-            message = (
-                f"{who} of group {group.name} {verb} no standby: the messages of a failed broker are unavailable until "
-                "its host is repaired"
+        brokers_without_peer = [
+            broker for broker in group.brokers if broker.networked and not broker.ha_profile.has_peer
+        ]
+        if brokers_without_peer:
+            subject = (
+                f"the broker {brokers_without_peer[0].host}"
+                if len(brokers_without_peer) == 1
+                else f"{len(brokers_without_peer)} brokers"
             )
-            nodes = "this broker" if len(alone) == 1 else "each of these brokers"
+            verb = "has" if len(brokers_without_peer) == 1 else "have"
+            message = (
+                f"{subject} of group {group.name} {verb} no standby: the messages of a failed broker are unavailable "
+                "until its host is repaired"
+            )
+            nodes = "this broker" if len(brokers_without_peer) == 1 else "each of these brokers"
             fix = (
                 f"add a second node for {nodes} and set activemq_ha: shared-file. "
                 "If messages may be unavailable until a repair, add a waiver of N035 to activemq_waivers"
             )
-            yield Problem(message, fix=fix, host=alone[0].host)
+            yield Problem(message, fix=fix, host=brokers_without_peer[0].host)
 
 
 @rule("N038", "warning", scope="fleet")
@@ -81,20 +87,20 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
             continue
         for broker in view.brokers_by_pair[bridge.target]:
             listener = broker.openwire
-            if listener and broker.host not in reported and _is_slow(listener):
+            if listener and broker.host not in reported and _has_long_inactivity_timeout(listener):
                 reported.add(broker.host)
-                period = f"{_INACTIVITY}={listener.options[_INACTIVITY]}"
+                option_text = f"{_INACTIVITY_OPTION}={listener.options[_INACTIVITY_OPTION]}"
                 message = (
-                    f"connector {listener.name} has a long timeout for lost connections ({period}): after a failover "
-                    f"of pair {bridge.source_pair_name}, it rejects the duplex link {bridge.connector_name} until this "
-                    "timeout ends"
+                    f"connector {listener.name} has a long timeout for lost connections ({option_text}): after a "
+                    f"failover of pair {bridge.source_pair_name}, it rejects the duplex link {bridge.connector_name} "
+                    "until this timeout ends"
                 )
                 yield Problem(message, host=broker.host)
 
 
-def _is_slow(listener: Connector) -> bool:
-    value = listener.options.get(_INACTIVITY, "")
-    return value.isdecimal() and int(value) > _LONG
+def _has_long_inactivity_timeout(listener: Connector) -> bool:
+    value = listener.options.get(_INACTIVITY_OPTION, "")
+    return value.isdecimal() and int(value) > _LONG_TIMEOUT_MS
 
 
 @rule("N040", "warning", scope="fleet")
@@ -121,15 +127,15 @@ def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
     """
     for brokers in view.brokers_by_pair.values():
         if len(brokers) != 2 or any(broker.ha_profile.replicates for broker in brokers):
-            continue  # of a pure pair the master's links are duplex and the slave's only drain
+            continue  # in a pure pair, the master's links are duplex, and the slave's links only drain its store
         first, second = brokers
         if has_network_connector_fragments(first) or has_network_connector_fragments(second):
-            yield from _written_link_problems(view, first, second)
+            yield from _xml_link_problems(view, first, second)
         elif first.links != second.links:
-            yield from _planned_link_problems(first, second)
+            yield from _inventory_link_problems(first, second)
 
 
-def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
+def _inventory_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
     first_links = {link.name: link for link in first.links if link.target != second.identity.short_host_name}
     second_links = {link.name: link for link in second.links if link.target != first.identity.short_host_name}
     for name in dict.fromkeys((*first_links, *second_links)):
@@ -142,10 +148,10 @@ def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
             )
         elif first_link != second_link:
             first_settings, second_settings = first_link.to_dict(), second_link.to_dict()
-            differ = (
+            differences = (
                 ", ".join(key for key in first_settings if first_settings[key] != second_settings[key]) or "addresses"
             )
-            yield Problem(_different_link_message(name, first, differ), host=second.host)
+            yield Problem(_different_link_message(name, first, differences), host=second.host)
 
 
 def _absent_link_message(name: str, broker: Broker) -> str:
@@ -155,12 +161,15 @@ def _absent_link_message(name: str, broker: Broker) -> str:
     )
 
 
-def _different_link_message(name: str, first: Broker, differ: str) -> str:
-    return f"link {name} is not the same on {first.host}, the other node of the pair: the two links differ in {differ}"
+def _different_link_message(name: str, first: Broker, differences: str) -> str:
+    return (
+        f"link {name} is not the same on {first.host}, the other node of the pair: the two links differ in "
+        f"{differences}"
+    )
 
 
-def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
-    first_links, second_links = _written_links(view, first, second), _written_links(view, second, first)
+def _xml_link_problems(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
+    first_links, second_links = _links_in_xml(view, first, second), _links_in_xml(view, second, first)
     if first_links is None or second_links is None:
         return
     for name in dict.fromkeys((*first_links, *second_links)):
@@ -168,20 +177,20 @@ def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> It
         if first_link is None or second_link is None:
             broker_without_link, node = (first, second_link) if first_link is None else (second, first_link)
             yield Problem(_absent_link_message(name, broker_without_link), node=node)
-        elif differ := _first_difference(first_link, second_link):
-            yield second_link.problem(_different_link_message(name, first, differ), differ)
+        elif difference := _first_difference(first_link, second_link):
+            yield second_link.problem(_different_link_message(name, first, difference), difference)
 
 
-def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
+def _links_in_xml(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
     """Return the networkConnectors in a broker's activemq.xml by name, without the link to its peer.
 
-    The result is None where the file is not XML.
+    The result is None if the file is not XML.
     """
     document = view.broker_document(broker)
     if document is None:
         return None
-    to_peer = {link.name for link in broker.links if link.target == peer.identity.short_host_name}
-    return {link.get("name"): link for link in document.network_connectors if link.get("name") not in to_peer}
+    names_to_peer = {link.name for link in broker.links if link.target == peer.identity.short_host_name}
+    return {link.get("name"): link for link in document.network_connectors if link.get("name") not in names_to_peer}
 
 
 def _first_difference(first_link: Element, second_link: Element) -> str:
@@ -191,10 +200,10 @@ def _first_difference(first_link: Element, second_link: Element) -> str:
         if first_attributes.get(name) != second_attributes.get(name):
             return name
     for name in ("dynamicallyIncludedDestinations", "excludedDestinations", "staticallyIncludedDestinations"):
-        lists = [
+        destination_lists = [
             [(child.name, child.get("physicalName")) for holder in link.children(name) for child in holder.children()]
             for link in (first_link, second_link)
         ]
-        if lists[0] != lists[1]:
+        if destination_lists[0] != destination_lists[1]:
             return name
     return ""

@@ -12,8 +12,8 @@ from activemq_fleet.lint.pure import elements_and_master_uri_attributes
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.topology import Broker
 
-_PURE = "5.3.0 !5.8.0"
-_MIRRORED = ("destinationPolicy", "persistenceAdapter", "persistenceFactory", "plugins")
+_PURE_RELEASES = "5.3.0 !5.8.0"
+_MIRRORED_ELEMENTS = ("destinationPolicy", "persistenceAdapter", "persistenceFactory", "plugins")
 
 Shape = tuple[str, tuple[tuple[str, str], ...], tuple["Shape", ...]]
 
@@ -34,7 +34,7 @@ class _Attachment(NamedTuple):
         return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host, fix=fix, why=why)
 
 
-@rule("P005", "error", scope="fleet", releases=_PURE)
+@rule("P005", "error", scope="fleet", releases=_PURE_RELEASES)
 def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem]:
     """A master has two slaves, or a slave has another slave.
 
@@ -61,30 +61,30 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
     """
     attachments = _attachments(view)
-    slaves = {attachment.slave.host for attachment in attachments}
-    of_master: dict[str, Broker] = {}
+    slave_hosts = {attachment.slave.host for attachment in attachments}
+    first_slaves: dict[str, Broker] = {}
     for attachment in sorted(attachments, key=lambda attachment: attachment.slave.pair != attachment.master.pair):
         slave = attachment.slave
-        first = of_master.setdefault(attachment.master.host, slave)
-        if first is not slave:
+        first_slave = first_slaves.setdefault(attachment.master.host, slave)
+        if first_slave is not slave:
             yield attachment.slave_connection_problem(
-                f"{attachment.master.host} is the master of both {first.host} and {slave.host}: "
+                f"{attachment.master.host} is the master of both {first_slave.host} and {slave.host}: "
                 "when it fails, both slaves become masters",
                 fix=f"remove the masterConnector of {slave.host} from activemq_xml_fragments",
                 why="both new masters serve the same messages, so that each is delivered twice (measured on 5.5.1)",
             )
-        if attachment.master.host in slaves:
+        if attachment.master.host in slave_hosts:
             is_planned = attachment.slave.pair == attachment.master.pair
-            added = attachment.master if is_planned else attachment.slave
+            slave_with_fragment = attachment.master if is_planned else attachment.slave
             yield attachment.slave_connection_problem(
                 f"{attachment.master.host}, the master of {slave.host}, is a slave itself: "
                 "a slave copies nothing to another slave",
-                fix=f"remove the masterConnector of {added.host} from activemq_xml_fragments",
+                fix=f"remove the masterConnector of {slave_with_fragment.host} from activemq_xml_fragments",
                 why=f"{attachment.slave.host} has no copy of the messages when it takes over",
             )
 
 
-@rule("P006", "error", scope="fleet", releases=_PURE)
+@rule("P006", "error", scope="fleet", releases=_PURE_RELEASES)
 def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
     """A networkConnector connects a master to its own slave, or a slave to its own master.
 
@@ -108,7 +108,7 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: pure}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for broker, link, transport in _dialled_transports(view):
+    for broker, link, transport in _user_link_transports(view):
         other = view.broker_at(transport.host, transport.port)
         if broker.ha_profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
             text = (
@@ -118,7 +118,7 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
             yield link.problem(text, "uri", transport.text)
 
 
-@rule("P008", "error", scope="fleet", releases=_PURE)
+@rule("P008", "error", scope="fleet", releases=_PURE_RELEASES)
 def pure_pair_stores_plugins_or_policies_differ(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
@@ -144,12 +144,12 @@ def pure_pair_stores_plugins_or_policies_differ(view: FleetView) -> Iterator[Pro
           activemq_xml_fragments: [{parent: broker/plugins, xml: <statisticsBrokerPlugin/>}]
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.pair for broker in view.brokers_with_user_xml if broker.ha_profile.replicates}
-    for name in sorted(changed):
+    pair_names = {broker.pair for broker in view.brokers_with_user_xml if broker.ha_profile.replicates}
+    for name in sorted(pair_names):
         master, *slaves = view.fleet.pairs_by_name[name].brokers_in_dialling_order
         for slave in slaves:
             first, second = _mirrored_elements(view, master), _mirrored_elements(view, slave)
-            for element in _MIRRORED:
+            for element in _MIRRORED_ELEMENTS:
                 if first.get(element) != second.get(element):
                     text = (
                         f"<{element}> of the slave {slave.host} differs from <{element}> of its master {master.host}: "
@@ -158,7 +158,7 @@ def pure_pair_stores_plugins_or_policies_differ(view: FleetView) -> Iterator[Pro
                     yield Problem(text, host=slave.host)
 
 
-@rule("P009", "info", scope="fleet", releases=_PURE)
+@rule("P009", "info", scope="fleet", releases=_PURE_RELEASES)
 def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
     """If you stop a pure master, its slave takes over permanently.
 
@@ -190,7 +190,7 @@ def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
             yield Problem(message, host=pairs[0].preferred_master.host)
 
 
-@rule("P011", "error", scope="fleet", releases=_PURE)
+@rule("P011", "error", scope="fleet", releases=_PURE_RELEASES)
 def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
     """A slave has a master that runs 5.8 or newer, which has no pure master/slave.
 
@@ -258,20 +258,22 @@ def user_link_to_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="masterslave:(tcp://orders-mq01-a:61616,tcp://orders-mq01-b:61616)"/>
     """
-    dialled: dict[tuple[str, str], list[tuple[Element, str, Broker]]] = {}
-    for broker, link, transport in _dialled_transports(view):
+    links_by_target: dict[tuple[str, str], list[tuple[Element, str, Broker]]] = {}
+    for broker, link, transport in _user_link_transports(view):
         other = view.broker_at(transport.host, transport.port)
         if other and other.peer and other.pair != broker.pair:
-            dialled.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
-    for (_, pair), dialled_nodes in dialled.items():
-        named = {other.host for _, _, other in dialled_nodes}
-        missing = [b for b in view.fleet.pairs_by_name[pair].brokers if b.host not in named and b.openwire is not None]
-        if len(named) == 1 and missing:
-            link, text, other = dialled_nodes[0]
-            absent = missing[0].host
+            links_by_target.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
+    for (_, pair), links in links_by_target.items():
+        listed_hosts = {other.host for _, _, other in links}
+        missing = [
+            b for b in view.fleet.pairs_by_name[pair].brokers if b.host not in listed_hosts and b.openwire is not None
+        ]
+        if len(listed_hosts) == 1 and missing:
+            link, text, other = links[0]
+            missing_host = missing[0].host
             message = (
-                f"networkConnector {link.get('name')} lists {other.host} of pair {pair} but not {absent}: "
-                f"the bridge stays down while {absent} is active"
+                f"networkConnector {link.get('name')} lists {other.host} of pair {pair} but not {missing_host}: "
+                f"the bridge stays down while {missing_host} is active"
             )
             yield link.problem(message, "uri", text)
 
@@ -313,13 +315,15 @@ def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
     """
-    for _, link, transport in _dialled_transports(view):
-        listener = view.broker_at(transport.host, transport.port)
-        dialled_brokers = (
-            [listener] if listener else [other for other in view.brokers if other.address == transport.host]
+    for _, link, transport in _user_link_transports(view):
+        listening_broker = view.broker_at(transport.host, transport.port)
+        targets = (
+            [listening_broker]
+            if listening_broker
+            else [other for other in view.brokers if other.address == transport.host]
         )
-        if len(dialled_brokers) == 1 and dialled_brokers[0].is_replication_slave:
-            [slave] = dialled_brokers
+        if len(targets) == 1 and targets[0].is_replication_slave:
+            [slave] = targets
             text = (
                 f"networkConnector {link.get('name')} connects to {slave.host}, a slave of pair {slave.pair}: "
                 "the bridge is never established"
@@ -330,11 +334,11 @@ def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
 def _attachments(view: FleetView) -> list[_Attachment]:
     """Return every slave of the fleet with the broker to which it connects as its master."""
     attachments: list[_Attachment] = []
-    changed = {broker.host for broker in view.brokers_with_user_xml}
+    hosts_with_user_xml = {broker.host for broker in view.brokers_with_user_xml}
     for broker in view.brokers:
         if not broker.release.has_pure_master_slave:
             continue
-        if broker.host not in changed:
+        if broker.host not in hosts_with_user_xml:
             if broker.is_replication_slave and broker.peer:
                 attachments.append(_Attachment(broker, view.fleet.broker(broker.peer)))
             continue
@@ -347,7 +351,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
     return attachments
 
 
-def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
+def _user_link_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
     """Yield (broker, networkConnector, URI) for each connection to another broker in the user's own XML.
 
     The user's own XML consists of fragments and attributes.
@@ -361,10 +365,14 @@ def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]
 def _mirrored_elements(view: FleetView, broker: Broker) -> dict[str, Shape]:
     document = view.broker_document(broker)
     brokers = document.brokers if document else []
-    return {child.name: _shape(child) for above in brokers for child in above.children(*_MIRRORED)}
+    return {
+        child.name: _element_shape(child)
+        for broker_element in brokers
+        for child in broker_element.children(*_MIRRORED_ELEMENTS)
+    }
 
 
-def _shape(node: Element) -> Shape:
+def _element_shape(node: Element) -> Shape:
     """Return the names and values of an XML element and all its descendants as a tuple, without directories."""
     values = tuple(sorted(item for item in node.attributes.items() if "irectory" not in item[0]))
-    return node.name, values, tuple(_shape(child) for child in node.children())
+    return node.name, values, tuple(_element_shape(child) for child in node.children())

@@ -12,8 +12,8 @@ from activemq_fleet.lint.locks_signs import locker_of, message_store_elements
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology import Broker
 
-# The one release at which the format of kahaDB changed inside a line.
-_NEW_STORE_IN_LINE = "5.4.2"
+# The only release that changed the format of kahaDB within a release line.
+_CHANGED_STORE_FORMAT = "5.4.2"
 
 
 @rule("V018", "error", scope="fleet")
@@ -46,12 +46,12 @@ def pair_on_two_releases_of_one_line(view: FleetView) -> Iterator[Problem]:
         first, second = node.release, peer.release
         if first is second or first.line != second.line:
             continue
-        unreadable = first.is_within_span(_NEW_STORE_IN_LINE) != second.is_within_span(_NEW_STORE_IN_LINE)
+        is_certain = first.is_within_span(_CHANGED_STORE_FORMAT) != second.is_within_span(_CHANGED_STORE_FORMAT)
         message = (
             f"activemq_release is {second} on {peer.host} but {first} on {node.host}, the other node of pair "
             f"{peer.pair}: the older release may fail to read the store"
         )
-        yield Problem(message, host=peer.host, severity=None if unreadable else "warning")
+        yield Problem(message, host=peer.host, severity=None if is_certain else "warning")
 
 
 @rule("L010", "error", scope="fleet", releases="5.7.0")
@@ -82,23 +82,23 @@ def same_lease_holder_id_on_both_nodes(view: FleetView) -> Iterator[Problem]:
                           username: amq, password: hidden}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.host for broker in view.brokers_with_user_xml}
+    hosts_with_user_xml = {broker.host for broker in view.brokers_with_user_xml}
     for node, peer in _node_pairs(view):
-        if not changed & {node.host, peer.host}:
+        if not hosts_with_user_xml & {node.host, peer.host}:
             continue
-        holder = _lease_holder(view, node)
-        if holder is not None and holder == _lease_holder(view, peer):
+        holder_id = _lease_holder_id(view, node)
+        if holder_id is not None and holder_id == _lease_holder_id(view, peer):
             message = (
-                f'{node.host} and {peer.host} of pair {peer.pair} use the same lease holder id "{holder}": '
+                f'{node.host} and {peer.host} of pair {peer.pair} use the same lease holder id "{holder_id}": '
                 "both nodes become master"
             )
             yield Problem(message, host=peer.host)
 
 
-def _lease_holder(view: FleetView, broker: Broker) -> str | None:
+def _lease_holder_id(view: FleetView, broker: Broker) -> str | None:
     """Return the name with which a broker holds the lease of its store.
 
-    The result is None without a lease, or where a placeholder decides the name.
+    The result is None without a lease, or if a placeholder determines the name.
     """
     document = view.broker_document(broker)
     if document is None:
@@ -108,8 +108,8 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has_attribute("leaseHolderId"):
                 return locker.literal_value("leaseHolderId")
-            above = store.nearest_ancestor_with_given_name("broker")
-            return above.literal_value("brokerName") if above else None
+            broker_element = store.nearest_ancestor_with_given_name("broker")
+            return broker_element.literal_value("brokerName") if broker_element else None
     return None
 
 
@@ -142,7 +142,7 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
         all: {activemq_store_directory: /srv/activemq/orders}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.host for broker in view.brokers_with_user_xml if broker.settings.xml_fragments}
+    hosts_with_fragments = {broker.host for broker in view.brokers_with_user_xml if broker.settings.xml_fragments}
     for node, peer in _node_pairs(view):
         if node.shared_store_directory is None or peer.shared_store_directory is None:
             continue
@@ -158,7 +158,7 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
                     f"/srv/activemq/{broker.pair}"
                 )
                 yield Problem(text, host=broker.host, fix=fix)
-        if changed & {node.host, peer.host}:
+        if hosts_with_fragments & {node.host, peer.host}:
             first, second = _directory_in_document(view, node), _directory_in_document(view, peer)
             if (
                 first
@@ -178,7 +178,7 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
 
 
 def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
-    """Return the KahaDB directory in a broker's activemq.xml; None where a placeholder decides it."""
+    """Return the KahaDB directory in a broker's activemq.xml; None if a placeholder determines it."""
     document = view.broker_document(broker)
     if document is None:
         return None
@@ -224,10 +224,10 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
                 f"the brokers of {broker.link_end_name} and {owner} use the same store, {store[-1]}: only one broker "
                 "can serve clients, the others wait indefinitely"
             )
-            yield Problem(message, host=broker.host, fix=_remedy_of_common_store(store[0], broker, owner))
+            yield Problem(message, host=broker.host, fix=_fix_of_common_store(store[0], broker, owner))
 
 
-def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
+def _fix_of_common_store(kind: str, broker: Broker, owner: str) -> str:
     """Return an instruction to give two pairs or brokers separate stores.
 
     ``kind`` is that of ``store_identity_key``.

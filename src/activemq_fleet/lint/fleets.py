@@ -22,9 +22,9 @@ from activemq_fleet.routes.bridges import (
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
-_CONF = ACTIVEMQ_XML.rpartition("/")[0] + "/"
-_KEPT_DOCUMENTS = 1024
-"""How many parsed documents the fleet rules keep; that of a broker without XML of the user's own is not kept."""
+_CONF_DIRECTORY = ACTIVEMQ_XML.rpartition("/")[0] + "/"
+_CACHED_DOCUMENTS = 1024
+"""The number of parsed documents that the fleet rules cache; only brokers with user-written XML have one."""
 
 
 class FleetView:
@@ -33,7 +33,7 @@ class FleetView:
     def __init__(self, fleet: Fleet, documents: Mapping[str, XmlDocument]) -> None:
         self.fleet = fleet
         self.documents = documents
-        self._parsed = lru_cache(maxsize=_KEPT_DOCUMENTS)(self._parse)
+        self._parse_cached = lru_cache(maxsize=_CACHED_DOCUMENTS)(self._parse)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -45,7 +45,7 @@ class FleetView:
 
         The file is parsed on first use. The result is None for a file that is not XML.
         """
-        return self._parsed(broker.host)
+        return self._parse_cached(broker.host)
 
     def cache_parsed_document(self, broker: Broker) -> None:
         """Parse a broker's rendered activemq.xml, and cache the result in this view; return nothing.
@@ -67,7 +67,7 @@ class FleetView:
     @cached_property
     def brokers_with_user_xml(self) -> tuple[Broker, ...]:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
-        return tuple(filter(_is_changed_by_hand, self.brokers))
+        return tuple(filter(_has_user_xml, self.brokers))
 
     def brokers_and_user_documents_containing(self, texts: Sequence[str]) -> Iterator[tuple[Broker, Document]]:
         """Yield (broker, document) for each activemq.xml with user-written XML and at least one of the given texts.
@@ -132,21 +132,25 @@ class FleetView:
     @cached_property
     def refused_links(self) -> tuple[RefusedNetworkConnector, ...]:
         """The network links that their target broker refuses or may refuse."""
-        touched = {
+        documents_with_fragments = {
             b.host: self.documents[b.host]
             for b in self.brokers
             if has_network_connector_fragments(b) and self.broker_document(b)
         }
-        if not touched and not any(connector.uses_tls for b in self.brokers for connector in b.connectors):
+        if not documents_with_fragments and not any(
+            connector.uses_tls for b in self.brokers for connector in b.connectors
+        ):
             return ()
         return tuple(
             FleetNetworkConnectors(
-                self.fleet, network_connectors_changed_by_fragments(self.fleet, touched), as_planned=True
+                self.fleet,
+                network_connectors_changed_by_fragments(self.fleet, documents_with_fragments),
+                as_planned=True,
             ).refused
         )
 
 
-def _is_changed_by_hand(broker: Broker) -> bool:
+def _has_user_xml(broker: Broker) -> bool:
     return bool(broker.settings.xml_fragments or broker.settings.broker_attributes)
 
 
@@ -173,7 +177,7 @@ def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = 
     """
     release_facts = InstalledReleaseFacts(broker.release, from_package=broker.settings.install == "package")
     by_file = broker_file_findings(broker, view.documents[broker.host], selection)
-    if _is_changed_by_hand(broker):
+    if _has_user_xml(broker):
         view.cache_parsed_document(broker)
     return (*by_file, *installed_release_findings(release_facts, selection, host=broker.host))
 
@@ -193,13 +197,13 @@ def broker_file_findings(
     broker: Broker, source: XmlDocument, selection: RuleSelection = EVERY_RULE
 ) -> tuple[Finding, ...]:
     """Return the findings of the file lint rules about one broker's activemq.xml."""
-    next_to_it = {
-        file.path.removeprefix(_CONF): file.content.encode()
+    sibling_files = {
+        file.path.removeprefix(_CONF_DIRECTORY): file.content.encode()
         for file in broker.settings.extra_files
-        if file.path.startswith(_CONF)
+        if file.path.startswith(_CONF_DIRECTORY)
     }
     try:
-        document = Document(source, broker.release, broker, other_files=next_to_it)
+        document = Document(source, broker.release, broker, other_files=sibling_files)
     except UnreadableXmlError:
         return ()
     findings = tuple(document_findings(document, ACTIVEMQ_XML, selection))

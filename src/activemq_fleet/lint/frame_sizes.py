@@ -1,4 +1,4 @@
-"""Rules N and S about frame sizes: those that clients can send, and those that links carry."""
+"""Rules N and S about frame sizes: the sizes that clients can send, and the sizes that links can carry."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from activemq_fleet.uris import is_openwire
 _MIB = 1 << 20
 _NO_LIMIT = 1 << 62
 _STOMP_GROWTH = 3
-"""A byte of a STOMP frame that is not UTF-8 becomes a character of three bytes."""
-_STOMP_HEADERS = 1001 * 10_241
-"""The headers of a STOMP frame. Up to 5.11 its body does not grow: measured on 5.8.0 and 5.11.4."""
-_HEADERS = 64 << 10
-"""Bytes that suffice for what OpenWire adds to a message: measured 32 for each broker, 8 KiB for 1,000 headers."""
-_ADDED = 64
-"""Bytes by which each message of STOMP and MQTT grows: at least 79 were measured."""
-_DEFAULT_FRAMES = {"amqp": _NO_LIMIT, "stomp": 100 * _MIB, "ws": 100 * _MIB, "mqtt": 256 * _MIB}
+"""The factor by which a byte of a STOMP frame that is not UTF-8 grows: it becomes a character of 3 bytes."""
+_STOMP_HEADER_BYTES = 1001 * 10_241
+"""The maximum size of a STOMP frame's headers. Up to 5.11 its body does not grow: measured on 5.8.0 and 5.11.4."""
+_MAX_OPENWIRE_OVERHEAD = 64 << 10
+"""The maximum number of bytes that OpenWire adds: measured 32 per broker, and 8 KiB for 1,000 headers."""
+_MIN_OPENWIRE_OVERHEAD = 64
+"""The minimum number of bytes by which each message of STOMP and MQTT grows: at least 79 were measured."""
+_DEFAULT_FRAME_SIZES = {"amqp": _NO_LIMIT, "stomp": 100 * _MIB, "ws": 100 * _MIB, "mqtt": 256 * _MIB}
 _OPENWIRE_100_MIB = "5.6.0 !5.7.0"
 # The default limit of a frame: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
 _OPENWIRE_UNLIMITED = "5.7.0"
-_LIMITS = (FRAME_SIZE, "maximumConnections")
-_FEW = 5
-_DIGITS = 15
+_LIMIT_OPTIONS = (FRAME_SIZE, "maximumConnections")
+_FEW_FRAMES = 5
+_MAX_DIGITS = 15
 
 
 class FrameLimit(NamedTuple):
@@ -58,8 +58,8 @@ class FrameLimit(NamedTuple):
         """The size of the largest frame that a connector or a network link accepts, as text such as ``100 MiB``."""
         if self.size >= _NO_LIMIT:
             return "messages of any size"
-        is_whole = self.size % _MIB == 0
-        return f"{self.size // _MIB} MiB" if is_whole else f"{self.size} bytes"
+        is_mib_multiple = self.size % _MIB == 0
+        return f"{self.size // _MIB} MiB" if is_mib_multiple else f"{self.size} bytes"
 
 
 @rule("N048", "warning", scope="fleet")
@@ -94,44 +94,44 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}}
     """
-    limits = {broker.host: _limits_of(broker) for broker in view.brokers}
+    limits = {broker.host: _limits_by_connector(broker) for broker in view.brokers}
     reported: set[tuple[str, str, str]] = set()
     for link in (
         *view.bridge_graph.planned,
         *(link for links in view.bridge_graph.multicast.values() for link in links),
     ):
         for source in (link.broker,) if link.node else view.brokers_by_pair[link.source_pair_name]:
-            for target, carried in _limits_of_link(view, link, limits):
+            for target, link_limit in _limits_of_link(view, link, limits):
                 pairs = [(source, target), (target, source)] if link.is_duplex else [(source, target)]
                 for sender, receiver in pairs:
-                    key = sender.host, receiver.host, carried.place
+                    key = sender.host, receiver.host, link_limit.place
                     if sender.link_end_name != receiver.link_end_name and key not in reported:
                         reported.add(key)
-                        yield from _compare(limits[sender.host], sender, receiver, link, carried)
+                        yield from _link_size_problems(limits[sender.host], sender, receiver, link, link_limit)
 
 
-def _compare(
-    limits: Mapping[str, FrameLimit], sender: Broker, receiver: Broker, link: LintedLink, carried: FrameLimit
+def _link_size_problems(
+    limits: Mapping[str, FrameLimit], sender: Broker, receiver: Broker, link: LintedLink, link_limit: FrameLimit
 ) -> Iterator[Problem]:
     accepted = {name: limit for name, limit in limits.items() if name != "replication"}
-    too_large = {name: limit for name, limit in accepted.items() if limit.size + limit.added > carried.size}
+    too_large = {name: limit for name, limit in accepted.items() if limit.size + limit.added > link_limit.size}
     if not too_large:
-        too_large = {name: limit for name, limit in accepted.items() if limit.size + limit.most_added > carried.size}
-        certain = False
+        too_large = {name: limit for name, limit in accepted.items() if limit.size + limit.most_added > link_limit.size}
+        is_certain = False
     else:
-        certain = any(limit.is_set for limit in (carried, *too_large.values()))
+        is_certain = any(limit.is_set for limit in (link_limit, *too_large.values()))
     if too_large:
-        grows = ", but the same message is larger in OpenWire"
-        accepting = ", ".join(
-            f"{name} ({limit.size_text}{'' if limit.size > carried.size else grows})"
+        growth_note = ", but the same message is larger in OpenWire"
+        accepting_connectors = ", ".join(
+            f"{name} ({limit.size_text}{'' if limit.size > link_limit.size else growth_note})"
             for name, limit in too_large.items()
         )
         yield Problem(
             f"link {link.connector_name} to {receiver.host} is blocked by the first message of more than "
-            f"{carried.size_text}, the "
-            f"limit of {carried.place}. Connectors of {sender.host} accept larger messages: {accepting}",
+            f"{link_limit.size_text}, the limit of {link_limit.place}. Connectors of {sender.host} accept larger "
+            f"messages: {accepting_connectors}",
             node=link.node,
-            severity=None if certain else "info",
+            severity=None if is_certain else "info",
             host=sender.host,
         )
 
@@ -154,30 +154,37 @@ def _limits_of_link(
         listener = view.listener_lookup.listener_at(transport.host, transport.port or 0)
         if listener:
             both_ends = [limits[listener.broker.host][listener.connector.name]]
-            if (size := _number(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:
+            if (size := _parse_number(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:
                 both_ends.append(FrameLimit(f"the URI of the link at {link.broker.host}", size, is_set=True))
             yield listener.broker, min(both_ends, key=lambda limit: limit.size)
 
 
-def _limits_of(broker: Broker) -> dict[str, FrameLimit]:
+def _limits_by_connector(broker: Broker) -> dict[str, FrameLimit]:
     """Return the frame limit of each connector of a broker by name."""
-    listed = {known.name for known in broker.settings.connectors or () if "options" in known.model_fields_set}
-    return {connector.name: _limit_of(broker, connector, connector.name in listed) for connector in broker.connectors}
+    names_with_options = {
+        connector.name for connector in broker.settings.connectors or () if "options" in connector.model_fields_set
+    }
+    return {
+        connector.name: _limit_of_connector(broker, connector, connector.name in names_with_options)
+        for connector in broker.connectors
+    }
 
 
-def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLimit:
+def _limit_of_connector(broker: Broker, connector: Connector, is_listed: bool) -> FrameLimit:
     place = f"connector {connector.name} of {broker.host}"
     protocol = protocol_name_of_scheme(connector.scheme)
-    size = _number(connector.options.get(FRAME_SIZE))
+    size = _parse_number(connector.options.get(FRAME_SIZE))
     if protocol == "openwire":
         default = 100 * _MIB if broker.release.is_within_span(_OPENWIRE_100_MIB) else _NO_LIMIT
         return FrameLimit(place, (size if broker.release.has_max_frame_size else None) or default, is_listed)
-    if protocol not in _DEFAULT_FRAMES:
+    if protocol not in _DEFAULT_FRAME_SIZES:
         return FrameLimit(place, 0, is_listed)
     is_limited = broker.release.limits_client_frames
-    size = (size if is_limited else None) or _DEFAULT_FRAMES[protocol]
-    growing = 0 if protocol in ("amqp", "mqtt") else size if is_limited else min(size, _STOMP_HEADERS)
-    return FrameLimit(place, size, is_listed, _ADDED, _HEADERS + (_STOMP_GROWTH - 1) * growing)
+    size = (size if is_limited else None) or _DEFAULT_FRAME_SIZES[protocol]
+    growing_bytes = 0 if protocol in ("amqp", "mqtt") else size if is_limited else min(size, _STOMP_HEADER_BYTES)
+    return FrameLimit(
+        place, size, is_listed, _MIN_OPENWIRE_OVERHEAD, _MAX_OPENWIRE_OVERHEAD + (_STOMP_GROWTH - 1) * growing_bytes
+    )
 
 
 @rule("S009", "warning", each="transportConnector")
@@ -205,7 +212,7 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
         return
     document, release = connector.document, connector.document.release
-    size = _largest_frame(uri, release)
+    size = _largest_frame_text(uri, release)
     if not size or (document.broker is not None and not release.has_max_frame_size):
         return
     name = connector.get("name") or uri.text
@@ -218,15 +225,15 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
         yield connector.problem(message, "uri", severity="info", fix=fix)
         return
     message = f"connector {name} accepts frames {size}"
-    wrong = next((option for option in uri.options if option.lower() == FRAME_SIZE.lower()), "")
-    if wrong:
-        message += f": the broker ignores {wrong}, because the option is {FRAME_SIZE}"
+    misspelled_option = next((option for option in uri.options if option.lower() == FRAME_SIZE.lower()), "")
+    if misspelled_option:
+        message += f": the broker ignores {misspelled_option}, because the option is {FRAME_SIZE}"
     else:
         message += ": a few clients can exhaust the heap"
     size_option = f"{FRAME_SIZE}=10485760 (10 MB), or the size of the largest message"
     variable = variable_to_change(connector, "uri")
-    if wrong:
-        fix = f"write {size_option}, instead of {wrong}" + (f" in {variable}" if variable else "")
+    if misspelled_option:
+        fix = f"write {size_option}, instead of {misspelled_option}" + (f" in {variable}" if variable else "")
     elif variable is None or variable == XML_FRAGMENTS:
         fix = f"add {size_option}, to the connector's URI" + (f" in {variable}" if variable else "")
     else:
@@ -234,16 +241,16 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
             f"add {FRAME_SIZE}: 10485760 (10 MB), or the size of the largest message, to the options of connector "
             f"{name} in {variable}"
         )
-    # no variable adds options to a pure master's connector for replication
+    # No variable adds options to a pure master's connector for replication.
     replicates = document.ha_profile is not None and document.ha_profile.replicates and name == "replication"
     severity: Severity | None = "info" if is_loopback(uri.host) or replicates else None
-    yield connector.problem(message, "uri", wrong, severity=severity, fix=fix)
+    yield connector.problem(message, "uri", misspelled_option, severity=severity, fix=fix)
 
 
-def _largest_frame(uri: Uri, release: Release) -> str:
+def _largest_frame_text(uri: Uri, release: Release) -> str:
     """Return the size of the largest frame that a connector accepts without maxFrameSize, as text.
 
-    The result is "" where the release limits frames.
+    The result is "" if the release limits frames.
     """
     if is_openwire(uri.scheme):
         unlimited = release.is_within_span(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
@@ -297,22 +304,28 @@ def frames_of_one_connector_exceed_heap(view: FleetView) -> Iterator[Problem]:
     """
     for broker in view.brokers:
         heap = size_in_bytes(broker.settings.heap) or 0
-        listed = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
-        limited = {connector.name for connector in listed if not connector.options.keys().isdisjoint(_LIMITS)}
+        connectors_with_options = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
+        limited_names = {
+            connector.name
+            for connector in connectors_with_options
+            if not connector.options.keys().isdisjoint(_LIMIT_OPTIONS)
+        }
         too_large = []
-        for connector in (connector for connector in broker.connectors if connector.name in limited):
-            frame, most = (_number(connector.options.get(name)) for name in _LIMITS)
-            if heap and frame and (most is None or most * frame > heap):
-                too_large.append((frame, connector.name, "any number of" if most is None else most))
+        for connector in (connector for connector in broker.connectors if connector.name in limited_names):
+            frame, connection_limit = (_parse_number(connector.options.get(name)) for name in _LIMIT_OPTIONS)
+            if heap and frame and (connection_limit is None or connection_limit * frame > heap):
+                too_large.append(
+                    (frame, connector.name, "any number of" if connection_limit is None else connection_limit)
+                )
         if too_large:
-            frame, name, accepted = max(too_large, key=lambda largest: largest[0])
+            frame, name, accepted = max(too_large, key=lambda item: item[0])
             yield Problem(
                 f"connector {name} accepts {accepted} connections and frames of up to {frame >> 20} MiB, but the heap "
                 f"of {heap >> 20} MiB has room for {count_with_noun(heap // frame, 'frame')} of this size",
                 host=broker.host,
-                severity="warning" if heap // frame < _FEW else "info",
+                severity="warning" if heap // frame < _FEW_FRAMES else "info",
             )
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < _DIGITS else None
+def _parse_number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < _MAX_DIGITS else None
