@@ -1,4 +1,4 @@
-"""Host rules about what only the machine shows: Java, file systems, clocks, interfaces."""
+"""Host rules about facts that only the machine shows: Java, file systems, clocks, interfaces."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from activemq_fleet.lint.hosts import HostView
 from activemq_fleet.settings.metrics import EXPORTER_JAVA
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
-# Their locks hold on one host only, or may be lost silently.
+# The locks of these file systems apply to one host only, or may be lost silently.
 _NO_CLUSTER_LOCKS = frozenset({"cifs", "smb3", "smbfs", "ocfs2", "fuse.sshfs", "fuse.s3fs", "9p", "vboxsf"})
-_LOCAL_LOCKS = ("nolock", "local_lock=all", "local_lock=posix", "localflocks")
-_OF_ONE_HOST = frozenset({
+_LOCAL_LOCK_OPTIONS = ("nolock", "local_lock=all", "local_lock=posix", "localflocks")
+_LOCAL_FILE_SYSTEMS = frozenset({
     "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs",
 })  # fmt: skip
 _SYSTEM_JAVA = "/usr/bin/java"
-_MISSING = os.strerror(errno.ENOENT)
-_LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
+_FILE_NOT_FOUND = os.strerror(errno.ENOENT)
+_LOCKS_DISABLED_OPTION = "-Djava.nio.channels.FileLock.broken=true"
 
 
 @rule("V012", "error", scope="host")
@@ -40,13 +40,13 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
 
         facts: {java: 17}
     """
-    needed = host.broker.release.java_minimum
-    if host.facts.java is not None and host.facts.java < needed:
+    required_java = host.broker.release.java_minimum
+    if host.facts.java is not None and host.facts.java < required_java:
         yield Problem(
-            f"Java {host.facts.java} is installed, but ActiveMQ {host.broker.release.text} requires Java {needed} or "
-            "later",
-            fix=f"install Java {needed} or later, or set activemq_java_home to the directory of an installed Java "
-            f"{needed} or later",
+            f"Java {host.facts.java} is installed, but ActiveMQ {host.broker.release.text} requires Java "
+            f"{required_java} or later",
+            fix=f"install Java {required_java} or later, or set activemq_java_home to the directory of an installed "
+            f"Java {required_java} or later",
         )
 
 
@@ -111,7 +111,7 @@ def java_missing_or_unusable(host: HostView) -> Iterator[Problem]:
         facts: {java: 17}
     """
     broker, failure = host.broker, host.facts.java_failure
-    # The package of the distribution brings the Java that it depends on.
+    # The package of the distribution installs the Java on which it depends.
     if failure is None or broker.service != "systemd" or (broker.install == "package" and broker.java == _SYSTEM_JAVA):
         return
     release, oldest = broker.release.text, broker.release.java_minimum
@@ -123,7 +123,7 @@ def java_missing_or_unusable(host: HostView) -> Iterator[Problem]:
         fix = (
             f"install Java so that {broker.java} runs, or set activemq_java_home to the directory of an installed Java"
         )
-    if failure == _MISSING:
+    if failure == _FILE_NOT_FOUND:
         message = f"ActiveMQ {release} requires Java {oldest} or later, but the program {broker.java} does not exist"
     else:
         message = (
@@ -213,25 +213,25 @@ def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
         broker: {environment: /var/lib/activemq/activemq/current/bin/env}
         facts: {settings_files: [/var/lib/activemq/activemq/current/bin/env]}
     """
-    unread = {"bin/env": "bin/setenv", "bin/setenv": "bin/env"}.get(host.broker.release.environment_file)
+    ignored_file = {"bin/env": "bin/setenv", "bin/setenv": "bin/env"}.get(host.broker.release.environment_file)
     for path in host.facts.settings_files:
         if path == host.broker.environment or host.broker.install == "package":
             continue  # the package contains a file, and the unit does not read it
-        if unread and path.endswith(f"/{unread}"):
+        if ignored_file and path.endswith(f"/{ignored_file}"):
             yield Problem(
                 f"ActiveMQ {host.broker.release.text} does not read the settings file {path}: its settings have no "
                 "effect",
-                fix=_fix_of_settings_file(path),
+                fix=_settings_file_fix(path),
             )
         elif not path.endswith(("/bin/env", "/bin/setenv")):
             yield Problem(
                 f"bin/activemq reads only the settings file {path}: a manually started broker does not get the "
                 "deployed settings",
-                fix=_fix_of_settings_file(path),
+                fix=_settings_file_fix(path),
             )
 
 
-def _fix_of_settings_file(path: str) -> str:
+def _settings_file_fix(path: str) -> str:
     return (
         f"set activemq_heap, activemq_java_options and activemq_java_home to the values in {path}, remove {path}, and "
         "run the playbook site"
@@ -298,7 +298,7 @@ def store_locks_not_visible_to_other_host(host: HostView) -> Iterator[Problem]:
             fix="move the store to NFS version 4, or to a cluster file system such as GFS2",
         )
     for option in host.facts.store_mount_options:
-        if option in _LOCAL_LOCKS:
+        if option in _LOCAL_LOCK_OPTIONS:
             yield Problem(
                 f"the locks of {host.shared_store_description} apply to this host only, because of the mount option "
                 f"{option}: both nodes become master",
@@ -325,11 +325,11 @@ def java_option_disables_file_locks(host: HostView) -> Iterator[Problem]:
     """
     if not host.broker.ha_profile.shares_store_directory:
         return
-    if _LOCKING_OFF in host.broker.java_options:
+    if _LOCKS_DISABLED_OPTION in host.broker.java_options:
         yield Problem(
             "FileLock.broken=true in activemq_java_options disables the lock of the store: both nodes become master"
         )
-    elif _LOCKING_OFF in host.facts.java_options:
+    elif _LOCKS_DISABLED_OPTION in host.facts.java_options:
         yield Problem(
             "FileLock.broken=true on the command line of the running broker disables the lock of the store: both nodes "
             "become master"
@@ -444,11 +444,15 @@ def shared_store_on_local_file_system(host: HostView) -> Iterator[Problem]:
         peer: {boot: of another}
     """
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
-    if host.shared_store_filesystem_type in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
+    if (
+        host.shared_store_filesystem_type in _LOCAL_FILE_SYSTEMS
+        and boot_id
+        and peer_boot_id
+        and boot_id != peer_boot_id
+    ):
         yield Problem(
             f"{host.shared_store_description} is on {host.shared_store_filesystem_type}, a local file system: the "
-            "pair's other node, on "
-            "another machine, cannot use this store"
+            "pair's other node, on another machine, cannot use this store"
         )
 
 
@@ -475,13 +479,13 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
         broker: {pair: orders-mq01}
         facts: {pair: orders-mq01}
     """
-    deployed, wanted = host.facts.pair, host.broker.pair
-    if deployed and wanted and deployed != wanted and host.broker.ha_profile.has_peer:
+    deployed, configured = host.facts.pair, host.broker.pair
+    if deployed and configured and deployed != configured and host.broker.ha_profile.has_peer:
         yield Problem(
-            f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
+            f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {configured}: "
             "the broker would start with an empty store",
             fix=f"to keep the pair and its messages, set activemq_pair: {deployed} on both nodes. To move the host to "
-            f"{wanted}, first empty the queues of the old broker, because the new broker does not take over its "
+            f"{configured}, first empty the queues of the old broker, because the new broker does not take over its "
             "messages. Then stop the old broker, and rename its directory (activemq_base/activemq_instance). If "
             "the new broker is to start with an empty store, add a waiver of L034 to activemq_waivers",
         )

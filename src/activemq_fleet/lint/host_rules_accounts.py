@@ -13,7 +13,9 @@ from activemq_fleet.node.process.service_names import watchdog_service_name
 if TYPE_CHECKING:
     from activemq_fleet.node.state.evidence import MachineFacts
 
-_DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what the other writes to the shared store"
+_EFFECT_OF_DIFFERENT_IDS = (
+    "the nodes may use different ids, and one then cannot read what the other writes to the shared store"
+)
 
 
 @rule("L037", "error", scope="host")
@@ -63,26 +65,28 @@ def shared_store_account_ids_may_differ(host: HostView) -> Iterator[Problem]:
     if not (is_first and is_shared and is_known) or is_one_machine or _have_same_id(facts, peer):
         return
     ids = {broker.host: facts, str(broker.peer): peer}
-    known = {name: (seen.account_uid, seen.account_gid) for name, seen in ids.items() if seen.account_exists}
+    known = {
+        name: (machine.account_uid, machine.account_gid) for name, machine in ids.items() if machine.account_exists
+    }
     if len(known) == 2:
         uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
         yield Problem(
             f"the account {broker.user} has uid {uids}: one node cannot read what the other writes to the shared store",
             fix="choose numbers UID and GID that are free on both nodes. Then "
-            + _change_of_ids(host, "UID", "GID", "set activemq_uid: UID and activemq_gid: GID on both nodes"),
+            + _id_change_instruction(host, "UID", "GID", "set activemq_uid: UID and activemq_gid: GID on both nodes"),
         )
     elif known:
         ((name, (uid, gid)),) = known.items()
-        missing = next(other for other in ids if other != name)
+        host_without_account = next(other for other in ids if other != name)
         yield Problem(
-            f"the account {broker.user} has uid {uid} on {name} and does not exist on {missing}, and activemq_uid is "
-            f"not set: {_DIFFERENT_IDS}",
+            f"the account {broker.user} has uid {uid} on {name} and does not exist on {host_without_account}, and "
+            f"activemq_uid is not set: {_EFFECT_OF_DIFFERENT_IDS}",
             fix=f"set activemq_uid: {uid} and activemq_gid: {gid if gid is not None else uid} for both nodes",
         )
     else:
         yield Problem(
             f"the account {broker.user} exists neither on {broker.host} nor on {broker.peer}, and activemq_uid is not "
-            f"set: {_DIFFERENT_IDS}",
+            f"set: {_EFFECT_OF_DIFFERENT_IDS}",
             fix="set activemq_uid and activemq_gid to numbers that are free on both nodes, such as 990",
         )
 
@@ -91,22 +95,22 @@ def _have_same_id(facts: MachineFacts, peer: MachineFacts) -> bool:
     return facts.account_uid is not None and facts.account_uid == peer.account_uid
 
 
-def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None, last_step: str) -> str:
-    """Return an instruction to change the numeric ids of the broker's account; None without a command for an id.
+def _id_change_instruction(host: HostView, uid: int | str | None, gid: int | str | None, last_step: str) -> str:
+    """Return an instruction to change the numeric ids of the broker's account; an id that is None is not changed.
 
     ``last_step`` is the instruction after the commands.
     """
     broker = host.broker
     is_shared = broker.ha_profile.shares_store_directory and broker.peer is not None
-    where = f"{broker.host} and {broker.peer}" if is_shared else broker.host
+    hosts = f"{broker.host} and {broker.peer}" if is_shared else broker.host
     directories = " ".join(dict.fromkeys([broker.base, *([broker.directory] if broker.directory else [])]))
     commands = [
         *([f"groupmod -g {gid} {broker.user}"] if gid is not None else []),
         *([f"usermod -u {uid} {broker.user}"] if uid is not None else []),
         f"chown -R {broker.user}:{broker.user} {directories}",
     ]
-    stop = f"stop the services {broker.instance} and {watchdog_service_name(broker.instance)} on {where}"
-    return f"{stop}, run `{'; '.join(commands)}` on {where}, and {last_step}"
+    stop_step = f"stop the services {broker.instance} and {watchdog_service_name(broker.instance)} on {hosts}"
+    return f"{stop_step}, run `{'; '.join(commands)}` on {hosts}, and {last_step}"
 
 
 @rule("L038", "error", scope="host")
@@ -147,12 +151,12 @@ def account_cannot_get_configured_id(host: HostView) -> Iterator[Problem]:
             )
     uid = _id_to_change(broker.uid, facts.account_uid)
     gid = _id_to_change(broker.gid, facts.account_gid)
-    wrong = [
-        f"{name} {number} instead of {wanted} (activemq_{name})"
-        for name, number, wanted in (("uid", facts.account_uid, uid), ("gid", facts.account_gid, gid))
-        if wanted is not None
+    wrong_ids = [
+        f"{name} {number} instead of {configured} (activemq_{name})"
+        for name, number, configured in (("uid", facts.account_uid, uid), ("gid", facts.account_gid, gid))
+        if configured is not None
     ]
-    if wrong and (facts.account_processes or facts.base_exists):
+    if wrong_ids and (facts.account_processes or facts.base_exists):
         processes = ", ".join(map(str, facts.account_processes))
         reason = (
             f"the account has running processes (process ids: {processes})"
@@ -160,9 +164,10 @@ def account_cannot_get_configured_id(host: HostView) -> Iterator[Problem]:
             else f"files in {broker.base} belong to the current id"
         )
         yield Problem(
-            f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",
+            f"the account {broker.user} has {' and '.join(wrong_ids)}: the playbook cannot change the id while "
+            f"{reason}",
             fix=f"set {_actual_ids(host)}, if the other node of the pair has the same ids. To change the account "
-            "instead, " + _change_of_ids(host, uid, gid, "run the playbook again"),
+            "instead, " + _id_change_instruction(host, uid, gid, "run the playbook again"),
         )
 
 
@@ -171,12 +176,14 @@ def _actual_ids(host: HostView) -> str:
     broker, facts = host.broker, host.facts
     actual = (("uid", broker.uid, facts.account_uid), ("gid", broker.gid, facts.account_gid))
     return " and ".join(
-        f"activemq_{name} to {number}" for name, wanted, number in actual if _id_to_change(wanted, number) is not None
+        f"activemq_{name} to {number}"
+        for name, configured, number in actual
+        if _id_to_change(configured, number) is not None
     )
 
 
-def _id_to_change(wanted: int | None, actual: int | None) -> int | None:
-    return wanted if wanted is not None and actual is not None and actual != wanted else None
+def _id_to_change(configured: int | None, actual: int | None) -> int | None:
+    return configured if configured is not None and actual is not None and actual != configured else None
 
 
 @rule("S013", "warning", scope="host")

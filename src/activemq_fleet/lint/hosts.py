@@ -49,13 +49,13 @@ def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts |
 
     ``peer`` is None if the facts about the peer's host are not known.
     """
-    # Imported here: checks of files and fleets do not need the modules of hosts that it brings along.
+    # Imported here, because checks of files and fleets do not need the modules about hosts that this import loads.
     from activemq_fleet.node.state.evidence import MachineFacts
 
     view = HostView(broker, facts, peer or MachineFacts())
-    applying = applicable_rules("host", broker.release)
+    rules = applicable_rules("host", broker.release)
     return tuple(
         finding
-        for lint_rule in applying
+        for lint_rule in rules
         for finding in findings_from_problems(lint_rule, lint_rule.check(view), broker.host)
     )

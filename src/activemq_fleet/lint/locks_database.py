@@ -26,17 +26,17 @@ from activemq_fleet.lint.locks_signs import (
 )
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
-_LEASE = "lease-database-locker"
-_PARTS_OF_LOCKER = {
+_LEASE_LOCKER = "lease-database-locker"
+_LOCKER_PART_FIXES = {
     "dataSource": 'add dataSource="#ID", with the id of a data source bean,',
     "statements": "add <statements><statements/></statements>",
 }
-_DATABASES = " ".join(("jdbcPersistenceAdapter", *sorted(DATABASE_LOCKERS)))
-_JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release
-_DEFAULT_LEASE = 10_000  # ms, AbstractLocker
-_FIXED_LEASE = 5000  # ms: what 5.7.0 sets the lease back to
-# A URL of several hosts, or one whose driver searches for another server.
-_FAILS_OVER = re.compile(
+_DATABASE_STORE_ELEMENTS = " ".join(("jdbcPersistenceAdapter", *sorted(DATABASE_LOCKERS)))
+_JDBC_KEEP_ALIVE_MS = 30_000  # JDBCPersistenceAdapter of every release
+_DEFAULT_LEASE_MS = 10_000  # AbstractLocker
+_FIXED_LEASE_MS = 5000  # 5.7.0 resets the lease to this length
+# A URL with several hosts, or with a driver that searches for another server.
+_FAILOVER_URL = re.compile(
     r"//[^/?;]*,|failover|loadbalance|load_balance|replication:|multiSubnet|targetServerType|aurora|address_list",
     re.IGNORECASE,
 )
@@ -74,26 +74,29 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
     """
     for store in message_store_elements(document):
         locker = locker_of(store)
-        if locker is None or locker.name != _LEASE or not has_enabled_lock(store):
+        if locker is None or locker.name != _LEASE_LOCKER or not has_enabled_lock(store):
             continue
-        lease, renewed = _lease_length(store, locker), _renewal_interval(store)
-        if lease is None or renewed is None or 0 < renewed < lease:
+        lease, interval = _lease_length(store, locker), _renewal_interval(store)
+        if lease is None or interval is None or 0 < interval < lease:
             continue
         default_note = "" if store.has_attribute("lockKeepAlivePeriod") else " by default"
         length = "" if locker.has_attribute("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
             length = f" (which ActiveMQ {document.release.line} cannot change)"
-        renewal = f"the master renews it only every {renewed} ms" if renewed > 0 else "the master never renews it"
-        where = (store, "lockKeepAlivePeriod")
+        renewal = f"the master renews it only every {interval} ms" if interval > 0 else "the master never renews it"
+        location = (store, "lockKeepAlivePeriod")
         if not store.has_attribute("lockKeepAlivePeriod"):
-            where = (locker, "lockAcquireSleepInterval")
-        fix = f'set lockKeepAlivePeriod="5000" on <{store.name}> and lockAcquireSleepInterval="10000" on <{_LEASE}>'
+            location = (locker, "lockAcquireSleepInterval")
+        fix = (
+            f'set lockKeepAlivePeriod="5000" on <{store.name}> and lockAcquireSleepInterval="10000" on '
+            f"<{_LEASE_LOCKER}>"
+        )
         if not document.release.has_adjustable_lease:
             fix = f'set lockKeepAlivePeriod="2000" on <{store.name}>'
-        yield where[0].problem(
+        yield location[0].problem(
             f"the database lease expires after {lease} ms{length}, but {renewal}{default_note} "
             "(lockKeepAlivePeriod): the slave opens the store while the master runs",
-            where[1],
+            location[1],
             fix=f"{fix}. The renewal interval must be at most half of the lease",
         )
 
@@ -101,11 +104,11 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
 def _lease_length(store: Element, locker: Element) -> int | None:
     """Return the length of the lease of a store's lock in ms; None where it is not known."""
     if not store.document.release.has_adjustable_lease:
-        return _FIXED_LEASE
+        return _FIXED_LEASE_MS
     for node in (locker, store):
         if node.has_attribute("lockAcquireSleepInterval"):
             return node.integer_attribute("lockAcquireSleepInterval")
-    return _DEFAULT_LEASE
+    return _DEFAULT_LEASE_MS
 
 
 def _renewal_interval(store: Element) -> int | None:
@@ -115,10 +118,10 @@ def _renewal_interval(store: Element) -> int | None:
     """
     if store.has_attribute("lockKeepAlivePeriod"):
         return store.integer_attribute("lockKeepAlivePeriod")
-    return _JDBC_KEEP_ALIVE if store.name == "jdbcPersistenceAdapter" else 0
+    return _JDBC_KEEP_ALIVE_MS if store.name == "jdbcPersistenceAdapter" else 0
 
 
-@rule("L012", "warning", releases="5.7.0", needs=_DATABASES)
+@rule("L012", "warning", releases="5.7.0", needs=_DATABASE_STORE_ELEMENTS)
 def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
     """A JDBC store uses the default lock: a database transaction that stays open.
 
@@ -144,12 +147,12 @@ def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
         </jdbcPersistenceAdapter>
     """
     for store, locker in stores_with_database_lockers(document):
-        if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE):
+        if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE_LOCKER):
             continue
         source = data_source_bean(store)
         url = jdbc_url_of(source) if source else ""
         node = locker or store
-        if _FAILS_OVER.search(url):
+        if _FAILOVER_URL.search(url):
             yield node.problem(
                 f"the lock of the store is a database transaction that stays open: a failover of the database {url} "
                 "releases the lock",
@@ -201,7 +204,7 @@ def kahadb_database_locker_without_database(document: Document) -> Iterator[Prob
         locker = locker_of(store)
         if store.name not in FILE_STORES or locker is None or locker.name not in DATABASE_LOCKERS:
             continue
-        if not document.release.supports(_LEASE, "dataSource"):
+        if not document.release.supports(_LEASE_LOCKER, "dataSource"):
             yield locker.problem(
                 f"<{locker.name}> cannot be used with <{store.name}> on ActiveMQ {document.release.text}: "
                 "the broker does not start",
@@ -217,13 +220,13 @@ def kahadb_database_locker_without_database(document: Document) -> Iterator[Prob
         if missing:
             yield locker.problem(
                 f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}: the broker does not start",
-                fix=f"{' and '.join(_PARTS_OF_LOCKER[name] for name in missing)} to <{locker.name}>",
+                fix=f"{' and '.join(_LOCKER_PART_FIXES[name] for name in missing)} to <{locker.name}>",
                 why=f"<{store.name}> has no database, so the locker itself needs the connection to one. Without it, "
                 "the broker does not start (NullPointerException)",
             )
 
 
-@rule("L014", "warning", releases="5.7.0", needs=_DATABASES)
+@rule("L014", "warning", releases="5.7.0", needs=_DATABASE_STORE_ELEMENTS)
 def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]:
     """A JDBC store has no ioExceptionHandler that stops the broker when the database fails.
 
@@ -246,7 +249,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    wanted = document.release.lease_exception_handler
+    required_handler = document.release.lease_exception_handler
     for store, locker in stores_with_database_lockers(document):
         broker = store.nearest_ancestor_with_given_name("broker")
         if broker is None:
@@ -257,7 +260,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
             yield node.problem(
                 "the broker has no ioExceptionHandler: a master that cannot reach the database of its lock continues "
                 "to serve",
-                fix=f"add <ioExceptionHandler><{wanted}/></ioExceptionHandler> to <broker>",
+                fix=f"add <ioExceptionHandler><{required_handler}/></ioExceptionHandler> to <broker>",
             )
         elif handler.kind and handler.boolean_handler_setting(
             "ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER
@@ -268,18 +271,19 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
             )
             yield handler.node.problem(
                 message,
-                fix=f'write <{wanted}/> in place of this ioExceptionHandler, or set ignoreSQLExceptions="false" on it',
+                fix=f"write <{required_handler}/> in place of this ioExceptionHandler, or set "
+                'ignoreSQLExceptions="false" on it',
             )
-        elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
+        elif required_handler and handler.kind == JDBC_HANDLER and handler.kind != required_handler:
             text = f"<{JDBC_HANDLER}> is deprecated since 5.11: a later release may not start with it"
-            is_same = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER
-            edits = handler.node.rename_edits(wanted) if is_same else ()
-            fix = f"write <{wanted}/> instead of <{JDBC_HANDLER}>"
-            why = f"<{wanted}> does the same, and replaces <{JDBC_HANDLER}> from 5.11 on"
+            is_renaming_sufficient = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER
+            edits = handler.node.rename_edits(required_handler) if is_renaming_sufficient else ()
+            fix = f"write <{required_handler}/> instead of <{JDBC_HANDLER}>"
+            why = f"<{required_handler}> does the same, and replaces <{JDBC_HANDLER}> from 5.11 on"
             yield handler.node.problem(text, severity="info", edits=edits, fix=fix, why=why)
 
 
-@rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
+@rule("L031", "warning", releases="5.6.0", needs=_DATABASE_STORE_ELEMENTS)
 def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Iterator[Problem]:
     """MQTT clients get acknowledgements for messages that the database rejects because its disk is full.
 
@@ -332,7 +336,7 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
             )
 
 
-@rule("L015", "warning", releases="5.15.13", needs=_DATABASES)
+@rule("L015", "warning", releases="5.15.13", needs=_DATABASE_STORE_ELEMENTS)
 def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Problem]:
     """A broker that cannot renew its database lock only logs the failure, and does not stop.
 
@@ -356,8 +360,8 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
             continue
         broker = store.nearest_ancestor_with_given_name("broker")
         handler = configured_io_exception_handler(broker) if broker else None
-        # that handler closes the connectors itself until the lock is known to be ours
-        covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
+        # these handlers close the connectors until the broker has verified that it holds the lock
+        has_closing_handler = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
         message = 'stopOnError="true" is not set: a master that cannot renew its lock only logs the error and continues'
         fix = f'set stopOnError="true" on <{store.name}>'
-        yield store.problem(message, "stopOnError", severity="info" if covered else None, fix=fix)
+        yield store.problem(message, "stopOnError", severity="info" if has_closing_handler else None, fix=fix)

@@ -48,7 +48,7 @@ def shared_kahadb_never_rechecks_lock(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for store, reason, certain in _shared(document):
+    for store, reason, certain in _shared_stores(document):
         period = store.integer_attribute("lockKeepAlivePeriod")
         if store.is_positive("lockKeepAlivePeriod"):
             continue
@@ -90,7 +90,7 @@ def deleted_lock_file_undetected_before_5_9(document: Document) -> Iterator[Prob
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for store, reason, certain in _shared(document):
+    for store, reason, certain in _shared_stores(document):
         yield store.problem(
             f"ActiveMQ {document.release.text} does not detect that the lock file of this shared store ({reason}) was "
             "deleted: two brokers can then write to the store",
@@ -120,7 +120,7 @@ def new_lock_owner_undetected_5_9_to_5_11(document: Document) -> Iterator[Proble
 
         <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
     """
-    for store, reason, _ in _shared(document):
+    for store, reason, _ in _shared_stores(document):
         yield store.problem(
             f"ActiveMQ {document.release.text} does not detect that another broker acquired the lock of this shared "
             f"store ({reason}): two brokers can then write to the store",
@@ -150,17 +150,17 @@ def shared_store_lock_disabled(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb" useLock="false"/>
     """
     for store in message_store_elements(document):
-        why = sharing_reason_of_store(store)
+        sharing = sharing_reason_of_store(store)
         for name in ("useLock", "useDatabaseLock"):
             if store.boolean_attribute(name, True) is not False:
                 continue
-            if why is not None:
+            if sharing is not None:
                 text = (
                     f'{name}="false" disables the lock of this shared store '
-                    f"({why.reason}): two brokers can open the store"
+                    f"({sharing.reason}): two brokers can open the store"
                 )
                 yield store.problem(
-                    text, name, severity=None if why.certain else "warning", fix=f'remove {name}="false"'
+                    text, name, severity=None if sharing.certain else "warning", fix=f'remove {name}="false"'
                 )
             elif (
                 store.name == "jdbcPersistenceAdapter" and not document.ha_profile and not has_embedded_database(store)
@@ -205,7 +205,7 @@ def file_locker_fails_if_locked(locker: Element) -> Iterator[Problem]:
 
 
 @once_per_document
-def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
+def _shared_stores(document: Document) -> Iterator[tuple[Element, str, bool]]:
     """Yield (store, reason, certainty) for each store in a shared directory with a file lock.
 
     The reason is why the store counts as shared.
@@ -215,7 +215,7 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
         if store.name not in FILE_STORES or store.has_attribute("locker"):
             continue
         if not has_enabled_lock(store) and not store.has_attribute("lockKeepAlivePeriod"):
-            continue  # L007 reports more
-        why = sharing_reason_of_store(store)
-        if why is not None and (locker is None or locker.name == "shared-file-locker"):
-            yield store, why.reason, why.certain
+            continue  # rule L007 reports the disabled lock
+        sharing = sharing_reason_of_store(store)
+        if sharing is not None and (locker is None or locker.name == "shared-file-locker"):
+            yield store, sharing.reason, sharing.certain

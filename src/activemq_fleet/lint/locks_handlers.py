@@ -20,7 +20,7 @@ DEFAULT_HANDLER = "defaultIOExceptionHandler"
 JDBC_HANDLER = "jDBCIOExceptionHandler"
 LEASE_HANDLER = "leaseLockerIOExceptionHandler"
 _LEASE_LOCKER = "lease-database-locker"
-_KINDS = {
+_KINDS_BY_CLASS = {
     "org.apache.activemq.util.DefaultIOExceptionHandler": DEFAULT_HANDLER,
     "org.apache.activemq.store.jdbc.JDBCIOExceptionHandler": JDBC_HANDLER,
     "org.apache.activemq.util.LeaseLockerIOExceptionHandler": LEASE_HANDLER,
@@ -86,8 +86,8 @@ def _handler_with_id(place: Element, name: str) -> IoExceptionHandler:
 
 def _handler_of(node: Element) -> IoExceptionHandler:
     if node.name == "bean":
-        return IoExceptionHandler(node, _KINDS.get(node.get("class"), ""))
-    return IoExceptionHandler(node, node.name if node.name in _KINDS.values() else "")
+        return IoExceptionHandler(node, _KINDS_BY_CLASS.get(node.get("class"), ""))
+    return IoExceptionHandler(node, node.name if node.name in _KINDS_BY_CLASS.values() else "")
 
 
 @rule("L042", "warning", releases="5.5.0")
@@ -134,12 +134,12 @@ def io_exception_handler_unsuited_to_store(document: Document) -> Iterator[Probl
         if not handler.closes_connectors_until_store_answers:
             continue
         locker = locker_of(store)
-        shared = sharing_reason_of_store(store) is not None
+        is_shared = sharing_reason_of_store(store) is not None
         if store.name in FILE_STORES:
             if handler.kind == LEASE_HANDLER and locker is not None and locker.name == _LEASE_LOCKER:
                 continue
-            if handler.kind == DEFAULT_HANDLER and not shared:
-                continue  # a choice that fits a single broker
+            if handler.kind == DEFAULT_HANDLER and not is_shared:
+                continue  # this handler suits a broker without a peer
             text = (
                 f"when <{store.name}> fails, <{handler.kind}> closes the connectors but keeps the lock of the store: "
                 "no other node takes over"
@@ -149,7 +149,7 @@ def io_exception_handler_unsuited_to_store(document: Document) -> Iterator[Probl
             if is_leased and document.release.lease_exception_handler == LEASE_HANDLER:
                 fix = f"use <{LEASE_HANDLER}/>, which checks the lease in the database"
             why = "the broker process keeps the lock while it runs, but it accepts no clients while its store fails"
-            yield handler.node.problem(text, severity=None if shared else "info", fix=fix, why=why)
+            yield handler.node.problem(text, severity=None if is_shared else "info", fix=fix, why=why)
         elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and has_enabled_lock(store):
             text = (
                 f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock: "

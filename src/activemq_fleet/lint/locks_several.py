@@ -66,13 +66,13 @@ def shared_mkahadb_on_5_12_or_older(mkahadb: Element) -> Iterator[Problem]:
 
         <mKahaDB directory="${activemq.data}/kahadb"/>
     """
-    why = sharing_reason_of_store(mkahadb)
-    if why is not None:
+    sharing = sharing_reason_of_store(mkahadb)
+    if sharing is not None:
         text = (
-            f"the nodes of a pair share this mKahaDB ({why.reason}), but its lock is unreliable in ActiveMQ "
+            f"the nodes of a pair share this mKahaDB ({sharing.reason}), but its lock is unreliable in ActiveMQ "
             f"{mkahadb.document.release.text}: both nodes can become active"
         )
         fix = "upgrade to 5.13 or later, or use one <kahaDB> instead of <mKahaDB>"
         if mkahadb.document.broker is not None:
             fix = "upgrade to 5.13 or later, or remove by_destination from activemq_kahadb"
-        yield mkahadb.problem(text, severity=None if why.certain else "warning", fix=fix)
+        yield mkahadb.problem(text, severity=None if sharing.certain else "warning", fix=fix)

@@ -1,4 +1,4 @@
-"""Decide from one activemq.xml whether another broker shares its store, and what protects the lock.
+"""Determine from one activemq.xml whether another broker shares its store, and how its lock is protected.
 
 A file names a directory or a database, and not the other brokers that use it. So a store counts as shared only if the
 file shows it (by a locker, by settings that only a waiting broker needs, by the name of its directory), or if the
@@ -16,12 +16,14 @@ from activemq_fleet.lint.document import Document, Element, once_per_document
 
 FILE_STORES = frozenset({"kahaDB", "mKahaDB", "levelDB"})
 DATABASE_LOCKERS = frozenset({"database-locker", "lease-database-locker", "transact-database-locker"})
-_CLUSTERED = frozenset({"gfs", "gfs2", "gpfs", "ceph", "cephfs", "gluster", "glusterfs", "lustre", "ocfs2"})
-_SHARE = _CLUSTERED | {"share", "shared", "nfs", "nfs3", "nfs4", "efs", "netapp"}
-_MAY_BE_SHARE = frozenset({"mnt", "san", "nas", "cluster", "ha", "drbd", "iscsi"})
+_CLUSTER_FILE_SYSTEMS = frozenset({"gfs", "gfs2", "gpfs", "ceph", "cephfs", "gluster", "glusterfs", "lustre", "ocfs2"})
+_SHARE_WORDS = _CLUSTER_FILE_SYSTEMS | {"share", "shared", "nfs", "nfs3", "nfs4", "efs", "netapp"}
+_POSSIBLE_SHARE_WORDS = frozenset({"mnt", "san", "nas", "cluster", "ha", "drbd", "iscsi"})
 _WORD = re.compile(r"[a-z0-9]+")
 # PREFIX/share holds the data of installed programs: hier(7), and the prefixes of package managers.
-_DATA_OF_PROGRAMS = re.compile(r"(?:^|(?<=/))(?:usr|local|\.local|pkg|opt|sw|homebrew|\.?linuxbrew)/share(?![^/])")
+_PROGRAM_DATA_DIRECTORY = re.compile(
+    r"(?:^|(?<=/))(?:usr|local|\.local|pkg|opt|sw|homebrew|\.?linuxbrew)/share(?![^/])"
+)
 _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls?:|https?:)|sqlite:)", re.IGNORECASE)
 
 
@@ -42,10 +44,10 @@ def message_store_elements(document: Document) -> Iterator[Element]:
 
     Stores inside an mKahaDB are omitted.
     """
-    return (store for broker in document.brokers for store in _stores_of(broker))
+    return (store for broker in document.brokers for store in _store_elements(broker))
 
 
-def _stores_of(broker: Element) -> list[Element]:
+def _store_elements(broker: Element) -> list[Element]:
     return [
         store for holder in broker.children("persistenceAdapter", "persistenceFactory") for store in holder.children()
     ]
@@ -74,8 +76,14 @@ def sharing_reason_of_store(store: Element) -> SharingReason | None:
         )
     if store.name not in FILE_STORES:
         return None
-    waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has_attribute(name)]
-    return _sharing_by_attribute(waiting[0]) if waiting else sharing_reason_of_directory(store.get("directory"))
+    waiting_attributes = [
+        name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has_attribute(name)
+    ]
+    return (
+        _sharing_by_attribute(waiting_attributes[0])
+        if waiting_attributes
+        else sharing_reason_of_directory(store.get("directory"))
+    )
 
 
 def _sharing_by_attribute(name: str) -> SharingReason:
@@ -87,10 +95,10 @@ def sharing_reason_of_directory(directory: str) -> SharingReason | None:
 
     The reason is a word in the path, or two slashes or backslashes at its beginning.
     """
-    words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
-    if words & _SHARE or directory.startswith(("//", "\\\\")):
+    words = set(_WORD.findall(_PROGRAM_DATA_DIRECTORY.sub("", directory.lower())))
+    if words & _SHARE_WORDS or directory.startswith(("//", "\\\\")):
         return SharingReason(f"{directory} appears to be on a shared file system", certain="${" not in directory)
-    if words & _MAY_BE_SHARE and directory.startswith("/"):
+    if words & _POSSIBLE_SHARE_WORDS and directory.startswith("/"):
         return SharingReason(f"{directory} may be on a shared file system", certain=False)
     return None
 
@@ -101,8 +109,12 @@ def first_shared_store_with_broker_and_reason(document: Document) -> list[tuple[
     The result is a list for use in a loop. Several brokers use a shared store. ``broker`` and ``store`` are elements of
     the activemq.xml.
     """
-    both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
-    shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_reason_of_store(store)))
+    brokers_and_stores = ((broker, store) for broker in document.brokers for store in _store_elements(broker))
+    shared = (
+        (broker, store, sharing.reason)
+        for broker, store in brokers_and_stores
+        if (sharing := sharing_reason_of_store(store))
+    )
     return list(islice(shared, 1))
 
 
@@ -148,9 +160,9 @@ def data_source_bean(store: Element) -> Element | None:
 
     The result is None if the file does not define the bean.
     """
-    wanted = store.get("dataSource").removeprefix("#")
+    bean_name = store.get("dataSource").removeprefix("#")
     beans = store.document.elements_with_given_names("bean")
-    return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
+    return next((bean for bean in beans if bean_name and bean_name in (bean.get("id"), bean.get("name"))), None)
 
 
 def jdbc_url_of(bean: Element) -> str:
@@ -158,8 +170,8 @@ def jdbc_url_of(bean: Element) -> str:
 
     These properties are url, jdbcUrl and serverUrl, in any case.
     """
-    for item in bean.children("property"):
-        if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
-            value = item.first_child("value")
-            return item.get("value") or (value.leading_text if value else "")
+    for bean_property in bean.children("property"):
+        if bean_property.get("name").lower() in ("url", "jdbcurl", "serverurl"):
+            value = bean_property.first_child("value")
+            return bean_property.get("value") or (value.leading_text if value else "")
     return ""

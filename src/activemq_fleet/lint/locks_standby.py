@@ -1,4 +1,4 @@
-"""Rules L about what a broker with a shared store does at its start, at a take-over, and as standby."""
+"""Rules L about a broker with a shared store during its start, during a takeover, and as standby."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from activemq_fleet.lint.locks_signs import (
     message_store_elements,
 )
 
-_SLOW = 30_000  # ms
+_LONG_INTERVAL_MS = 30_000
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
@@ -41,13 +41,15 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
         <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
     for broker, store, reason in first_shared_store_with_broker_and_reason(document):
-        own_store = broker.has_attribute("jobSchedulerStore") or broker.first_child("jobSchedulerStore")
-        if own_store or not broker.boolean_attribute("schedulerSupport", False):
+        has_scheduler_store = broker.has_attribute("jobSchedulerStore") or broker.first_child("jobSchedulerStore")
+        if has_scheduler_store or not broker.boolean_attribute("schedulerSupport", False):
             return
         names = ("schedulerDirectory", "schedulerDirectoryFile", "dataDirectory", "dataDirectoryFile")
         name = next((name for name in names if broker.has_attribute(name)), "schedulerSupport")
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
-        if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
+        if store.name not in FILE_STORES or _share_root(directory) != _share_root(
+            store.get("directory", "activemq-data")
+        ):
             yield broker.problem(
                 f"delayed messages are in {directory}, outside of the shared store ({reason}): after a failover, the "
                 "other node may not find them",
@@ -61,7 +63,7 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
             )
 
 
-def _root(directory: str) -> tuple[str, ...]:
+def _share_root(directory: str) -> tuple[str, ...]:
     """Return the beginning of a directory's path that identifies its share: a variable, or two path parts.
 
     Directories of one share have the same beginning.
@@ -131,19 +133,19 @@ def persistent_store_emptied_at_start(document: Document) -> Iterator[Problem]:
                 "failover"
             )
             yield broker.problem(message, "deleteAllMessagesOnStartup")
-        elif broker.boolean_attribute("persistent", True) is not False and not _begins_empty(broker):
+        elif broker.boolean_attribute("persistent", True) is not False and not _starts_empty(broker):
             text = "deleteAllMessagesOnStartup deletes all messages of the store at every start"
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
 
 
-def _begins_empty(broker: Element) -> bool:
+def _starts_empty(broker: Element) -> bool:
     """Return whether a broker has no messages to lose at its start.
 
-    A pure slave must begin empty, and a memory store always does.
+    A pure slave must start without messages, and a memory store always does.
     """
-    slave = broker.has_attribute("masterConnectorURI") or bool(broker.descendants("masterConnector"))
-    pure = broker.document.release.has_pure_master_slave
-    return (slave and pure) or bool(broker.descendants("memoryPersistenceAdapter"))
+    is_slave = broker.has_attribute("masterConnectorURI") or bool(broker.descendants("masterConnector"))
+    has_pure_slaves = broker.document.release.has_pure_master_slave
+    return (is_slave and has_pure_slaves) or bool(broker.descendants("memoryPersistenceAdapter"))
 
 
 @rule("L021", "warning", releases="5.9.0", needs="@restartAllowed @systemExitOnShutdown")
@@ -168,7 +170,7 @@ def master_stays_down_after_lock_loss(document: Document) -> Iterator[Problem]:
         <broker restartAllowed="false"/>
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    supervised = document.broker is not None and document.broker.settings.service != "none"
+    is_supervised = document.broker is not None and document.broker.settings.service != "none"
     for broker, _, _ in first_shared_store_with_broker_and_reason(document):
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
             if broker.boolean_attribute(name, default) is (not default):
@@ -177,7 +179,7 @@ def master_stays_down_after_lock_loss(document: Document) -> Iterator[Problem]:
                     f'remove {name}="{broker.get(name)}". Or let a supervisor restart the broker after each exit, such '
                     "as systemd with Restart=always"
                 )
-                yield broker.problem(text, name, severity="info" if supervised else None, fix=fix)
+                yield broker.problem(text, name, severity="info" if is_supervised else None, fix=fix)
 
 
 @rule("L022", "info", needs="@lockAcquireSleepInterval @databaseLockedWaitDelay")
@@ -204,12 +206,14 @@ def lock_acquire_interval_too_long(document: Document) -> Iterator[Problem]:
     """
     for store in message_store_elements(document):
         locker = locker_of(store)
-        wait = "lockAcquireSleepInterval"
-        places: list[tuple[Element, str]] = [(locker, wait)] if locker is not None else []
-        places.append((store, wait if store.name == "jdbcPersistenceAdapter" else "databaseLockedWaitDelay"))
-        for node, name in places:
+        interval_attribute = "lockAcquireSleepInterval"
+        locations: list[tuple[Element, str]] = [(locker, interval_attribute)] if locker is not None else []
+        locations.append(
+            (store, interval_attribute if store.name == "jdbcPersistenceAdapter" else "databaseLockedWaitDelay")
+        )
+        for node, name in locations:
             interval = node.integer_attribute(name)
-            if interval is not None and interval >= _SLOW:
+            if interval is not None and interval >= _LONG_INTERVAL_MS:
                 text = f"{name} is {interval} ms: a slave takes over up to {interval // 1000} s after the master fails"
                 fix = f'set {name}="1000", in milliseconds'
                 if locker is not None and locker.name == "lease-database-locker":
@@ -240,7 +244,7 @@ def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
         <import resource="jetty.xml"/>
     """
     if document.broker is not None:
-        return  # the fleet's own checks read logs and locks
+        return  # the checks of a fleet read logs and locks instead
     for broker, _, _ in first_shared_store_with_broker_and_reason(document):
         if broker.boolean_attribute("startAsync", False) is not False:
             return

@@ -17,22 +17,22 @@ from activemq_fleet.lint.locks_signs import (
     sharing_reason_of_store,
 )
 
-_DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
-_OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- nothing is written there
+_DIRECTORY_ATTRIBUTES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
+_LOCAL_DIRECTORIES = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- compared only
 _FILE_URI = re.compile(r"file:(//)?(?=[/$.])")
-_REPEATED = re.compile("/{2,}")
-_REMAINING_FILES = "no node deletes the files of a <tempDataStore> that a failed node wrote"
+_REPEATED_SLASHES = re.compile("/{2,}")
+_WHY_FILES_REMAIN = "no node deletes the files of a <tempDataStore> that a failed node wrote"
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The directory of a broker's temporary storage as written, and the attribute that sets it."""
+class _DirectorySetting:
+    """The directory of a broker's temporary storage as written in the file, and the attribute that sets it."""
 
     node: Element
     attribute: str
     directory: str
     is_defined_store: bool = False
-    """Whether the file defines the temporary store itself, whose directory nothing deletes."""
+    """Whether the file defines the temporary store itself: no broker then deletes its directory."""
 
 
 @rule("L040", "error", releases="5.3.0 !5.13.1")
@@ -74,81 +74,82 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
         broker = store.nearest_ancestor_with_given_name("broker")
         sharing = sharing_reason_of_store(store)
         if store.name == "levelDB":
-            continue  # it is the temporary store, too
+            continue  # a levelDB store is also the temporary store
         if broker is None or sharing is None or broker.boolean_attribute("persistent", default=True) is False:
             continue
-        place = _place_of_temporary_storage(broker)
-        sign = _sign_of_share(place, store) if place else None
-        if place is None or sign is None:
+        setting = _temporary_directory_setting(broker)
+        directory_sharing = _sharing_reason_of_setting(setting, store) if setting else None
+        if setting is None or directory_sharing is None:
             continue
-        harm = "a standby that starts deletes the messages of the active node in this directory"
-        if place.is_defined_store:
-            harm = "the files of a failed node stay in this directory and count against tempUsage"
-        subject = "<tempDataStore>" if place.is_defined_store else place.attribute
+        effect = "a standby that starts deletes the messages of the active node in this directory"
+        if setting.is_defined_store:
+            effect = "the files of a failed node stay in this directory and count against tempUsage"
+        subject = "<tempDataStore>" if setting.is_defined_store else setting.attribute
         text = (
-            f"{subject} puts the temporary storage into {place.directory} ({sign.reason}), which both nodes of the "
-            f"pair use: {harm}"
+            f"{subject} puts the temporary storage into {setting.directory} ({directory_sharing.reason}), which both "
+            f"nodes of the pair use: {effect}"
         )
-        is_certain = sign.certain and sharing.certain and not place.is_defined_store
-        yield place.node.problem(
+        is_certain = directory_sharing.certain and sharing.certain and not setting.is_defined_store
+        yield setting.node.problem(
             text,
-            place.attribute,
+            setting.attribute,
             severity=None if is_certain else "warning",
-            fix=f"set {'the directory of <tempDataStore>' if place.is_defined_store else place.attribute} to a local "
-            "directory of the node, and keep only the store on the shared file system. Or upgrade to 5.13.1 or later",
-            why=_REMAINING_FILES if place.is_defined_store else "",
+            fix=f"set {'the directory of <tempDataStore>' if setting.is_defined_store else setting.attribute} to a "
+            "local directory of the node, and keep only the store on the shared file system. Or upgrade to 5.13.1 or "
+            "later",
+            why=_WHY_FILES_REMAIN if setting.is_defined_store else "",
         )
 
 
-def _place_of_temporary_storage(broker: Element) -> _Place | None:
-    """Return the attribute that sets the directory of a broker's temporary storage; None where it is not known.
+def _temporary_directory_setting(broker: Element) -> _DirectorySetting | None:
+    """Return the setting of the directory of a broker's temporary storage; None if it is not known.
 
     The result is also None for the default directory.
     """
     if broker.has_attribute("tempDataStore") or broker.first_child("tempDataStore"):
-        return next(_places_of_defined_store(broker), None)
+        return next(_directory_settings_of_defined_store(broker), None)
     if any(usage.has_attribute("store") or usage.first_child("store") for usage in broker.descendants("tempUsage")):
-        return None  # then nothing deletes the directory at the start
-    for name in _DIRECTORIES:
+        return None  # the broker then does not delete the directory at its start
+    for name in _DIRECTORY_ATTRIBUTES:
         if broker.has_attribute(name):
-            return _Place(broker, name, broker.get(name))
+            return _DirectorySetting(broker, name, broker.get(name))
     return None
 
 
-def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
-    """Yield the directory of the temporary store that an activemq.xml defines as an element or as a bean."""
+def _directory_settings_of_defined_store(broker: Element) -> Iterator[_DirectorySetting]:
+    """Yield the directory settings of the temporary store that an activemq.xml defines as an element or as a bean."""
     name = broker.get("tempDataStore").removeprefix("#")
     holder = broker.first_child("tempDataStore")
     nested = holder.children() if holder else []
     named = [node for node in broker.document.nodes if name and name in (node.get("id"), node.get("name"))]
     for node in (*nested, *named):
         if node.has_attribute("directory"):
-            yield _Place(node, "directory", node.get("directory"), is_defined_store=True)
-        for setting in node.children("property"):
-            if setting.get("name") == "directory" and setting.has_attribute("value"):
-                yield _Place(setting, "value", setting.get("value"), is_defined_store=True)
+            yield _DirectorySetting(node, "directory", node.get("directory"), is_defined_store=True)
+        for bean_property in node.children("property"):
+            if bean_property.get("name") == "directory" and bean_property.has_attribute("value"):
+                yield _DirectorySetting(bean_property, "value", bean_property.get("value"), is_defined_store=True)
 
 
-def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
+def _sharing_reason_of_setting(setting: _DirectorySetting, store: Element) -> SharingReason | None:
     """Return the reason why both nodes of a pair use the directory of a temporary storage; None without one."""
-    directory = _normalized_directory(place.directory)
+    directory = _normalized_directory(setting.directory)
     if store.name in FILE_STORES and store.has_attribute("directory"):
         shared = _normalized_directory(store.get("directory"))
         if _is_below(directory, shared) or _is_below(shared, directory):
             return SharingReason(f"the shared store is {shared}", certain="${" not in directory)
-        above = posixpath.dirname(shared)
-        if above.count("/") > 1 and _is_below(directory, above):
+        parent = posixpath.dirname(shared)
+        if parent.count("/") > 1 and _is_below(directory, parent):
             return SharingReason(f"the shared store is {shared}", certain=False)
-    sign = sharing_reason_of_directory(place.directory)
+    sharing = sharing_reason_of_directory(setting.directory)
     is_fleet = store.document.broker is not None
-    if sign is None and is_fleet and directory.startswith("/") and not directory.startswith(_OF_THE_MACHINE):
+    if sharing is None and is_fleet and directory.startswith("/") and not directory.startswith(_LOCAL_DIRECTORIES):
         return SharingReason("it may be on the shared file system", certain=False)
-    return sign
+    return sharing
 
 
 def _normalized_directory(directory: str) -> str:
     """Return a directory path without ``file:``, doubled slashes, dots and a slash at the end."""
-    return posixpath.normpath(_REPEATED.sub("/", _FILE_URI.sub("", directory.strip())))
+    return posixpath.normpath(_REPEATED_SLASHES.sub("/", _FILE_URI.sub("", directory.strip())))
 
 
 def _is_below(directory: str, other: str) -> bool:
