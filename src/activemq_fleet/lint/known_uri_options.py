@@ -1,4 +1,4 @@
-"""List the options that ActiveMQ's URIs understand, by scheme and release.
+"""List the options that ActiveMQ's URIs support, by scheme and release.
 
 Source: the public setters of the classes named below, in every tag from 5.3.0 to 6.3.1, and what
 TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer remove from
@@ -33,7 +33,7 @@ _CONNECTION: _Since = {
     "5.4.0": "diffServ typeOfService",
     "5.6.0": "soLinger",
 }
-# InactivityMonitor, WireFormatNegotiator, WriteTimeoutFilter. Up to 5.5 ssl: passes them no options.
+# InactivityMonitor, WireFormatNegotiator, WriteTimeoutFilter. Up to 5.5 ssl: passes no options to them.
 _FILTERS: _Since = {
     "5.3.0": "keepAliveResponseRequired negotiateTimeout soWriteTimeout useInactivityMonitor",
     "5.3.1": "ignoreRemoteWireFormat",
@@ -50,7 +50,7 @@ _TLS: _Since = {
     "5.11.0": "enabledProtocols",
     "5.15.6": "verifyHostName",
 }
-_TLS_DIALLED: Mapping[str, _Since] = {
+_TLS_OUTGOING: Mapping[str, _Since] = {
     "ssl": {"5.15.6": "verifyHostName"},
     "nio+ssl": {
         "5.6.0": "enabledCipherSuites needClientAuth wantClientAuth",
@@ -68,12 +68,12 @@ _WIRE_FORMAT: _Since = {
     "5.15.3": "includePlatformDetails",
     "5.16.4": "maxFrameSizeEnabled",
 }
-# The factories of STOMP, MQTT and AMQP. A listener receives OpenWire's as well, see N008.
+# The factories of STOMP, MQTT and AMQP. A listener also receives the options of OpenWire, see rule N008.
 _WIRE_FORMAT_LISTENING: _Since = {
     "5.3.0": "allowNonSaslConnections connectAttemptTimeout connectionAttemptTimeout encodingEnabled idelTimeout "
     "idleTimeout maxAmqpFrameSize maxDataLength producerCredit stompVersion transformer",
 }
-# The filters that STOMP, MQTT and AMQP put on a connection.
+# The filters that STOMP, MQTT and AMQP add to a connection.
 _TRANSPORT_LISTENING: _Since = {
     "5.3.0": "activeMQSubscriptionPrefetch defaultHeartBeat defaultKeepAlive hbGracePeriodMultiplier maxDataLength "
     "maxFrameSize prefetch producerCredit publishDollarTopics readGraceTime readKeepAliveTime subscriptionStrategy "
@@ -124,8 +124,13 @@ _SERVER: _Since = {
 _AUTO_SERVER: _Since = {"5.13.0": "maxConnectionThreadPoolSize protocolDetectionTimeOut"}
 
 
-def _names(since: _Since, release: Release) -> frozenset[str]:
-    return frozenset(name for floor, names in since.items() if release.is_within_span(floor) for name in names.split())
+def _option_names(since: _Since, release: Release) -> frozenset[str]:
+    return frozenset(
+        name
+        for first_release, names in since.items()
+        if release.is_within_span(first_release)
+        for name in names.split()
+    )
 
 
 @cache
@@ -134,10 +139,10 @@ def connection_uri_options(scheme: str, release: Release) -> frozenset[str]:
 
     Any other option makes the connection fail.
     """
-    names = _names(_CONNECTION, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
+    names = _option_names(_CONNECTION, release) | _option_names(_TLS_OUTGOING.get(scheme, {}), release)
     if scheme != "ssl" or release.is_within_span(_SSL_HAS_FILTERS):
-        names |= _names(_FILTERS, release)
-    return names | {f"wireFormat.{name}" for name in _names(_WIRE_FORMAT, release)}
+        names |= _option_names(_FILTERS, release)
+    return names | {f"wireFormat.{name}" for name in _option_names(_WIRE_FORMAT, release)}
 
 
 @cache
@@ -152,7 +157,7 @@ def failover_options(release: Release) -> frozenset[str]:
 
     Any other option makes the connection fail.
     """
-    return _names(_FAILOVER, release)
+    return _option_names(_FAILOVER, release)
 
 
 @cache
@@ -161,7 +166,7 @@ def discovery_agent_options(scheme: str, release: Release) -> frozenset[str] | N
 
     The agent ignores any other option. The result is None for an unknown agent.
     """
-    return _names(_AGENTS[scheme], release) if scheme in _AGENTS else None
+    return _option_names(_AGENTS[scheme], release) if scheme in _AGENTS else None
 
 
 @cache
@@ -170,7 +175,7 @@ def socket_options(release: Release) -> frozenset[str]:
 
     Any other option is ignored.
     """
-    return _names(_SOCKET, release)
+    return _option_names(_SOCKET, release)
 
 
 @cache
@@ -180,13 +185,13 @@ def listener_options(scheme: str, release: Release) -> frozenset[str]:
     The options of ``auto`` are included only for schemes that begin with ``auto``. All other schemes have the same
     names: the options of all protocols, such as STOMP and MQTT. A listener ignores any other option.
     """
-    server = _names(_SERVER, release)
+    server = _option_names(_SERVER, release)
     if scheme.startswith("auto"):
-        server |= _names(_AUTO_SERVER, release)
+        server |= _option_names(_AUTO_SERVER, release)
     transport = frozenset[str]().union(
-        *(_names(since, release) for since in (_CONNECTION, _FILTERS, _TLS, _TRANSPORT_LISTENING))
+        *(_option_names(since, release) for since in (_CONNECTION, _FILTERS, _TLS, _TRANSPORT_LISTENING))
     )
-    formats = _names(_WIRE_FORMAT, release) | _names(_WIRE_FORMAT_LISTENING, release)
+    formats = _option_names(_WIRE_FORMAT, release) | _option_names(_WIRE_FORMAT_LISTENING, release)
     return server | {f"transport.{name}" for name in transport} | {f"wireFormat.{name}" for name in formats}
 
 
@@ -204,12 +209,12 @@ def nearest_option(name: str, known: frozenset[str]) -> str | None:
 
     The names may differ by case, by prefix or by a typing error.
     """
-    folded = {each.lower(): each for each in sorted(known)}
-    if name.lower() in folded:
-        return folded[name.lower()]
+    by_lowercase = {option.lower(): option for option in sorted(known)}
+    if name.lower() in by_lowercase:
+        return by_lowercase[name.lower()]
     for prefix in ("wireFormat.", "transport."):
-        if f"{prefix}{name}".lower() in folded:
-            return folded[f"{prefix}{name}".lower()]
+        if f"{prefix}{name}".lower() in by_lowercase:
+            return by_lowercase[f"{prefix}{name}".lower()]
     return most_similar_name(name, known, certain=True)
 
 
@@ -219,15 +224,15 @@ def sole_similar_option(name: str, known: frozenset[str]) -> str | None:
     The result is None if no option, or more than one, is similar.
     """
     prefixed = {f"{prefix}{name}".lower() for prefix in ("wireFormat.", "transport.")}
-    possible = [each for each in known if each.lower() in prefixed]
-    if name.lower() not in map(str.lower, known) and possible:
-        return possible[0] if len(possible) == 1 else None
-    return sole_similar_name(name, sorted(known), _words()) or None
+    candidates = [option for option in known if option.lower() in prefixed]
+    if name.lower() not in map(str.lower, known) and candidates:
+        return candidates[0] if len(candidates) == 1 else None
+    return sole_similar_name(name, sorted(known), _words_in_option_names()) or None
 
 
 @cache
-def _words() -> frozenset[str]:
-    """Return the words of all options, so that an option with one of these is not taken for a misspelled other one.
+def _words_in_option_names() -> frozenset[str]:
+    """Return the words of all options, so that an option with one of them does not count as a misspelled other one.
 
     Not "initial": ActiveMQ itself writes ``maxInactivityDurationInitalDelay``.
     """

@@ -1,4 +1,4 @@
-"""Rules N on how links connect: the URI that finds the peers again, the order at the start, and the login."""
+"""Rules N about the connections of links: reconnection to peers, the order at the start, and authentication."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 _FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"
 _RETRY_INDEFINITELY = "remove maxReconnectAttempts from the URI, so that the link tries to connect indefinitely"
-_ORDER = "Also set randomize=false after the closing parenthesis of failover:(…)"
+_ADD_RANDOMIZE_FALSE = "Also set randomize=false after the closing parenthesis of failover:(…)"
 _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
@@ -75,29 +75,29 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
-    wanted = link.document.release.bridge_reconnect_attempts
-    for failover_uri in _failovers(link):
+    required_attempts = link.document.release.bridge_reconnect_attempts
+    for failover_uri in _failover_uris(link):
         attempts = failover_uri.integer_option("maxReconnectAttempts")
-        if attempts in (wanted, 0):  # a 0 that is wrong is N003's
+        if attempts in (required_attempts, 0):  # rule N003 reports a wrong 0
             continue
         if attempts is not None:
             cause = f"maxReconnectAttempts={attempts}"
             part = uri_text_starting_at_option(link, "uri", failover_uri, "maxReconnectAttempts")
         else:
-            cause = f"no maxReconnectAttempts={wanted}"
+            cause = f"no maxReconnectAttempts={required_attempts}"
             part = failover_uri.text
         message = (
             f"the failover: URI of this link has {cause}: after a failover the link reconnects to the other node, but "
             "the broker does not rebuild the bridge"
         )
         fix = (
-            f"set maxReconnectAttempts={wanted} after the closing parenthesis of failover:(…). The connection then "
-            "ends after one round of attempts, and the broker rebuilds the bridge"
+            f"set maxReconnectAttempts={required_attempts} after the closing parenthesis of failover:(…). The "
+            "connection then ends after one round of attempts, and the broker rebuilds the bridge"
         )
         if len(failover_uri.parts) > 1:
             masterslave = "write masterslave:(tcp://a:61616,tcp://b:61616) in place of the URI"
-            fix = f"{masterslave}, or {fix}" if wanted == 0 else f"{fix}. {_ORDER}"
-        yield link.problem(message, "uri", part, severity=_worse_for_duplex(link), fix=fix)
+            fix = f"{masterslave}, or {fix}" if required_attempts == 0 else f"{fix}. {_ADD_RANDOMIZE_FALSE}"
+        yield link.problem(message, "uri", part, severity=_severity_for_duplex(link), fix=fix)
 
 
 @rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0", texts="failover:")
@@ -120,17 +120,17 @@ def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
-    for failover_uri in _failovers(link):
+    for failover_uri in _failover_uris(link):
         if failover_uri.integer_option("maxReconnectAttempts") == 0:
             message = (
                 f"maxReconnectAttempts=0 means unlimited attempts in ActiveMQ {link.document.release.text}: "
                 "after a failover the broker does not rebuild the bridge"
             )
             part = uri_text_starting_at_option(link, "uri", failover_uri, "maxReconnectAttempts")
-            yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
+            yield link.problem(message, "uri", part, severity=_severity_for_duplex(link))
 
 
-def _worse_for_duplex(link: Element) -> Severity | None:
+def _severity_for_duplex(link: Element) -> Severity | None:
     return "error" if link.boolean_attribute("duplex", default=False) else None
 
 
@@ -154,7 +154,7 @@ def failover_without_randomize_false(link: Element) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=0)"/>
     """
-    for failover_uri in _failovers(link):
+    for failover_uri in _failover_uris(link):
         if len(failover_uri.parts) < 2 or failover_uri.options.get("priorityBackup") == "true":
             continue
         randomize = failover_uri.options.get("randomize")
@@ -166,15 +166,15 @@ def failover_without_randomize_false(link: Element) -> Iterator[Problem]:
             yield link.problem(message, "uri", uri_text_starting_at_option(link, "uri", failover_uri, "randomize"))
 
 
-def _failovers(link: Element) -> Iterator[Uri]:
+def _failover_uris(link: Element) -> Iterator[Uri]:
     """Yield each failover: URI inside the discovery agent of a network link, if all its options are literal.
 
     A failover: without an agent is reported by rule V008.
     """
     uri = link.uri_attribute_or_empty()
     for failover_uri in uri.find_uris_with_given_schemes("failover"):
-        literal = not any(has_placeholder(f"{name}={value}") for name, value in failover_uri.options.items())
-        if failover_uri is not uri and literal:
+        is_literal = not any(has_placeholder(f"{name}={value}") for name, value in failover_uri.options.items())
+        if failover_uri is not uri and is_literal:
             yield failover_uri
 
 
@@ -203,8 +203,8 @@ def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
         <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
     """
     for static_uri in link.uri_attribute_or_empty().find_uris_with_given_schemes("static"):
-        dialled_uris = [part for part in static_uri.parts if part.host and not part.parts]
-        if pair := _nodes_of_one_pair(link, dialled_uris):
+        transport_uris = [part for part in static_uri.parts if part.host and not part.parts]
+        if pair := _nodes_of_one_pair(link, transport_uris):
             first, second = pair
             message = (
                 f"the static: URI opens one bridge each to {first.host} and {second.host}, the two nodes of a pair: "
@@ -267,9 +267,9 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
     for discovery_uri in link.uri_attribute_or_empty().find_uris_with_given_schemes("static", "simple", "masterslave"):
         attempts = discovery_uri.integer_option("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
-            times = count_with_noun(attempts, "connection")
+            connections = count_with_noun(attempts, "connection")
             message = (
-                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that "
+                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {connections} that "
                 f"{'fails' if attempts == 1 else 'fail'} within seconds, the broker disables the link until you "
                 "restart the broker"
             )
@@ -314,10 +314,10 @@ def links_start_sequentially(broker: Element) -> Iterator[Problem]:
     if broker.boolean_attribute("networkConnectorStartAsync", default=False) is not False:
         return
     uris = [link.uri_attribute_or_empty() for link in broker.descendants("networkConnector")]
-    dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
-    if len(dialled) > 1:
+    transport_uris = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
+    if len(transport_uris) > 1:
         message = (
-            f"the broker connects its {len(dialled)} links one after the other while it starts: "
+            f"the broker connects its {len(transport_uris)} links one after the other while it starts: "
             "each peer whose host is down delays the start"
         )
         yield broker.problem(message, "networkConnectorStartAsync")
@@ -349,11 +349,11 @@ def link_without_user_name(broker: Element) -> Iterator[Problem]:
         plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False for plugin in plugins
     ):
         return
-    simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
+    has_simple_plugin = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
     for link in broker.descendants("networkConnector"):
         if not link.has_attribute("userName") and not broker.document.is_from_inventory(link):
             message = (
                 f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: this "
                 "broker rejects its own bridge"
             )
-            yield link.problem(message, severity=None if simple else "warning")
+            yield link.problem(message, severity=None if has_simple_plugin else "warning")

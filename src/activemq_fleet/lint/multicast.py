@@ -13,9 +13,9 @@ from activemq_fleet.lint.uri_options import uri_text_starting_at_option
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.network.uri import Uri, has_placeholder
 
-_DEFAULT = "default"
+_DEFAULT_NAME = "default"
 # Top-level names that no other machine resolves (RFC 6761), and one that installers use.
-_NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
+_UNRESOLVABLE_DOMAINS = frozenset({"localhost", "localdomain", "invalid"})
 
 
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
@@ -30,11 +30,11 @@ def _address_and_group(uri: Uri) -> tuple[str, str]:
 
     ``multicast://default`` counts as a separate address.
     """
-    return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
+    return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT_NAME)
 
 
 def _address_and_group_text(address: str, group: str) -> str:
-    return f"multicast group {group} at {'the default address' if address == _DEFAULT else address}"
+    return f"multicast group {group} at {'the default address' if address == _DEFAULT_NAME else address}"
 
 
 @rule("M002", "warning", texts="multicast:")
@@ -55,18 +55,18 @@ def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=live-orders"/>
     """
-    in_default = [
+    default_group_uris = [
         (node, attribute, uri)
         for node, attribute, uri in _multicast_uris(document)
-        if not has_placeholder(uri.text) and uri.options.get("group", _DEFAULT) == _DEFAULT
+        if not has_placeholder(uri.text) and uri.options.get("group", _DEFAULT_NAME) == _DEFAULT_NAME
     ]
-    if in_default:
-        node, attribute, uri = in_default[0]
+    if default_group_uris:
+        node, attribute, uri = default_group_uris[0]
         message = (
             'this multicast: URI uses the group "default": the broker discovers every broker of the local network '
             "whose URI sets no group"
         )
-        message += other_lines_suffix(other for other, *_ in in_default)
+        message += other_lines_suffix(other for other, *_ in default_group_uris)
         part = uri_text_starting_at_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
 
@@ -100,23 +100,25 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
     """
     if not document.transport_connectors or document.elements_with_given_names("masterConnector"):
         return
-    uses = [
+    multicast_uris = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
     ]
-    announced = {_address_and_group(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
+    announced = {_address_and_group(uri) for _, attribute, uri in multicast_uris if attribute == "discoveryUri"}
     if not announced and any(
         has_placeholder(connector.get("discoveryUri")) for connector in document.transport_connectors
     ):
         return
-    for node, attribute, uri in uses:
+    for node, attribute, uri in multicast_uris:
         if attribute != "uri" or _address_and_group(uri) in announced:
             continue
-        where = _address_and_group_text(*_address_and_group(uri))
-        others = ", ".join(_address_and_group_text(*point) for point in sorted(announced))
+        link_group_text = _address_and_group_text(*_address_and_group(uri))
+        announced_groups_text = ", ".join(
+            _address_and_group_text(*address_and_group) for address_and_group in sorted(announced)
+        )
         message = (
-            f"the link discovers brokers of {where}, but this broker announces itself "
-            f"{'only in ' + others if others else 'in no multicast group'}: brokers of that group do not discover this "
-            "broker"
+            f"the link discovers brokers of {link_group_text}, but this broker announces itself "
+            f"{'only in ' + announced_groups_text if announced_groups_text else 'in no multicast group'}: brokers of "
+            "that group do not discover this broker"
         )
         yield node.problem(
             message, attribute, uri_text_starting_at_option(node, attribute, uri, "group") if announced else uri.text
@@ -149,7 +151,7 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
     ):
         return
     host = connector.uri_attribute_or_empty().host
-    if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
+    if host and not has_placeholder(host) and (is_loopback(host) or _is_unresolvable(host)):
         message = f"connector {connector.get('name')} announces {host} by multicast: " + (
             "each broker that discovers this loopback address connects to itself"
             if is_loopback(host)
@@ -158,8 +160,8 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
         yield connector.problem(message, "uri", host)
 
 
-def _is_nowhere(host: str) -> bool:
-    return host.lower().rstrip(".").rpartition(".")[2] in _NOWHERE
+def _is_unresolvable(host: str) -> bool:
+    return host.lower().rstrip(".").rpartition(".")[2] in _UNRESOLVABLE_DOMAINS
 
 
 @rule("M007", "warning", texts="multicast:")
@@ -196,7 +198,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
 
 def _has_other_plugins(document: Document) -> bool:
-    """Return whether the broker has plugins unknown to the rules, which may require a login."""
+    """Return whether the broker has plugins unknown to the rules, which may require authentication."""
     children = (
         child for holder in document.elements_with_given_names("plugins") for child in holder.children("bean", "ref")
     )
@@ -227,7 +229,7 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
     bridges = view.bridge_graph
     for group, links in bridges.multicast.items():
         links_with_long_ttl = [
-            link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses(link.node)
+            link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses_duplicates(link.node)
         ]
         if links_with_long_ttl and len(bridges.pair_names_by_multicast_group[group]) > 2:
             link = links_with_long_ttl[0]
@@ -244,5 +246,5 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
             )
 
 
-def _suppresses(node: Element | None) -> bool:
+def _suppresses_duplicates(node: Element | None) -> bool:
     return node is not None and node.boolean_attribute("suppressDuplicateQueueSubscriptions", default=False) is True

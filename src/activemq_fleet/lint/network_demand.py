@@ -8,10 +8,12 @@ from itertools import zip_longest
 from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 
-_PERMISSIONS = (
+_PERMISSION_FIX = (
     'in the authorizationMap, give the group of the bridges read, write and admin on topic="ActiveMQ.Advisory.>"'
 )
-_ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge listens to
+_EXAMPLE_ADVISORY_TOPIC = (
+    "ActiveMQ.Advisory.Consumer.Queue.orders"  # an example of the topics to which a bridge subscribes
+)
 
 
 def wildcard_covers(wildcard: str, name_or_wildcard: str) -> bool:
@@ -24,12 +26,12 @@ def wildcard_covers(wildcard: str, name_or_wildcard: str) -> bool:
     return True
 
 
-def _destinations_in_child_element(link: Element, where: str) -> list[Element]:
+def _destinations_in_child_element(link: Element, child_name: str) -> list[Element]:
     """Return the queue and topic elements inside one child element of a networkConnector, such as excludedDestinations.
 
-    ``where`` is the name of the child element.
+    ``child_name`` is the name of the child element.
     """
-    holder = link.first_child(where)
+    holder = link.first_child(child_name)
     return [] if holder is None else holder.children("queue", "topic")
 
 
@@ -98,10 +100,12 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
           <dynamicallyIncludedDestinations><queue physicalName="orders.>"/></dynamicallyIncludedDestinations>
         </networkConnector>
     """
-    dynamic = not link.boolean_attribute("staticBridge", default=False) and not link.has_attribute("destinationFilter")
+    is_dynamic = not link.boolean_attribute("staticBridge", default=False) and not link.has_attribute(
+        "destinationFilter"
+    )
     if (
         link.boolean_attribute("conduitSubscriptions", default=True) is False
-        and dynamic
+        and is_dynamic
         and not _forwards_no_destination(link, "topic")
     ):
         message = (
@@ -119,7 +123,7 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
 
 
 def _has_entry_in_links(link: Element) -> bool:
-    """Return whether an entry of ``activemq_links`` defines a link, as far as its name or target shows it."""
+    """Return whether the name or target of a link shows that an entry of ``activemq_links`` defines it."""
     broker = link.document.broker
     if broker is None:
         return False
@@ -186,45 +190,49 @@ def bridges_get_no_consumer_advisories(broker: Element) -> Iterator[Problem]:
         for link in broker.descendants("networkConnector")
         if not link.boolean_attribute("staticBridge", default=False)
     ]
-    announced = any(connector.has_attribute("discoveryUri") for connector in broker.descendants("transportConnector"))
-    if broker.boolean_attribute("advisorySupport", default=True) is False and (links or announced):
+    is_announced = any(
+        connector.has_attribute("discoveryUri") for connector in broker.descendants("transportConnector")
+    )
+    if broker.boolean_attribute("advisorySupport", default=True) is False and (links or is_announced):
         duplex = any(link.boolean_attribute("duplex", default=False) for link in links)
         message = "advisorySupport is false: bridges of other brokers do not detect the consumers of this broker"
         fix = 'remove advisorySupport="false"'
         yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning", fix=fix)
     if links:
-        yield from _unread_advisories(broker, links)
+        yield from _advisory_permission_problems(broker, links)
 
 
-def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Problem]:
-    groups = _groups_of(broker, {link.get("userName") for link in links})
-    for rights in broker.descendants("authorizationMap"):
-        holders = rights.children("authorizationEntries")
+def _advisory_permission_problems(broker: Element, links: list[Element]) -> Iterator[Problem]:
+    groups = _groups_of_users(broker, {link.get("userName") for link in links})
+    for authorization_map in broker.descendants("authorizationMap"):
+        holders = authorization_map.children("authorizationEntries")
         entries = [entry for holder in holders for entry in holder.children("authorizationEntry")]
-        if not entries or rights.first_child("defaultEntry") is not None:
+        if not entries or authorization_map.first_child("defaultEntry") is not None:
             continue
-        hearing = [
+        advisory_entries = [
             entry
             for entry in entries
-            if entry.has_attribute("topic") and wildcard_covers(entry.get("topic"), _ADVISORY)
+            if entry.has_attribute("topic") and wildcard_covers(entry.get("topic"), _EXAMPLE_ADVISORY_TOPIC)
         ]
-        if not hearing:
-            yield rights.problem(
+        if not advisory_entries:
+            yield authorization_map.problem(
                 "no group has permission to read the topics ActiveMQ.Advisory.>: bridges do not detect consumers",
-                fix=_PERMISSIONS,
+                fix=_PERMISSION_FIX,
             )
             continue
-        readers = {name.strip() for entry in hearing for name in entry.get("read").split(",")}
+        readers = {name.strip() for entry in advisory_entries for name in entry.get("read").split(",")}
         if groups and not groups & readers and not any("{" in name or name == "*" for name in readers):
             names = ", ".join(sorted(groups))
             message = (
                 f"the groups of the links' accounts ({names}) have no permission to read the topics "
                 "ActiveMQ.Advisory.>: bridges do not detect consumers"
             )
-            yield hearing[0].problem(message, "read" if hearing[0].has_attribute("read") else "topic", fix=_PERMISSIONS)
+            yield advisory_entries[0].problem(
+                message, "read" if advisory_entries[0].has_attribute("read") else "topic", fix=_PERMISSION_FIX
+            )
 
 
-def _groups_of(broker: Element, users: set[str]) -> set[str]:
+def _groups_of_users(broker: Element, users: set[str]) -> set[str]:
     """Return the groups of the users of a broker's network links among the broker's own accounts.
 
     Bridges of peers use the same accounts.
@@ -260,42 +268,48 @@ def excluded_destination_statically_included(document: Document) -> Iterator[Pro
           <staticallyIncludedDestinations><queue physicalName="orders.>"/></staticallyIncludedDestinations>
         </networkConnector>
     """
-    later = document.release.is_within_span("5.14.0")
+    is_5_14_or_later = document.release.is_within_span("5.14.0")
     for link in document.network_connectors:
         listed = _destinations_in_child_element(link, "staticallyIncludedDestinations")
         for excluded in _destinations_in_child_element(link, "excludedDestinations"):
             name = excluded.literal_value("physicalName") or ""
             for static in listed:
                 other = static.literal_value("physicalName") or ""
-                whole = wildcard_covers(name, other)
-                if static.name != excluded.name or not (name and other) or not (whole or wildcard_covers(other, name)):
+                covers_all = wildcard_covers(name, other)
+                if (
+                    static.name != excluded.name
+                    or not (name and other)
+                    or not (covers_all or wildcard_covers(other, name))
+                ):
                     continue
-                what = f"the bridge still forwards {other if whole else name}"
-                if later:
-                    what = (
+                effect = f"the bridge still forwards {other if covers_all else name}"
+                if is_5_14_or_later:
+                    effect = (
                         f"{other} is not forwarded at all"
-                        if whole
+                        if covers_all
                         else f"the bridge consumes messages of {name} and does not forward them"
                     )
                 message = (
                     f"{excluded.name} {name} is in excludedDestinations, but staticallyIncludedDestinations lists "
-                    f"{other}: {what}"
+                    f"{other}: {effect}"
                 )
                 fix = (
                     f"to forward {other}, remove {excluded.name} {name} from excludedDestinations. Otherwise remove "
                     f"{static.name} {other} from staticallyIncludedDestinations"
-                    if whole
+                    if covers_all
                     else f"replace {other} in staticallyIncludedDestinations with the destinations to be forwarded"
                 )
-                yield excluded.problem(message, "physicalName", fix=fix, why=_static_include_reason(later, whole))
+                yield excluded.problem(
+                    message, "physicalName", fix=fix, why=_static_include_reason(is_5_14_or_later, covers_all)
+                )
                 break
 
 
-def _static_include_reason(later: bool, whole: bool) -> str:
-    """Return the effect of an excluded static include on a bridge, from 5.14 on (``later``) or before."""
-    if not later:
+def _static_include_reason(is_5_14_or_later: bool, covers_all: bool) -> str:
+    """Return the effect of an excluded static include on a bridge, from 5.14 on (``is_5_14_or_later``) or before."""
+    if not is_5_14_or_later:
         return "before 5.14 excludedDestinations has no effect on staticallyIncludedDestinations"
-    if whole:
+    if covers_all:
         return "the bridge removes the excluded destination from its static includes, and logs one INFO line"
     return (
         "the bridge consumes the messages of the excluded destinations, then drops them and does not acknowledge them"
@@ -326,18 +340,20 @@ def virtual_dest_subs_on_broker_or_link_only(broker: Element) -> Iterator[Proble
         </broker>
     """
     links = broker.descendants("networkConnector")
-    tells = broker.boolean_attribute("useVirtualDestSubs", default=False)
-    asking = [link for link in links if link.boolean_attribute("useVirtualDestSubs", default=False) is not False]
-    if tells is False:
+    announces = broker.boolean_attribute("useVirtualDestSubs", default=False)
+    requesting_links = [
+        link for link in links if link.boolean_attribute("useVirtualDestSubs", default=False) is not False
+    ]
+    if announces is False:
         message = (
             "useVirtualDestSubs is true on the link but not on <broker>: the broker does not announce the consumers of "
             "its virtual destinations"
         )
-        for link in asking:
+        for link in requesting_links:
             if link.boolean_attribute("useVirtualDestSubs", default=False):
                 duplex = link.boolean_attribute("duplex", default=False)
                 yield link.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
-    elif tells and links and not asking:
+    elif announces and links and not requesting_links:
         duplex = any(link.boolean_attribute("duplex", default=False) for link in links)
         message = (
             "useVirtualDestSubs is true on <broker> but not on its links: no link requests the consumers of virtual "
@@ -430,10 +446,10 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """
     size = link.integer_attribute("prefetchSize")
     if size is not None and size < 1:
-        refused = size < 0 or link.document.release.is_within_span("5.13.3")
-        what = "the broker does not start" if refused else "the bridge forwards nothing"
-        why = "the broker rejects the value" if refused else "a bridge receives only prefetched messages"
-        yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize", why=why)
+        prevents_start = size < 0 or link.document.release.is_within_span("5.13.3")
+        effect = "the broker does not start" if prevents_start else "the bridge forwards nothing"
+        why = "the broker rejects the value" if prevents_start else "a bridge receives only prefetched messages"
+        yield link.problem(f"prefetchSize is {size}: {effect}", "prefetchSize", why=why)
 
 
 @rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6", needs="@syncDurableSubs")

@@ -9,11 +9,11 @@ from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import has_placeholder
 
-_ILLEGAL = re.compile(r"[^A-Za-z0-9._:\-]")
-_COMPUTED = re.compile(r"[$#]\{([^}]*)\}")
+_ILLEGAL_CHARACTER = re.compile(r"[^A-Za-z0-9._:\-]")
+_NAME_PLACEHOLDER = re.compile(r"[$#]\{([^}]*)\}")
 _CHANGES_AT_EVERY_START = re.compile(r"random|uuid|\bpid\b|time|millis|date", re.IGNORECASE)
 _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNORECASE)
-_VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
+_VM_URI = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
 
 def _is_networked(broker: Element) -> bool:
@@ -21,8 +21,10 @@ def _is_networked(broker: Element) -> bool:
 
     Such a broker has links, is announced by multicast, or is a pure slave.
     """
-    announced = any(connector.has_attribute("discoveryUri") for connector in broker.descendants("transportConnector"))
-    return announced or bool(broker.descendants("networkConnector", "masterConnector"))
+    is_announced = any(
+        connector.has_attribute("discoveryUri") for connector in broker.descendants("transportConnector")
+    )
+    return is_announced or bool(broker.descendants("networkConnector", "masterConnector"))
 
 
 @rule("N014", "warning", each="broker")
@@ -75,22 +77,22 @@ def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
 
         <broker brokerName="north-1.example.com"/>
     """
-    name = _COMPUTED.sub("", broker.get("brokerName", "localhost"))
+    name = _NAME_PLACEHOLDER.sub("", broker.get("brokerName", "localhost"))
     if PLACEHOLDER.search(name):
         return
     if not broker.get("brokerName", "localhost").strip():
-        hangs = broker.document.release.is_within_span("5.6.0")
-        effect = "the broker hangs during its start" if hangs else "the broker does not start"
+        is_hang = broker.document.release.is_within_span("5.6.0")
+        effect = "the broker hangs during its start" if is_hang else "the broker does not start"
         fix = "use only letters, digits and the characters '.', '_', '-' and ':' in brokerName, or remove brokerName"
         why = "clients, bridges and JMX identify the broker by its name"
         yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix, why=why)
-    elif illegal := _ILLEGAL.search(name):
-        rewritten = (
+    elif illegal := _ILLEGAL_CHARACTER.search(name):
+        new_name_note = (
             ""
             if broker.has_placeholder_value("brokerName")
-            else f", so that the name becomes {_ILLEGAL.sub('_', name)}"
+            else f", so that the name becomes {_ILLEGAL_CHARACTER.sub('_', name)}"
         )
-        message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{rewritten}"
+        message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{new_name_note}"
         yield broker.problem(message, "brokerName", illegal[0])
 
 
@@ -113,27 +115,27 @@ def restart_changes_broker_or_link_name(document: Document) -> Iterator[Problem]
 
         <networkConnector name="south-${environment}" uri="static:(tcp://a:61616)"/>
     """
-    named = [(broker, "brokerName") for broker in document.brokers if _is_networked(broker)]
-    named += [(link, "name") for link in document.network_connectors]
-    for node, attribute in named:
-        for computed in _COMPUTED.finditer(node.get(attribute)):
-            if _CHANGES_AT_EVERY_START.search(computed[1]):
+    nodes_and_attributes = [(broker, "brokerName") for broker in document.brokers if _is_networked(broker)]
+    nodes_and_attributes += [(link, "name") for link in document.network_connectors]
+    for node, attribute in nodes_and_attributes:
+        for placeholder in _NAME_PLACEHOLDER.finditer(node.get(attribute)):
+            if _CHANGES_AT_EVERY_START.search(placeholder[1]):
                 message = (
-                    f"the {attribute} of this {node.name} contains {computed[0]}, which changes at each start: the "
+                    f"the {attribute} of this {node.name} contains {placeholder[0]}, which changes at each start: the "
                     "durable subscriptions that bridges created under the old name collect messages"
                 )
-                fix = f"write a fixed name instead of {computed[0]}"
-                yield node.problem(message, attribute, computed[0], fix=fix)
-            elif _CHANGES_WITH_THE_HOST.search(computed[1]) and _has_store(node):
+                fix = f"write a fixed name instead of {placeholder[0]}"
+                yield node.problem(message, attribute, placeholder[0], fix=fix)
+            elif _CHANGES_WITH_THE_HOST.search(placeholder[1]) and _has_store(node):
                 message = (
-                    f"the {attribute} of this {node.name} contains {computed[0]}: on a shared store the name changes "
-                    "at every failover"
+                    f"the {attribute} of this {node.name} contains {placeholder[0]}: on a shared store the name "
+                    "changes at every failover"
                 )
                 fix = (
                     f"if another node uses this store, write the same {attribute} without a placeholder on both nodes. "
                     "Otherwise change nothing"
                 )
-                yield node.problem(message, attribute, computed[0], severity="info", fix=fix)
+                yield node.problem(message, attribute, placeholder[0], severity="info", fix=fix)
 
 
 def _has_store(node: Element) -> bool:
@@ -174,21 +176,21 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
           </networkConnectors>
         </broker>
     """
-    nameless = [link for link in broker.descendants("networkConnector") if link.get("name", "NC") == "NC"]
-    jmx = broker.boolean_attribute("useJmx", default=True)
-    if jmx:
-        for link in nameless[1:]:
-            first = nameless[0].position()[0]
+    unnamed_links = [link for link in broker.descendants("networkConnector") if link.get("name", "NC") == "NC"]
+    has_jmx = broker.boolean_attribute("useJmx", default=True)
+    if has_jmx:
+        for link in unnamed_links[1:]:
+            first_line = unnamed_links[0].position()[0]
             message = (
-                f"this networkConnector and the networkConnector in line {first} both have the default name NC: the "
-                "broker does not start"
+                f"this networkConnector and the networkConnector in line {first_line} both have the default name NC: "
+                "the broker does not start"
             )
             yield link.problem(message)
-    elif jmx is False:
-        for link, rival in _links_with_same_peer(
-            [link for link in nameless if link.boolean_attribute("duplex", default=False)]
+    elif has_jmx is False:
+        for link, earlier_link in _links_with_same_peer(
+            [link for link in unnamed_links if link.boolean_attribute("duplex", default=False)]
         ):
-            line = rival.position()[0]
+            line = earlier_link.position()[0]
             message = (
                 f"this duplex networkConnector and the one in line {line} connect to the same peer and both have the "
                 "default name NC: they disconnect each other repeatedly"
@@ -199,13 +201,13 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
 
 def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Element]]:
     """Yield (link, earlier link) of each link to a peer to which an earlier link already connects."""
-    first_to: dict[tuple[str, int], int] = {}
+    first_links: dict[tuple[str, int], int] = {}
     for number, link in enumerate(links):
         peers = _peer_addresses(link)
-        if rivals := [first_to[peer] for peer in peers if peer in first_to]:
-            yield link, links[min(rivals)]
+        if earlier_links := [first_links[peer] for peer in peers if peer in first_links]:
+            yield link, links[min(earlier_links)]
         for peer in peers:
-            first_to.setdefault(peer, number)
+            first_links.setdefault(peer, number)
 
 
 def _peer_addresses(link: Element) -> set[tuple[str, int]]:
@@ -254,12 +256,12 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
     }
     for node in document.nodes:
         if node.name == "transportConnector":
-            continue  # a listener is no client
+            continue  # a listener is not a client
         for attribute, value in node.attribute_values_and_text():
-            for match in _VM.finditer(value) if attribute or value.startswith("vm:") else ():
+            for match in _VM_URI.finditer(value) if attribute or value.startswith("vm:") else ():
                 name, query = match["name"], match["query"] or ""
-                outside = "{" in name or name.startswith("broker:") or "create=false" in query
-                if name not in names and not outside:
+                is_external = "{" in name or name.startswith("broker:") or "create=false" in query
+                if name not in names and not is_external:
                     message = (
                         f"{match[0].partition('?')[0]} starts a new, empty broker: this file defines no broker with "
                         f"the name {name}"

@@ -1,4 +1,4 @@
-"""Rules N about messages that must go back to a broker they came from."""
+"""Rules N about messages that must return to a broker from which they came."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _replay_flag(entry: Element) -> bool | None:
 def _forwarding_links(document: Document) -> list[Element]:
     """Return the network links of an activemq.xml to other pairs or brokers.
 
-    Links between the two nodes of a pair are omitted. Of a file of no fleet the one-way static bridges are omitted,
-    too: nothing comes back over them, and their peers are not known to have bridges.
+    Links between the two nodes of a pair are omitted. If the file belongs to no fleet, one-way static bridges are also
+    omitted: no message returns over them, and it is unknown whether their peers have bridges.
     """
     broker = document.broker
     if broker is None:
@@ -250,23 +250,23 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
           </virtualDestinationInterceptor>
         </destinationInterceptors>
     """
-    signs = [
+    selector_topics = [
         topic
         for topic in document.elements_with_given_names("virtualTopic")
         if topic.boolean_attribute("selectorAware", default=False)
     ]
     if not document.network_connectors or not (
-        signs or document.elements_with_given_names("virtualSelectorCacheBrokerPlugin")
+        selector_topics or document.elements_with_given_names("virtualSelectorCacheBrokerPlugin")
     ):
         return
-    sign = 'selectorAware="true" of <virtualTopic>' if signs else "<virtualSelectorCacheBrokerPlugin>"
+    evidence = 'selectorAware="true" of <virtualTopic>' if selector_topics else "<virtualSelectorCacheBrokerPlugin>"
     for link in document.network_connectors:
         if link.boolean_attribute("conduitSubscriptions", default=True) and not link.boolean_attribute(
             "staticBridge", default=False
         ):
             yield link.problem(
                 "this link with conduitSubscriptions ignores the selectors of consumers, so its bridge forwards "
-                f"messages that no consumer accepts. {sign} shows that consumers have selectors",
+                f"messages that no consumer accepts. {evidence} shows that consumers have selectors",
                 "conduitSubscriptions",
                 fix='set conduitSubscriptions="false" on the link',
                 why="with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without "
@@ -278,7 +278,7 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
             if replays and bridge_filter.boolean_attribute("selectorAware", default=False) is False:
                 yield bridge_filter.problem(
                     "replayWhenNoConsumers ignores the selectors of consumers, so a message that no local selector "
-                    f"accepts does not move to another broker. {sign} shows that consumers have selectors",
+                    f"accepts does not move to another broker. {evidence} shows that consumers have selectors",
                     "selectorAware",
                     fix=f'set selectorAware="true" on <{FILTER}>, in addition to replayWhenNoConsumers',
                     why="the message stays on this broker as long as a consumer exists, even if its selector never "

@@ -8,8 +8,8 @@ from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
 
 _WILDCARDS = "*>"
-# The attributes that name destinations, of the elements that have them.
-_NAMED_BY_KIND = (
+# The elements that name a destination in an attribute queue or topic.
+_ELEMENTS_WITH_KIND_ATTRIBUTES = (
     "policyEntry",
     "authorizationEntry",
     "tempDestinationAuthorizationEntry",
@@ -19,8 +19,9 @@ _NAMED_BY_KIND = (
     "redeliveryPolicy",
     "journalPersistenceAdapter",
 )
-_NAMED = {
-    **dict.fromkeys(_NAMED_BY_KIND, ("queue", "topic")),
+# The attributes that name destinations, by element.
+_NAME_ATTRIBUTES = {
+    **dict.fromkeys(_ELEMENTS_WITH_KIND_ATTRIBUTES, ("queue", "topic")),
     **dict.fromkeys(("queue", "topic", "tempQueue", "tempTopic"), ("physicalName",)),
     **dict.fromkeys(("virtualTopic", "compositeQueue", "compositeTopic"), ("name",)),
 }
@@ -51,27 +52,27 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
 
         <policyEntry queue="*.tmp.>" memoryLimit="16 mb"/>
     """
-    for node in document.elements_with_given_names(*_NAMED):
-        for attribute in _NAMED[node.name]:
+    for node in document.elements_with_given_names(*_NAME_ATTRIBUTES):
+        for attribute in _NAME_ATTRIBUTES[node.name]:
             for name in (node.literal_value(attribute) or "").split(","):
                 path = name.strip().rpartition("//")[2].partition("?")[0]
-                for element in path.split("."):
-                    if len(element) > 1 and any(wildcard in element for wildcard in _WILDCARDS):
-                        wildcard = next(wildcard for wildcard in _WILDCARDS if wildcard in element)
+                for part in path.split("."):
+                    if len(part) > 1 and any(wildcard in part for wildcard in _WILDCARDS):
+                        wildcard = next(wildcard for wildcard in _WILDCARDS if wildcard in part)
                         text = (
-                            f"in {attribute} {path}, the {wildcard} of {element} is an ordinary character and not a "
+                            f"in {attribute} {path}, the {wildcard} of {part} is an ordinary character and not a "
                             "wildcard, because other characters are next to it"
                         )
-                        yield node.problem(text, attribute, element, fix=_remedy_of(path, element))
+                        yield node.problem(text, attribute, part, fix=_wildcard_fix(path, part))
                         break
 
 
-def _remedy_of(path: str, element: str) -> str:
+def _wildcard_fix(path: str, part: str) -> str:
     """Return an instruction to replace a part of a destination name that contains a wildcard."""
     prefix = path.removesuffix(">")
-    is_last = path.endswith(element) and element.endswith(">")
-    if is_last and not any(wildcard in element[:-1] for wildcard in _WILDCARDS):
+    is_last = path.endswith(part) and part.endswith(">")
+    if is_last and not any(wildcard in part[:-1] for wildcard in _WILDCARDS):
         return f"write {prefix}.> for {prefix} and all destinations below it"
-    stem = element.rstrip(_WILDCARDS).rstrip("_-")
+    stem = part.rstrip(_WILDCARDS).rstrip("_-")
     example = f"such as {stem}.*" if stem.isalnum() else "such as orders.*"
     return f"put the variable part of the destinations' names into a separate element between dots, {example}"

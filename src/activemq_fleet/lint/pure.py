@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
-_PURE = "5.3.0 !5.8.0"
-_ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
+_PURE_RELEASES = "5.3.0 !5.8.0"
+_PASSWORD_PLUGINS = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
 
 
 def elements_and_master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
@@ -20,7 +20,7 @@ def elements_and_master_uri_attributes(document: Document) -> Iterator[tuple[Ele
     )
 
 
-@rule("P001", "error", releases=_PURE)
+@rule("P001", "error", releases=_PURE_RELEASES)
 def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]:
     """A slave connects to its master through a failover: URI that retries indefinitely.
 
@@ -54,19 +54,19 @@ def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]
             if attempts_text is None or (
                 attempts is not None and attempts < document.release.bridge_reconnect_attempts
             ):
-                when = (
+                attempts_phrase = (
                     "without maxReconnectAttempts"
                     if attempts_text is None
                     else f"with maxReconnectAttempts={attempts_text}"
                 )
                 message = (
-                    f"the failover: URI of the slave, {when}, reconnects to the master indefinitely: this slave never "
-                    "takes over"
+                    f"the failover: URI of the slave, {attempts_phrase}, reconnects to the master indefinitely: this "
+                    "slave never takes over"
                 )
                 yield node.problem(message, name, "failover:")
 
 
-@rule("P002", "warning", releases=_PURE)
+@rule("P002", "warning", releases=_PURE_RELEASES)
 def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]:
     """A master of a pure pair starts serving before its slave is attached.
 
@@ -85,13 +85,13 @@ def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
     """
-    ours = (
+    is_fleet_master = (
         document.broker is not None
         and document.broker.ha_profile.replicates
         and not document.broker.is_replication_slave
     )
     for broker in document.brokers:
-        is_master = ours or broker.has_attribute("shutdownOnSlaveFailure")
+        is_master = is_fleet_master or broker.has_attribute("shutdownOnSlaveFailure")
         if is_master and not _is_slave(broker) and broker.boolean_attribute("waitForSlave", False) is False:
             message = (
                 "this master does not wait for its slave: messages that it accepts before the slave attaches are never "
@@ -102,7 +102,7 @@ def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]
             )
 
 
-@rule("P003", "warning", each="broker", releases=_PURE)
+@rule("P003", "warning", each="broker", releases=_PURE_RELEASES)
 def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
     """A master does not set shutdownOnSlaveFailure, which decides what it does when its slave fails.
 
@@ -151,7 +151,7 @@ def wait_for_slave_without_timeout(broker: Element) -> Iterator[Problem]:
         )
 
 
-@rule("P007", "warning", each="broker", releases=_PURE)
+@rule("P007", "warning", each="broker", releases=_PURE_RELEASES)
 def slave_stopping_with_master_has_links(broker: Element) -> Iterator[Problem]:
     """A slave that stops with its master has links, which never start.
 
@@ -173,12 +173,12 @@ def slave_stopping_with_master_has_links(broker: Element) -> Iterator[Problem]:
     """
     links = broker.descendants("networkConnector")
     if links and _is_slave(broker) and broker.boolean_attribute("shutdownOnMasterFailure", False):
-        what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
-        text = f"this slave stops when its master stops, and never takes over: its {what} can never start"
+        links_text = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
+        text = f"this slave stops when its master stops, and never takes over: its {links_text} can never start"
         yield broker.problem(text, "shutdownOnMasterFailure")
 
 
-@rule("P010", "warning", releases=_PURE)
+@rule("P010", "warning", releases=_PURE_RELEASES)
 def slave_without_credentials(document: Document) -> Iterator[Problem]:
     """A slave connects to its master without a user name and password.
 
@@ -199,13 +199,13 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     """
     plugins = [
         plugin
-        for plugin in document.elements_with_given_names(*_ASKS_FOR_PASSWORD)
+        for plugin in document.elements_with_given_names(*_PASSWORD_PLUGINS)
         if not _accepts_anonymous_clients(plugin)
     ]
     if not plugins:
         return
     for node, name in elements_and_master_uri_attributes(document):
-        missing = [needed for needed in ("userName", "password") if not node.has_attribute(needed)]
+        missing = [attribute for attribute in ("userName", "password") if not node.has_attribute(attribute)]
         if missing:
             message = (
                 f"the connection to the master has no {' and no '.join(missing)}: a master with a "

@@ -12,18 +12,18 @@ from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
-_OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
-_OVER_HTTP = frozenset({"ws", "wss", "http", "https"})
-_LAST_PORT = 65_535
-_UNDERSCORE = "the host name has an underscore"
-_BLANK = "the address contains a space"
+_TCP_PROTOCOLS = frozenset({"openwire", "stomp", "amqp", "mqtt"})
+_HTTP_PROTOCOLS = frozenset({"ws", "wss", "http", "https"})
+_HIGHEST_PORT = 65_535
+_HAS_UNDERSCORE = "the host name has an underscore"
+_HAS_SPACE = "the address contains a space"
 _FIXES = {
-    _UNDERSCORE: "write a host name without underscores, or the IP address",
-    _BLANK: "write scheme://host:port without spaces",
+    _HAS_UNDERSCORE: "write a host name without underscores, or the IP address",
+    _HAS_SPACE: "write scheme://host:port without spaces",
 }
-"""What to write, by the reason why Java cannot use an address."""
-_ALIAS = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
-_DIGITS = len(str(_LAST_PORT)) + 1
+"""The fix, by the reason why Java cannot use an address."""
+_HOST_ALIAS_FIX = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
+_PORT_DIGITS = len(str(_HIGHEST_PORT)) + 1
 _WHITE_SPACE = re.compile(r"\s")
 
 
@@ -51,8 +51,8 @@ def unusable_listener_address(connector: Element) -> Iterator[Problem]:
         <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
     """
     uri = listener_uri(connector)
-    if protocol_name_of_scheme(uri.scheme) in _OVER_TCP and uri.scheme in connector.document.release.schemes:
-        address = _address_of(uri)
+    if protocol_name_of_scheme(uri.scheme) in _TCP_PROTOCOLS and uri.scheme in connector.document.release.schemes:
+        address = _without_options(uri)
         if reason := _unusable_reason(address, uri.scheme):
             text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
             yield connector.problem(text, "uri", address, fix=_listener_fix(connector, reason))
@@ -72,7 +72,7 @@ def _listener_fix(connector: Element, reason: str) -> str:
             f"set port of connector {name} in {variable}, or activemq_port_offset, so that their sum is a port from 1 "
             "to 65535"
         )
-    address = "a host name without underscores" if reason == _UNDERSCORE else "a host name without spaces"
+    address = "a host name without underscores" if reason == _HAS_UNDERSCORE else "a host name without spaces"
     return f"set bind of connector {name} in {variable}, or activemq_bind, to {address} or to an IP address"
 
 
@@ -103,32 +103,32 @@ def listeners_on_one_port(broker: Element) -> Iterator[Problem]:
 
         <transportConnector name="stomp" uri="stomp://0.0.0.0:61613?wireFormat.maxFrameSize=10485760"/>
     """
-    earlier: list[tuple[str, str, str]] = []
+    earlier_listeners: list[tuple[str, str, str]] = []
     for connector in broker.document.elements_with_given_names("transportConnector"):
         host, port = _listening_socket(listener_uri(connector))
         if port and connector.nearest_ancestor_with_given_name("broker") is broker:
             name = connector.get("name")
-            for other, other_host, other_port in earlier:
-                if port == other_port and _overlap(host, other_host):
+            for other, other_host, other_port in earlier_listeners:
+                if port == other_port and _addresses_overlap(host, other_host):
                     text = (
                         f"the connectors {other} and {name} listen on the same port, {port}: the broker does not start"
                     )
                     yield connector.problem(text, "uri", port, fix=_shared_port_fix(connector, other))
                     break
-            earlier.append((name, host, port))
+            earlier_listeners.append((name, host, port))
 
 
 def _listening_socket(uri: Uri) -> tuple[str, str]:
     """Return host and port on which a connector listens; the port is "" if the connector opens no known TCP port."""
-    if protocol_name_of_scheme(uri.scheme) not in _OVER_TCP | _OVER_HTTP:
+    if protocol_name_of_scheme(uri.scheme) not in _TCP_PROTOCOLS | _HTTP_PROTOCOLS:
         return "", ""
-    authority = _address_of(uri).removeprefix(f"{uri.scheme}://").partition("/")[0]
+    authority = _without_options(uri).removeprefix(f"{uri.scheme}://").partition("/")[0]
     host, _, port = authority.rpartition(":")
     return host.strip("[]").lower(), port.lstrip("0") if port.isdecimal() else ""
 
 
-def _overlap(host: str, other: str) -> bool:
-    """Return whether the addresses of two listeners have one in common."""
+def _addresses_overlap(host: str, other: str) -> bool:
+    """Return whether two listeners have an address in common."""
     return host == other or is_wildcard_bind_address(host) or is_wildcard_bind_address(other)
 
 
@@ -166,35 +166,35 @@ def unusable_link_address(link: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://south-broker:61616)"/>
     """
     for uri in link.uri_attribute_or_empty().transport_uris:
-        unknown = has_placeholder(uri.text) or PLACEHOLDER.search(uri.text)
-        if protocol_name_of_scheme(uri.scheme) == "openwire" and not unknown:
-            address = _address_of(uri)
+        has_unknown_value = has_placeholder(uri.text) or PLACEHOLDER.search(uri.text)
+        if protocol_name_of_scheme(uri.scheme) == "openwire" and not has_unknown_value:
+            address = _without_options(uri)
             if reason := _unusable_reason(address, uri.scheme):
                 name = f"link {link.get('name')}".rstrip()
                 fix = f"write {uri.scheme}://host:port with a port from 1 to 65535"
                 if reason in _FIXES:
-                    fix = _ALIAS if reason == _UNDERSCORE else _FIXES[reason]
+                    fix = _HOST_ALIAS_FIX if reason == _HAS_UNDERSCORE else _FIXES[reason]
                 yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address, fix=fix)
 
 
-def _address_of(uri: Uri) -> str:
+def _without_options(uri: Uri) -> str:
     """Return a URI without its options, as written."""
     return uri.text.partition("?")[0]
 
 
 def _unusable_reason(address: str, scheme: str) -> str:
-    """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
+    """Return the reason why Java cannot use the address of a transport over TCP, as text; "" if it can."""
     authority = address.removeprefix(f"{scheme}:")
     if _WHITE_SPACE.search(address):
-        return _BLANK
+        return _HAS_SPACE
     if not authority.startswith("//"):
         return "the address lacks // after the scheme"
     host, _, port = authority[2:].partition("/")[0].rpartition(":")
-    if not port.isdecimal() or authority.endswith("]") or int(port[:_DIGITS]) > _LAST_PORT:
-        return f"the address has no port from 1 to {_LAST_PORT}"
+    if not port.isdecimal() or authority.endswith("]") or int(port[:_PORT_DIGITS]) > _HIGHEST_PORT:
+        return f"the address has no port from 1 to {_HIGHEST_PORT}"
     if not host:
         return "the address has no host"
-    return _UNDERSCORE if "_" in host else ""
+    return _HAS_UNDERSCORE if "_" in host else ""
 
 
 @rule("N047", "warning", each="networkConnector")
@@ -265,15 +265,15 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
     if not hosts or not all(is_loopback(host) for host in hosts):
         return
     for link in broker.descendants("networkConnector"):
-        dialled = [
+        linked_hosts = [
             part.host
             for part in link.uri_attribute_or_empty().transport_uris
             if link.literal_value("uri") and part.host and part.port
         ]
-        away = next((host for host in dialled if not is_loopback(host)), "")
-        if away and not link.boolean_attribute("duplex", False):
+        remote_host = next((host for host in linked_hosts if not is_loopback(host)), "")
+        if remote_host and not link.boolean_attribute("duplex", False):
             text = (
-                f"{_broker_phrase(broker)} has a link to {away}, but listens only on {hosts[0]}: "
+                f"{_broker_phrase(broker)} has a link to {remote_host}, but listens only on {hosts[0]}: "
                 "no other machine can connect to it"
             )
-            yield link.problem(text, "uri", away)
+            yield link.problem(text, "uri", remote_host)

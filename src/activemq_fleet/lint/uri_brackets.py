@@ -10,14 +10,14 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import COMPOSITE, has_placeholder
 
-_ATTRIBUTES = frozenset((
+_URI_ATTRIBUTES = frozenset((
     "uri", "discoveryUri", "discoveryURI", "brokerURL", "remote", "local", "localUri", "localURI", "remoteURI",
     "masterConnectorURI", "vmConnectorURI",
 ))  # fmt: skip
-_ATTRIBUTES_AT_START: Mapping[str, frozenset[str]] = MappingProxyType(
+_URI_ATTRIBUTES_PARSED_AT_START: Mapping[str, frozenset[str]] = MappingProxyType(
     {"networkConnector": frozenset({"uri"}), "transportConnector": frozenset({"discoveryUri", "discoveryURI"})}
 )
-"""The attributes whose URIs a broker divides into their parts while it starts, by element."""
+"""The attributes whose URIs a broker parses while it starts, by element."""
 _BRACKET = re.compile(r"[()]")
 
 
@@ -43,7 +43,7 @@ def unbalanced_link_or_discovery_uri(connector: Element) -> Iterator[Problem]:
 
         <networkConnectors><networkConnector name="n" uri="static:(tcp://a:61616)"/></networkConnectors>
     """
-    yield from _unbalanced_attributes(connector, _ATTRIBUTES_AT_START[connector.name])
+    yield from _unbalanced_attributes(connector, _URI_ATTRIBUTES_PARSED_AT_START[connector.name])
 
 
 @rule("V056", "error")
@@ -65,8 +65,10 @@ def unbalanced_composite_uri_outside_connectors(document: Document) -> Iterator[
 
         <proxyConnectors><proxyConnector bind="tcp://127.0.0.1:29911" remote="failover:(tcp://a:61616)"/></proxyConnectors>
     """
-    for element in document.elements_with_attribute(*_ATTRIBUTES):
-        yield from _unbalanced_attributes(element, _ATTRIBUTES - _ATTRIBUTES_AT_START.get(element.name, frozenset()))
+    for element in document.elements_with_attribute(*_URI_ATTRIBUTES):
+        yield from _unbalanced_attributes(
+            element, _URI_ATTRIBUTES - _URI_ATTRIBUTES_PARSED_AT_START.get(element.name, frozenset())
+        )
 
 
 def _unbalanced_attributes(element: Element, names: frozenset[str]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Rules N on options in URIs that the release does not know."""
+"""Rules N about options in URIs that the release does not support."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.releases import Release
 
-# Options of listeners that Java reads as an int or a long; 18 digits fit into the latter.
-_NUMBERS = frozenset({
+# Options of listeners that Java parses as an int or a long; 18 digits fit into a long.
+_NUMERIC_OPTIONS = frozenset({
     "backlog",
     "connectAttemptTimeout",
     "connectionTimeout",
@@ -28,13 +28,13 @@ _NUMBERS = frozenset({
     "soWriteTimeout",
     "socketBufferSize",
 })  # fmt: skip
-_BYTES = frozenset({"ioBufferSize", "maxFrameSize", "socketBufferSize"})
-_COUNTS = frozenset({"backlog", "maximumConnections"})
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-_PREFIXES = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
-_FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
-_IGNORED = "the broker ignores the option"
-_CANNOT_CONNECT = "the broker cannot open the connection"
+_BYTE_OPTIONS = frozenset({"ioBufferSize", "maxFrameSize", "socketBufferSize"})
+_COUNT_OPTIONS = frozenset({"backlog", "maximumConnections"})
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_OPTION_PREFIX = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
+_WIRE_FORMAT_PREFIX = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
+_IGNORED_EFFECT = "the broker ignores the option"
+_CONNECTION_EFFECT = "the broker cannot open the connection"
 
 
 def uri_text_starting_at_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
@@ -80,8 +80,8 @@ def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
     """
     for node, attribute, uri in _connection_uris(document):
         for option in uri.options:
-            if unknown := _options_unless_accepted(uri, option, document.release):
-                yield _problem(node, attribute, uri, option, _CANNOT_CONNECT, unknown)
+            if unknown := _known_options_if_rejected(uri, option, document.release):
+                yield _option_problem(node, attribute, uri, option, _CONNECTION_EFFECT, unknown)
 
 
 @rule("N008", "warning")
@@ -125,16 +125,16 @@ def ignored_listener_or_discovery_option(document: Document) -> Iterator[Problem
                 and not option.startswith("discovered.")
                 and not _is_known_or_placeholder(option, names)
             ):
-                yield _problem(node, attribute, uri, option, _IGNORED, names)
+                yield _option_problem(node, attribute, uri, option, _IGNORED_EFFECT, names)
             elif option.startswith("socket.") and not _is_known_or_placeholder(
                 option[7:], known.socket_options(release)
             ):
-                yield _problem(node, attribute, uri, option, _IGNORED, known.socket_options(release))
+                yield _option_problem(node, attribute, uri, option, _IGNORED_EFFECT, known.socket_options(release))
     for connector in document.transport_connectors:
         uri = connector.uri_attribute_or_empty()
         for option in uri.options:
-            if names := _options_unless_known(uri.scheme, option, release):
-                yield _problem(connector, "uri", uri, option, _IGNORED, names)
+            if names := _known_options_if_ignored(uri.scheme, option, release):
+                yield _option_problem(connector, "uri", uri, option, _IGNORED_EFFECT, names)
 
 
 @rule("N061", "warning", each="transportConnector")
@@ -157,20 +157,20 @@ def non_numeric_listener_option(connector: Element) -> Iterator[Problem]:
     """
     uri = listener_uri(connector)
     for option, value in uri.options.items():
-        if option.rpartition(".")[2] in _NUMBERS and not _NUMBER.fullmatch(value):
+        if option.rpartition(".")[2] in _NUMERIC_OPTIONS and not _INTEGER.fullmatch(value):
             part = uri_text_starting_at_option(connector, "uri", uri, option)
             message = (
                 f"the option {option}={value} of connector {connector.get('name')} is not a whole number: "
                 "the broker ignores the option"
             )
-            yield connector.problem(message, "uri", part, fix=_remedy_of_number(option))
+            yield connector.problem(message, "uri", part, fix=_number_fix(option))
 
 
-def _remedy_of_number(option: str) -> str:
+def _number_fix(option: str) -> str:
     name = option.rpartition(".")[2]
-    if name in _BYTES:
+    if name in _BYTE_OPTIONS:
         return f"write the number of bytes, without a unit: {option}=10485760 for 10 MB"
-    if name in _COUNTS:
+    if name in _COUNT_OPTIONS:
         return f"write a whole number, such as {option}=1000"
     if name == "soLinger":
         return f"write the number of seconds, without a unit, such as {option}=5"
@@ -190,7 +190,7 @@ def _connection_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
                 yield node, attribute, uri
 
 
-def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
+def _known_options_if_rejected(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options of a URI with which a broker connects, if an unknown option stops the connection.
 
     The result is None otherwise.
@@ -207,23 +207,25 @@ def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozens
         prefix, names = "", known.connection_uri_options(uri.scheme, release)
     else:
         return None
-    nested = bool(prefix) and option.startswith(prefix)
-    name = option.removeprefix(prefix) if nested else option
-    names = transports if nested else names
-    if nested or uri.scheme in known.DIALLED:
-        taken_out = name.startswith("socket.") or (name.startswith("auto.") and release.is_within_span("5.13.0"))
-        if taken_out:
+    is_nested = bool(prefix) and option.startswith(prefix)
+    name = option.removeprefix(prefix) if is_nested else option
+    names = transports if is_nested else names
+    if is_nested or uri.scheme in known.DIALLED:
+        is_removed_first = name.startswith("socket.") or (name.startswith("auto.") and release.is_within_span("5.13.0"))
+        if is_removed_first:
             return None
     return None if _is_known_or_placeholder(name, names) else names
 
 
-def _options_unless_known(scheme: str, option: str, release: Release) -> frozenset[str] | None:
+def _known_options_if_ignored(scheme: str, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options of a listener's URI, if the listener has an unknown option; otherwise None."""
     names = known.listener_options(scheme, release)
     if scheme not in known.LISTENING:
-        near = known.nearest_option(option, names)
+        similar = known.nearest_option(option, names)
         return (
-            names if near and near.lower() == option.lower() and not _is_known_or_placeholder(option, names) else None
+            names
+            if similar and similar.lower() == option.lower() and not _is_known_or_placeholder(option, names)
+            else None
         )
     if option.startswith("transport.socket."):
         sockets = known.socket_options(release)
@@ -232,7 +234,7 @@ def _options_unless_known(scheme: str, option: str, release: Release) -> frozens
     if scheme.startswith("auto"):
         if option.startswith("auto."):
             return None
-        name = _FORMATS.sub("wireFormat.", option)
+        name = _WIRE_FORMAT_PREFIX.sub("wireFormat.", option)
     return None if _is_known_or_placeholder(name, names) else names
 
 
@@ -240,39 +242,41 @@ def _is_known_or_placeholder(name: str, names: frozenset[str]) -> bool:
     return known.is_known_option(name, names) or has_placeholder(name)
 
 
-def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, names: frozenset[str]) -> Problem:
+def _option_problem(
+    node: Element, attribute: str, uri: Uri, option: str, effect: str, names: frozenset[str]
+) -> Problem:
     release = node.document.release
-    prefix, added = _prefix_of(option)
-    name = added + option[len(prefix) :]
-    near = known.nearest_option(name, names)
-    correct = f"{prefix}{near.removeprefix(added)}" if near else ""
-    fix = f"write {correct} in place of {option}" if correct and correct != option else ""
-    if _is_attribute(node, option) and not correct.lower().endswith(option.lower()):
-        fix, correct = f"remove {option} from the URI, and set it as an attribute of <{node.name}>", ""
+    prefix, known_prefix = _option_prefixes(option)
+    name = known_prefix + option[len(prefix) :]
+    similar = known.nearest_option(name, names)
+    correct_option = f"{prefix}{similar.removeprefix(known_prefix)}" if similar else ""
+    fix = f"write {correct_option} in place of {option}" if correct_option and correct_option != option else ""
+    if _is_attribute(node, option) and not correct_option.lower().endswith(option.lower()):
+        fix, correct_option = f"remove {option} from the URI, and set it as an attribute of <{node.name}>", ""
     part = uri_text_starting_at_option(node, attribute, uri, option)
     edits: tuple[TextEdit, ...] = ()
     if (
         fix
-        and correct not in ("", *uri.options)
-        and near == known.sole_similar_option(name, names)
+        and correct_option not in ("", *uri.options)
+        and similar == known.sole_similar_option(name, names)
         and part != uri.text
     ):
-        edits = node.part_replacement_edit(attribute, part, correct, length=len(option))
+        edits = node.part_replacement_edit(attribute, part, correct_option, length=len(option))
     message = (
         f"the option {option} does not exist in URIs with the scheme {uri.scheme} in ActiveMQ {release.text}: {effect}"
     )
     return node.problem(message, attribute, part, fix=fix, edits=edits)
 
 
-def _prefix_of(option: str) -> tuple[str, str]:
+def _option_prefixes(option: str) -> tuple[str, str]:
     """Return the prefix of a URI option's name, such as ``socket.``, and the prefix that a known name has instead."""
-    if match := _FORMATS.match(option):
+    if match := _WIRE_FORMAT_PREFIX.match(option):
         return match[0], "wireFormat."
-    return _PREFIXES.match(option)[0], ""  # type: ignore[index] # also matches ""
+    return _OPTION_PREFIX.match(option)[0], ""  # type: ignore[index] # also matches ""
 
 
 def _is_attribute(node: Element, option: str) -> bool:
     try:
         return node.document.release.supports(node.name, option)
-    except KeyError:  # of no release
+    except KeyError:  # no release has this element
         return False
