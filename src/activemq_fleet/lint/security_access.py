@@ -83,7 +83,7 @@ def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
           <managementContext><managementContext createConnector="false"/></managementContext>
         </broker>
     """
-    if context.boolean_attribute("createConnector", False) and not _asks_for_login(context):
+    if context.boolean_attribute("createConnector", False) and not _requires_authentication(context):
         message = (
             f"JMX listens on port {context.get('connectorPort') or '1099'} of all interfaces and requires no "
             "authentication"
@@ -94,7 +94,7 @@ def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
         yield context.problem(message, "createConnector", fix=fix)
 
 
-def _asks_for_login(context: Element) -> bool:
+def _requires_authentication(context: Element) -> bool:
     names = (node.get("key") or node.get("name") for node in context.descendants("entry", "prop"))
     return context.has_attribute("environment") or any(
         name.endswith(("password.file", "login.config")) for name in names
@@ -102,7 +102,7 @@ def _asks_for_login(context: Element) -> bool:
 
 
 @rule("S030", "warning", each="cachedLDAPAuthorizationMap", releases="5.6.0")
-def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
+def start_needs_the_ldap_server(authorization_map: Element) -> Iterator[Problem]:
     """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
 
     Why: cachedLDAPAuthorizationMap reads all entries when the broker creates it, and the broker does not start if it
@@ -125,9 +125,9 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
           <cachedLDAPAuthorizationMap connectionURL="ldap://ldap1.example.com:389 ldap://ldap2.example.com:389"/>
         </map></authorizationPlugin>
     """
-    address = rights.literal_value("connectionURL")
-    if rights.has_attribute("connectionURL") and (address is None or len(address.split()) > 1):
+    address = authorization_map.literal_value("connectionURL")
+    if authorization_map.has_attribute("connectionURL") and (address is None or len(address.split()) > 1):
         return
     server = f"the LDAP server {address}" if address else "the LDAP server of this map"
     text = f"the broker does not start while {server} does not answer"
-    yield rights.problem(text, "connectionURL")
+    yield authorization_map.problem(text, "connectionURL")

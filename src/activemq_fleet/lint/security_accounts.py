@@ -19,15 +19,15 @@ from activemq_fleet.settings.default_credentials import (
     is_shipped_credential,
 )
 
-_LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
+_PROPERTIES_LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
 _PLACEHOLDER = re.compile(r"\$\{([^}:]+)\}")
-_CREDENTIALS = ("credentials.properties", "credentials-enc.properties")
-# credentials-enc.properties is the same file in every release: what its texts mean.
+_CREDENTIALS_FILES = ("credentials.properties", "credentials-enc.properties")
+# The plain text of the values in credentials-enc.properties, which is the same file in every release.
 _SHIPPED_TEXTS = {
     "ENC(mYRkg+4Q4hua1kvpCCI2hg==)": "manager",
     "ENC(Cf3Jf3tM+UrSOoaKU50od5CuBa8rxjoL)": "password",
 }
-_LOGINS = {
+_ACCOUNT_ATTRIBUTES = {
     "authenticationUser": (("username", "password"),),
     "networkConnector": (("userName", "password"), ("remoteUserName", "remotePassword")),
     "masterConnector": (("userName", "password"),),
@@ -62,7 +62,7 @@ def properties_lines(document: Document, file: str) -> list[PropertiesLine]:
     """
     entries = []
     for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
-        match = _LINE.fullmatch(line)
+        match = _PROPERTIES_LINE.fullmatch(line)
         if match:
             entries.append(
                 PropertiesLine(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2]))
@@ -193,7 +193,7 @@ def is_weak_account(element: Element, password_attribute: str) -> bool:
     ``element`` is the XML element of the account, and ``password_attribute`` is the attribute with its password. Rules
     S004 (default) and S050 (guessable) report such accounts.
     """
-    for user_attribute, attribute in _LOGINS.get(element.name, ()):
+    for user_attribute, attribute in _ACCOUNT_ATTRIBUTES.get(element.name, ()):
         if attribute == password_attribute:
             user, password = element.get(user_attribute), element.get(attribute)
             return is_default_credential(user, password) or is_guessable_credential(user, password)
@@ -204,19 +204,19 @@ def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
     """Yield the accounts in activemq.xml, including those from the credentials files that it loads."""
     properties = {
         entry.name: entry
-        for file in _CREDENTIALS
-        if file in document.other_files and _mentions(document, file)
+        for file in _CREDENTIALS_FILES
+        if file in document.other_files and _refers_to_file(document, file)
         for entry in properties_lines(document, file)
     }
     used = set()
-    for node in document.elements_with_given_names(*_LOGINS):
-        for user_attribute, password_attribute in _LOGINS[node.name]:
+    for node in document.elements_with_given_names(*_ACCOUNT_ATTRIBUTES):
+        for user_attribute, password_attribute in _ACCOUNT_ATTRIBUTES[node.name]:
             if not node.has_attribute(password_attribute):
                 continue
             user, _ = _resolve_reference(node, user_attribute, properties)
             password, entry = _resolve_reference(node, password_attribute, properties)
-            whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
-            subject, note = f"the account {user} of {whose}", f" (property {entry.name})" if entry else ""
+            owner = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
+            subject, note = f"the account {user} of {owner}", f" (property {entry.name})" if entry else ""
             used.add(entry)
             yield ClearTextAccount(user, password, subject, note, entry=entry, node=node, attribute=password_attribute)
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
@@ -242,11 +242,13 @@ def _resolve_reference(
 def _console_accounts(document: Document) -> Iterator[ClearTextAccount]:
     if not find_web_console_imports(document):
         return
-    console = [page for page in possible_console_documents(document) if page.file]
-    realm = any(b"jetty-realm.properties" in page.data for page in console)
-    if not (realm if console else document.release.console_accounts == "realm"):
+    console_documents = [
+        console_document for console_document in possible_console_documents(document) if console_document.file
+    ]
+    uses_realm = any(b"jetty-realm.properties" in console_document.data for console_document in console_documents)
+    if not (uses_realm if console_documents else document.release.console_accounts == "realm"):
         return
-    login_is_required = not any(map(open_constraint_authenticate_properties, console))
+    login_is_required = not any(map(open_constraint_authenticate_properties, console_documents))
     note = "" if login_is_required else " (without effect until the console requires authentication)"
     for entry in properties_lines(document, "jetty-realm.properties"):
         password = entry.value.partition(",")[0].strip()
@@ -255,28 +257,32 @@ def _console_accounts(document: Document) -> Iterator[ClearTextAccount]:
 
 
 def _jaas_accounts(document: Document) -> Iterator[ClearTextAccount]:
-    """Yield the accounts of users.properties where the broker or its console authenticates by JAAS.
+    """Yield the accounts of users.properties if the broker or its console authenticates by JAAS.
 
     The console does so from 6.0 on.
     """
-    broker = bool(document.elements_with_given_names("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
-    console = document.release.console_accounts == "jaas" and bool(find_web_console_imports(document))
+    is_used_by_broker = bool(
+        document.elements_with_given_names("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
+    )
+    is_used_by_console = document.release.console_accounts == "jaas" and bool(find_web_console_imports(document))
     login = document.other_files.get("login.config")
-    if not (broker or console) or (login is not None and b"users.properties" not in login):
+    if not (is_used_by_broker or is_used_by_console) or (login is not None and b"users.properties" not in login):
         return
-    opens = " and ".join(name for name, opened in (("the broker", broker), ("the console", console)) if opened)
+    users_text = " and ".join(
+        name for name, is_user in (("the broker", is_used_by_broker), ("the console", is_used_by_console)) if is_user
+    )
     for entry in properties_lines(document, "users.properties"):
-        yield ClearTextAccount(entry.name, entry.value, f"the account {entry.name} of {opens}", entry=entry)
+        yield ClearTextAccount(entry.name, entry.value, f"the account {entry.name} of {users_text}", entry=entry)
 
 
 def _jmx_accounts(document: Document) -> Iterator[ClearTextAccount]:
-    used = _mentions(document, "jmx.password")
+    used = _refers_to_file(document, "jmx.password")
     note = "" if used else " (without effect until ACTIVEMQ_SUNJMX_START enables JMX)"
     for entry in properties_lines(document, "jmx.password"):
         yield ClearTextAccount(entry.name, entry.value, f"the JMX account {entry.name}", note, used, entry)
 
 
-def _mentions(document: Document, file: str) -> bool:
+def _refers_to_file(document: Document, file: str) -> bool:
     """Return whether an attribute or text of activemq.xml ends in a given file name.
 
     Comments do not count.

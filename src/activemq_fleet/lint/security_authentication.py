@@ -37,8 +37,10 @@ ADMITS_ANYONE = frozenset({
     "traceBrokerPathPlugin",
     "udpTraceBrokerPlugin",
 })  # fmt: skip
-# The connectors of the shipped file in addition to openwire; 5.8 has the first only.
-_SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6")
+# The connectors of the default file in addition to openwire, with their releases; 5.8 has only the first.
+_DEFAULT_CONNECTOR_RELEASES = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(
+    ("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6"
+)
 
 
 def non_vm_connectors_and_uris(broker: Element) -> list[tuple[Element, Uri]]:
@@ -90,9 +92,9 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
     if not connectors and not broker.has_attribute("transportConnectorURIs"):
         return
     if not has_authentication(broker):
-        if connectors and all(_demands_certificate(uri) for _, uri in connectors):
+        if connectors and all(_requires_certificate(uri) for _, uri in connectors):
             return
-        local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
+        is_local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
         ports = ", ".join(dict.fromkeys(str(uri.port) for _, uri in connectors if uri.port))
         reachable = f"ports {ports}" if "," in ports else f"port {ports}" if ports else "this broker"
         message = f"authentication is not configured: any client that can reach {reachable} has full access"
@@ -100,10 +102,10 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
             message = "authorizationPlugin rejects every client, because no plugin authenticates clients"
             why = "authorizationPlugin grants access only to groups, and a client without an account has no group"
             fix = "add a jaasAuthenticationPlugin or simpleAuthenticationPlugin with new passwords to <plugins>"
-            severity = _severity(broker.document, bool(local))
+            severity = _severity_without_authentication(broker.document, bool(is_local))
             yield broker.problem(message, severity=severity, why=why, fix=fix)
             return
-        yield broker.problem(message, severity=_severity(broker.document, bool(local)))
+        yield broker.problem(message, severity=_severity_without_authentication(broker.document, bool(is_local)))
         return
     if not broker.descendants("authorizationPlugin"):
         for plugin in broker.descendants("simpleAuthenticationPlugin"):
@@ -114,19 +116,19 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
                 yield plugin.problem(message, "anonymousAccessAllowed")
 
 
-def _severity(document: Document, local: bool) -> Severity:
+def _severity_without_authentication(document: Document, is_local: bool) -> Severity:
     """Return the severity of a finding about a broker without authentication.
 
     It is lower for a file of no fleet, where a firewall may protect the broker.
     """
     if document.broker is None:
-        return "info" if local else "warning"
-    return "warning" if local else "error"
+        return "info" if is_local else "warning"
+    return "warning" if is_local else "error"
 
 
-def _demands_certificate(uri: Uri) -> bool:
-    wanted = (uri.options.get("needClientAuth"), uri.options.get("transport.needClientAuth"))
-    return "ssl" in uri.scheme and "true" in wanted
+def _requires_certificate(uri: Uri) -> bool:
+    options = (uri.options.get("needClientAuth"), uri.options.get("transport.needClientAuth"))
+    return "ssl" in uri.scheme and "true" in options
 
 
 @rule("S008", "warning", each="broker")
@@ -162,17 +164,19 @@ def all_default_connectors_without_authentication(broker: Element) -> Iterator[P
     connectors_by_name = {
         connector.get("name"): (connector, uri) for connector, uri in non_vm_connectors_and_uris(broker)
     }
-    wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.is_within_span(span)]
-    if not wanted or connectors_by_name.keys() != {"openwire", *wanted}:
+    default_names = [
+        scheme for scheme, span in _DEFAULT_CONNECTOR_RELEASES.items() if broker.document.release.is_within_span(span)
+    ]
+    if not default_names or connectors_by_name.keys() != {"openwire", *default_names}:
         return
-    if all(_as_shipped(name, connectors_by_name[name][1]) for name in wanted):
-        opened = ", ".join(f"{name} on {PROTOCOLS[name].port}" for name in wanted)
+    if all(_has_default_address(name, connectors_by_name[name][1]) for name in default_names):
+        connectors_text = ", ".join(f"{name} on {PROTOCOLS[name].port}" for name in default_names)
         message = (
-            f"all connectors of the release's default file are open without authentication ({opened}): any client that "
-            "can reach them has full access"
+            f"all connectors of the release's default file are open without authentication ({connectors_text}): any "
+            "client that can reach them has full access"
         )
-        yield connectors_by_name[wanted[0]][0].problem(message, "uri", f"{wanted[0]}:")
+        yield connectors_by_name[default_names[0]][0].problem(message, "uri", f"{default_names[0]}:")
 
 
-def _as_shipped(name: str, uri: Uri) -> bool:
+def _has_default_address(name: str, uri: Uri) -> bool:
     return (uri.scheme, uri.host, uri.port) == (name, "0.0.0.0", PROTOCOLS[name].port)  # noqa: S104 -- compared, not bound

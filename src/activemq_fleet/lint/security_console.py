@@ -11,7 +11,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import import_elements_with_paths
 
 # Classes of Jetty's HTTP connectors, 6.1 to 12, without their packages.
-_CONNECTORS = frozenset({
+_CONNECTOR_CLASSES = frozenset({
     "BlockingChannelConnector",
     "SelectChannelConnector",
     "ServerConnector",
@@ -19,7 +19,7 @@ _CONNECTORS = frozenset({
     "SslSelectChannelConnector",
     "SslSocketConnector",
 })  # fmt: skip
-_GUARDED = {
+_PROTECTING_PATHS = {
     "/admin": ("/", "/*", "/admin/*", "*.jsp"),
     "/api": ("/", "/*", "/api/*", "/api/jolokia/*"),
 }
@@ -49,9 +49,9 @@ def _unqualified_class_name(bean: Element) -> str:
     return bean.get("class").rpartition(".")[2].rpartition("$")[2]
 
 
-def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
+def _beans_of_classes(console_xml: Document, *classes: str) -> list[Element]:
     """Return the Spring beans of an XML file whose class, without its package, is one of the given classes."""
-    return [bean for bean in page.elements_with_given_names("bean") if _unqualified_class_name(bean) in classes]
+    return [bean for bean in console_xml.elements_with_given_names("bean") if _unqualified_class_name(bean) in classes]
 
 
 @once_per_document
@@ -69,44 +69,46 @@ def find_web_console_imports(document: Document) -> list[tuple[Element, str]]:
 
 
 def _has_console(document: Document, name: str) -> bool:
-    page = document.parsed_sibling_file(name)
-    return page is not None and bool(_beans_of_classes(page, *_CONNECTORS, "WebConsolePort"))
+    console_xml = document.parsed_sibling_file(name)
+    return console_xml is not None and bool(_beans_of_classes(console_xml, *_CONNECTOR_CLASSES, "WebConsolePort"))
 
 
 @once_per_document
 def possible_console_documents(document: Document) -> Iterator[Document]:
     """Yield the parsed XML files that may define the web console's beans: its imported files, then activemq.xml itself.
 
-    ``find_web_console_imports`` decides which imports are those of the console. A file that is absent or not XML
-    is left out.
+    ``find_web_console_imports`` determines which imports are those of the console. A file that is absent or not XML
+    is omitted.
     """
     for _, name in find_web_console_imports(document):
-        if page := document.parsed_sibling_file(name):
-            yield page
+        if console_xml := document.parsed_sibling_file(name):
+            yield console_xml
     yield document
 
 
 def _property_of(bean: Element, name: str) -> BeanProperty | None:
     """Return the property of a Spring bean with the given name, or None."""
-    for prop in bean.children("property"):
-        if prop.get("name") == name:
-            value = prop.first_child("value")
-            return BeanProperty(prop, "value") if value is None else BeanProperty(value, "")
+    for bean_property in bean.children("property"):
+        if bean_property.get("name") == name:
+            value = bean_property.first_child("value")
+            return BeanProperty(bean_property, "value") if value is None else BeanProperty(value, "")
     return None
 
 
-def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProperty]:
+def properties_of(console_xml: Document, bean_class: str, name: str) -> list[BeanProperty]:
     """Return the properties with the given name of all Spring beans of one class in an XML file."""
     return [
-        bean_property for bean in _beans_of_classes(page, bean_class) if (bean_property := _property_of(bean, name))
+        bean_property
+        for bean in _beans_of_classes(console_xml, bean_class)
+        if (bean_property := _property_of(bean, name))
     ]
 
 
-def open_constraint_authenticate_properties(page: Document) -> list[BeanProperty]:
+def open_constraint_authenticate_properties(console_xml: Document) -> list[BeanProperty]:
     """Return the property ``authenticate`` of each Jetty security constraint that is open (requires no login)."""
     return [
         authenticate
-        for authenticate in properties_of(page, "Constraint", "authenticate")
+        for authenticate in properties_of(console_xml, "Constraint", "authenticate")
         if authenticate.bean_property_value.lower() == "false"
     ]
 
@@ -155,34 +157,38 @@ def console_without_login(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for page in possible_console_documents(document):
+    for console_xml in possible_console_documents(document):
         contexts = [
-            path for path in properties_of(page, "WebAppContext", "contextPath") if path.bean_property_value in _GUARDED
+            path
+            for path in properties_of(console_xml, "WebAppContext", "contextPath")
+            if path.bean_property_value in _PROTECTING_PATHS
         ]
         if not contexts:
             continue
-        off = open_constraint_authenticate_properties(page)
-        for constraint in off:
+        open_constraints = open_constraint_authenticate_properties(console_xml)
+        for constraint in open_constraints:
             yield constraint.bean_property_problem(
                 "the property authenticate of this Constraint bean is false: the pages of the web console require no "
                 "authentication",
                 fix="set the property authenticate of this Constraint bean to true",
             )
-        specs = _guarded_paths(page)
-        if specs is None or off:
+        path_specs = _protected_paths(console_xml)
+        if path_specs is None or open_constraints:
             continue
         for context in contexts:
-            if not any(spec in _GUARDED[context.bean_property_value] for spec in specs):
-                guarded = (
-                    f"authentication protects only {' and '.join(specs)}"
-                    if specs
+            if not any(path_spec in _PROTECTING_PATHS[context.bean_property_value] for path_spec in path_specs):
+                protection = (
+                    f"authentication protects only {' and '.join(path_specs)}"
+                    if path_specs
                     else "no ConstraintMapping bean protects it"
                 )
-                message = f"the web application {context.bean_property_value} requires no authentication: {guarded}"
-                yield context.bean_property_problem(message, fix=_remedy_of_open_paths(page, has_mapping=bool(specs)))
+                message = f"the web application {context.bean_property_value} requires no authentication: {protection}"
+                yield context.bean_property_problem(
+                    message, fix=_remedy_of_open_paths(console_xml, has_mapping=bool(path_specs))
+                )
 
 
-def _remedy_of_open_paths(page: Document, *, has_mapping: bool) -> str:
+def _remedy_of_open_paths(console_xml: Document, *, has_mapping: bool) -> str:
     fix = (
         'in this file, set the property pathSpec of a ConstraintMapping bean to "/", which covers all pages. Set the '
         "property authenticate of its Constraint bean to true"
@@ -190,29 +196,34 @@ def _remedy_of_open_paths(page: Document, *, has_mapping: bool) -> str:
         else 'in this file, add a ConstraintMapping bean whose property pathSpec is "/", which covers all pages. Set '
         "its property constraint to a Constraint bean whose property authenticate is true"
     )
-    if page.release.is_within_span("6.0.0 !6.1.2"):
+    if console_xml.release.is_within_span("6.0.0 !6.1.2"):
         fix += ". Or upgrade to 6.1.2 or later and use its jetty.xml, which protects all pages (CVE-2024-32114)"
     return fix
 
 
-def _guarded_paths(page: Document) -> tuple[str, ...] | None:
+def _protected_paths(console_xml: Document) -> tuple[str, ...] | None:
     """Return the paths of the web console that require a login.
 
-    The result is None where anything but Jetty's own constraints may protect them.
+    The result is None if anything other than Jetty's own constraints may protect them.
     """
-    mappings = _beans_of_classes(page, "ConstraintMapping")
+    mappings = _beans_of_classes(console_xml, "ConstraintMapping")
     if not mappings and any(
-        "ecurity" in _unqualified_class_name(bean) for bean in page.elements_with_given_names("bean")
+        "ecurity" in _unqualified_class_name(bean) for bean in console_xml.elements_with_given_names("bean")
     ):
         return None
-    listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
+    has_path_lists = console_xml.release.console_family not in (
+        "jetty11",
+        "jetty12",
+    )  # from Jetty 11 on, each mapping has one path
     paths: list[str] = []
     for mapping in mappings:
-        spec = _property_of(mapping, "pathSpec")
-        if spec is None or "${" in spec.bean_property_value:
+        path_spec = _property_of(mapping, "pathSpec")
+        if path_spec is None or "${" in path_spec.bean_property_value:
             return None
         paths += (
-            [part.strip() for part in spec.bean_property_value.split(",")] if listed else [spec.bean_property_value]
+            [part.strip() for part in path_spec.bean_property_value.split(",")]
+            if has_path_lists
+            else [path_spec.bean_property_value]
         )
     return tuple(paths)
 
@@ -278,29 +289,31 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
                 "binds 127.0.0.1 and requires authentication"
             )
             yield node.problem(message, "resource", name, severity="info", fix=fix)
-    for page in possible_console_documents(document):
-        if not _beans_of_classes(page, "InetAccessHandler"):  # it accepts only those that the file names
-            yield from dict.fromkeys(_all_interfaces_problems(page))
+    for console_xml in possible_console_documents(document):
+        if not _beans_of_classes(
+            console_xml, "InetAccessHandler"
+        ):  # this handler accepts only the addresses that the file lists
+            yield from dict.fromkeys(_all_interfaces_problems(console_xml))
 
 
-def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
-    for bean in _beans_of_classes(page, *_CONNECTORS):
+def _all_interfaces_problems(console_xml: Document) -> Iterator[Problem]:
+    for bean in _beans_of_classes(console_xml, *_CONNECTOR_CLASSES):
         host = _property_of(bean, "host")
         if host and "jetty.host" in host.bean_property_value:
-            for port in _beans_of_classes(page, "WebConsolePort"):
+            for port in _beans_of_classes(console_xml, "WebConsolePort"):
                 yield from _wildcard_host_problems(port, "the bean jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
             yield from _wildcard_host_problems(bean, "the connector bean")
 
 
-def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
+def _wildcard_host_problems(bean: Element, bean_text: str) -> Iterator[Problem]:
     """Yield a problem for a connector or port of the web console that listens on all interfaces.
 
-    It has no property ``host``, or the wildcard there.
+    Its property ``host`` is missing or is the wildcard.
     """
     host = _property_of(bean, "host")
     if host is None:
-        yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
+        yield bean.problem(f"the web console listens on all interfaces: {bean_text} has no property host")
     elif is_wildcard_bind_address(host.bean_property_value):
         yield host.bean_property_problem(f"the web console listens on all interfaces ({host.bean_property_value})")
 
@@ -332,8 +345,8 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for page in possible_console_documents(document):
-        for path in properties_of(page, "WebAppContext", "contextPath"):
+    for console_xml in possible_console_documents(document):
+        for path in properties_of(console_xml, "WebAppContext", "contextPath"):
             if path.bean_property_value == "/fileserver":
                 yield path.bean_property_problem(
                     "the web application /fileserver permits clients to write files to any directory that the "

@@ -16,10 +16,10 @@ _RIGHTS = ("read", "write", "admin")
 _GROUP_CLASS = "org.apache.activemq.jaas.GroupPrincipal"
 _DEFAULT_ANONYMOUS_GROUP = "anonymous"
 _EVERYONE = "*"
-_HAS_EVERYONE = "5.9.0"
-"""The release from which "*" is each group."""
-_CONNECTIONS = "ActiveMQ.Advisory.Connection"
-"""The topic that the broker sends to, in the name of the client, when a client connects."""
+_EVERYONE_SINCE = "5.9.0"
+"""The first release in which "*" matches every group."""
+_CONNECTION_ADVISORY_TOPIC = "ActiveMQ.Advisory.Connection"
+"""The topic to which the broker sends a message, in the name of the client, when a client connects."""
 _ADVISORY_ENTRY = 'write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>'
 _LOGIN_MODULE = re.compile(rb"^[ \t]*([\w.$]+LoginModule)\b", re.MULTILINE)
 _PROPERTIES_LOGIN = b"org.apache.activemq.jaas.PropertiesLoginModule"
@@ -62,24 +62,24 @@ def authorized_group_without_account(document: Document) -> Iterator[Problem]:
           </authorizationEntries>
         </authorizationMap></map></authorizationPlugin>
     """
-    for rights, accounts in _maps_with_known_accounts(document):
-        known = frozenset(group for groups in accounts.values() for group in groups)
+    for authorization_map, accounts in _maps_with_known_accounts(document):
+        known_groups = frozenset(group for groups in accounts.values() for group in groups)
         reported: set[str] = set()
-        for entry in rights.descendants("authorizationEntry", "tempDestinationAuthorizationEntry"):
-            if not _uses_group_names(rights, entry):
+        for entry in authorization_map.descendants("authorizationEntry", "tempDestinationAuthorizationEntry"):
+            if not _uses_group_names(authorization_map, entry):
                 continue
             for right in _RIGHTS:
-                for group in _names_in(entry.literal_value(right)):
-                    if group not in reported and not _is_held(group, known, document):
+                for group in _split_names(entry.literal_value(right)):
+                    if group not in reported and not _is_group_of_account(group, known_groups, document):
                         reported.add(group)
                         if group == _EVERYONE:
                             text = (
-                                f"* has the {right} right on {_subject_of(entry)}, but release {document.release} "
-                                "treats it as the name of a group, and no account is in this group"
+                                f"* has the {right} right on {_destination_text(entry)}, but release "
+                                f"{document.release} treats it as the name of a group, and no account is in this group"
                             )
                         else:
                             text = (
-                                f"group {group} has the {right} right on {_subject_of(entry)}, but no account is "
+                                f"group {group} has the {right} right on {_destination_text(entry)}, but no account is "
                                 "in this group"
                             )
                         yield entry.problem(text, right, group, fix=_remedy_of_group(document))
@@ -126,16 +126,16 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
     """
     if any(broker.boolean_attribute("advisorySupport", default=True) is not True for broker in document.brokers):
         return
-    for rights, accounts in _maps_with_known_accounts(document):
-        entries = _entries_for_connections(rights)
+    for authorization_map, accounts in _maps_with_known_accounts(document):
+        entries = _connection_advisory_entries(authorization_map)
         if entries is None:
             continue
-        place = entries[0] if entries else rights
+        place = entries[0] if entries else authorization_map
         rejected = [
             name for name, groups in accounts.items() if not any(_may_grant_admin(entry, groups) for entry in entries)
         ]
         if rejected and len(rejected) == len(accounts):
-            groups = sorted({group for entry in entries for group in _names_in(entry.get("admin"))})
+            groups = sorted({group for entry in entries for group in _split_names(entry.get("admin"))})
             if groups == [_EVERYONE]:
                 text = (
                     f"the entry of the ActiveMQ.Advisory topics gives the admin right to *, which release "
@@ -165,16 +165,19 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
 
 
 def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Mapping[str, frozenset[str]]]]:
-    """Yield (authorizationMap, groups by account); nothing where a login may give further groups."""
+    """Yield (authorizationMap, groups by account), or nothing if a plugin may add further groups."""
     accounts = _groups_by_account(document)
     if accounts is not None:
-        yield from ((rights, accounts) for rights in document.elements_with_given_names("authorizationMap"))
+        yield from (
+            (authorization_map, accounts)
+            for authorization_map in document.elements_with_given_names("authorizationMap")
+        )
 
 
 def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | None:
-    """Return the groups of each account; None where they are not known."""
+    """Return the groups of each account; None if they are not known."""
     accounts: dict[str, frozenset[str]] = {}
-    logins = 0
+    plugin_count = 0
     for broker in document.brokers:
         if broker.has_attribute("plugins"):
             return None
@@ -184,9 +187,9 @@ def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | Non
             by_account = _accounts_of_plugin(plugin)
             if by_account is None:
                 return None
-            logins += 1
+            plugin_count += 1
             accounts |= by_account
-    return accounts if logins else None
+    return accounts if plugin_count else None
 
 
 def _accounts_of_plugin(plugin: Element) -> dict[str, frozenset[str]] | None:
@@ -210,7 +213,7 @@ def _accounts_of_simple_login(plugin: Element) -> dict[str, frozenset[str]] | No
     for number, account in enumerate(holder.children(), 1):
         if account.name != "authenticationUser" or account.has_placeholder_value("groups"):
             return None
-        accounts[account.get("username") or f"account {number}"] = _names_in(account.literal_value("groups"))
+        accounts[account.get("username") or f"account {number}"] = _split_names(account.literal_value("groups"))
     if plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False:
         if plugin.has_placeholder_value("anonymousGroup"):
             return None
@@ -220,32 +223,32 @@ def _accounts_of_simple_login(plugin: Element) -> dict[str, frozenset[str]] | No
 
 
 def _accounts_of_properties_login(document: Document) -> dict[str, frozenset[str]] | None:
-    """Return the accounts of groups.properties next to the file; None where another login module may give groups."""
+    """Return the accounts of groups.properties next to the file; None if another login module may add groups."""
     modules = set(_LOGIN_MODULE.findall(document.other_files.get("login.config", b"")))
     if _GROUPS_FILE not in document.other_files or modules - {_PROPERTIES_LOGIN}:
         return None
     accounts: dict[str, frozenset[str]] = {}
     for entry in properties_lines(document, _GROUPS_FILE):
-        for name in _names_in(entry.value):
+        for name in _split_names(entry.value):
             accounts[name] = accounts.get(name, frozenset()) | {entry.name}
     return accounts
 
 
-def _names_in(text: str | None) -> frozenset[str]:
+def _split_names(text: str | None) -> frozenset[str]:
     return frozenset(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _uses_group_names(*nodes: Element) -> bool:
-    """Return whether entries name groups, and not principals of another class."""
+    """Return whether entries list groups, and not principals of another class."""
     return all(node.get("groupClass", _GROUP_CLASS) == _GROUP_CLASS for node in nodes)
 
 
-def _is_held(group: str, known: Iterable[str], document: Document) -> bool:
-    return group in known or (group == _EVERYONE and document.release.is_within_span(_HAS_EVERYONE))
+def _is_group_of_account(group: str, known_groups: Iterable[str], document: Document) -> bool:
+    return group in known_groups or (group == _EVERYONE and document.release.is_within_span(_EVERYONE_SINCE))
 
 
 def _remedy_of_group(document: Document) -> str:
-    has_everyone = document.release.is_within_span(_HAS_EVERYONE)
+    has_everyone = document.release.is_within_span(_EVERYONE_SINCE)
     everyone = "write *" if has_everyone else "list the groups of all accounts"
     return (
         "replace this group with a group that has accounts, or add an account to this group. To give the right to all "
@@ -254,8 +257,8 @@ def _remedy_of_group(document: Document) -> str:
 
 
 def _remedy_of_advisories(document: Document) -> str:
-    """Return the remedy for the advisory topics in the release."""
-    if document.release.is_within_span(_HAS_EVERYONE):
+    """Return the fix for the rights on the advisory topics in the release."""
+    if document.release.is_within_span(_EVERYONE_SINCE):
         return _ADVISORY_ENTRY
     return (
         'write an <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> whose read, write and admin list the groups of '
@@ -263,7 +266,7 @@ def _remedy_of_advisories(document: Document) -> str:
     )
 
 
-def _subject_of(entry: Element) -> str:
+def _destination_text(entry: Element) -> str:
     if entry.name == "tempDestinationAuthorizationEntry":
         return "temporary destinations"
     for kind in ("queue", "topic"):
@@ -272,32 +275,32 @@ def _subject_of(entry: Element) -> str:
     return "destinations"
 
 
-def _entries_for_connections(rights: Element) -> list[Element] | None:
-    """Return the entries that count for the topic of connections; None where something else may be one."""
+def _connection_advisory_entries(authorization_map: Element) -> list[Element] | None:
+    """Return the entries that apply to the advisory topic of connections; None if the file may set others."""
     if (
-        rights.has_attribute("authorizationEntries")
-        or rights.has_attribute("defaultEntry")
-        or rights.has_attribute("entries")
+        authorization_map.has_attribute("authorizationEntries")
+        or authorization_map.has_attribute("defaultEntry")
+        or authorization_map.has_attribute("entries")
     ):
         return None
-    holders = rights.children("authorizationEntries", "entries", "defaultEntry")
+    holders = authorization_map.children("authorizationEntries", "entries", "defaultEntry")
     entries: list[Element] = []
-    for entry in (inside for holder in holders for inside in holder.children()):
+    for entry in (child for holder in holders for child in holder.children()):
         is_default = entry.parent is not None and entry.parent.name == "defaultEntry"
         if (
             entry.name != "authorizationEntry"
             or entry.has_attribute("destination")
-            or not _uses_group_names(rights, entry)
+            or not _uses_group_names(authorization_map, entry)
         ):
             return None
         if entry.has_placeholder_value("topic"):
             return None
-        if is_default or wildcard_covers(entry.get("topic"), _CONNECTIONS):
+        if is_default or wildcard_covers(entry.get("topic"), _CONNECTION_ADVISORY_TOPIC):
             entries.append(entry)
     return entries
 
 
-def _may_grant_admin(entry: Element, known: frozenset[str]) -> bool:
+def _may_grant_admin(entry: Element, groups: frozenset[str]) -> bool:
     if entry.has_placeholder_value("admin"):
         return True
-    return any(_is_held(group, known, entry.document) for group in _names_in(entry.get("admin")))
+    return any(_is_group_of_account(group, groups, entry.document) for group in _split_names(entry.get("admin")))

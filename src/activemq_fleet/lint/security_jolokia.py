@@ -9,9 +9,9 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import find_web_console_imports
 
-_POLICY = "jolokia-access.xml"
-_ADDS = ("addConnector", "addNetworkConnector")
-# From here on such a connector is refused whatever the policy allows.
+_POLICY_FILE = "jolokia-access.xml"
+_ADDING_OPERATIONS = ("addConnector", "addNetworkConnector")
+# From these releases on, the broker rejects such a connector regardless of the policy.
 _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 
@@ -46,16 +46,18 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
           </allow>
         </restrict>
     """
-    policy = _policy(document)
+    policy = _jolokia_policy(document)
     if policy is None:
         return
-    open_doors = {name: place for name in _ADDS if (place := _permitting_element(policy.root, name))}
-    if open_doors:
-        place = next(iter(open_doors.values()))
+    permitting_elements = {
+        name: place for name in _ADDING_OPERATIONS if (place := _permitting_element(policy.root, name))
+    }
+    if permitting_elements:
+        place = next(iter(permitting_elements.values()))
         yield place.problem(
-            f"{_POLICY} permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
-            "open ports and forward messages",
-            fix=_remedy_of_permission(place, tuple(open_doors)),
+            f"{_POLICY_FILE} permits every authenticated user to call {' and '.join(permitting_elements)}: such a "
+            "user can open ports and forward messages",
+            fix=_remedy_of_permission(place, tuple(permitting_elements)),
         )
 
 
@@ -83,11 +85,11 @@ def jolokia_may_add_links_that_release_rejects(document: Document) -> Iterator[P
           <commands><command>read</command></commands>
         </restrict>
     """
-    policy = _policy(document)
+    policy = _jolokia_policy(document)
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"{_POLICY} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
+            f"{_POLICY_FILE} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
             "multicast: and failover: URIs in this operation: calls that add a link to a pair fail"
         )
 
@@ -101,20 +103,20 @@ def _remedy_of_permission(place: Element, operations: tuple[str, ...]) -> str:
             "because <commands> does not list exec"
         )
     names = "".join(f"<operation>{name}</operation>" for name in operations)
-    return f"add <mbean><name>org.apache.activemq:*</name>{names}</mbean> to <deny> of {_POLICY}"
+    return f"add <mbean><name>org.apache.activemq:*</name>{names}</mbean> to <deny> of {_POLICY_FILE}"
 
 
-def _policy(document: Document) -> Document | None:
-    """Return the Jolokia policy; None where the console is off or the file could not be read."""
-    policy = document.parsed_sibling_file(_POLICY) if find_web_console_imports(document) else None
+def _jolokia_policy(document: Document) -> Document | None:
+    """Return the Jolokia policy; None if the console is disabled or the file could not be read."""
+    policy = document.parsed_sibling_file(_POLICY_FILE) if find_web_console_imports(document) else None
     return policy if policy and policy.root.name == "restrict" else None
 
 
 def _permitting_element(policy: Element, operation: str) -> Element | None:
-    """Return the element by which the policy permits an operation of the broker's MBean; None where it does not.
+    """Return the element by which the policy permits an operation of the broker's MBean; None if it does not.
 
-    Decided as Jolokia's MBeanAccessChecker does: a kind of request that ``<commands>`` lists is permitted unless
-    denied; any other kind only if allowed, and then no ``<deny>`` is considered.
+    The logic is that of Jolokia's MBeanAccessChecker. A kind of request that ``<commands>`` lists is permitted unless
+    ``<deny>`` denies it. Any other kind is permitted only if ``<allow>`` lists it, and ``<deny>`` is then ignored.
     """
     commands = policy.first_child("commands")
     if commands is None or any(command.leading_text == "exec" for command in commands.children("command")):
@@ -126,9 +128,9 @@ def _matching_operation(section: Element | None, operation: str) -> Element | No
     """Return the section's ``<operation>`` that matches the broker's operation, or None."""
     for mbean in section.children("mbean") if section is not None else ():
         if any(_matches_broker(name.leading_text) for name in mbean.children("name")):
-            for named in mbean.children("operation"):
-                if fnmatchcase(operation, named.leading_text):
-                    return named
+            for permitted in mbean.children("operation"):
+                if fnmatchcase(operation, permitted.leading_text):
+                    return permitted
     return None
 
 

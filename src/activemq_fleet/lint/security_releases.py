@@ -10,8 +10,8 @@ from activemq_fleet.lint.files import InstalledReleaseFacts
 from activemq_fleet.releases import Advisory, Release, supported_release_lines
 
 _SEVERITIES = ("critical", "important", "moderate", "low")
-_UNTIL_THEN = "until then, permit connections to the ports only from brokers and clients"
-_MOST_NAMED = 3
+_INTERIM_FIX = "until then, permit connections to the ports only from brokers and clients"
+_MAX_LISTED_CVES = 3
 
 
 @rule("S001", "error", scope="release")
@@ -45,15 +45,15 @@ def remote_code_execution_over_openwire(facts: InstalledReleaseFacts) -> Iterato
     for advisory in release.advisories:
         if advisory.severity == "critical":
             fixed_release = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
-            first = release.security_floor
+            upgrade_target = release.security_floor
             if fixed_release:
-                first += f" ({fixed_release} fixes {advisory.cve}, but not all later vulnerabilities)"
-            unless = ", unless the package has the fix" if facts.from_package else ""
+                upgrade_target += f" ({fixed_release} fixes {advisory.cve}, but not all later vulnerabilities)"
+            package_note = ", unless the package has the fix" if facts.from_package else ""
             yield Problem(
-                f"release {release} is affected by {advisory.cve}{unless}: {advisory.what}"
+                f"release {release} is affected by {advisory.cve}{package_note}: {advisory.what}"
                 + (f" ({further} further vulnerabilities are published)" if further else ""),
                 severity="error" if fixed_release and not facts.from_package else "warning",
-                fix=f"upgrade to {first}; {_UNTIL_THEN}",
+                fix=f"upgrade to {upgrade_target}; {_INTERIM_FIX}",
             )
 
 
@@ -88,8 +88,8 @@ def release_with_known_vulnerabilities(facts: InstalledReleaseFacts) -> Iterator
         message = (
             f"release {release} is older than {release.security_floor} and affected by {_cves_text(release, others)}"
         )
-        until_then = "" if facts.exposure == "no port" else f"; {_UNTIL_THEN}"
-        yield Problem(message, fix=f"upgrade to {release.security_floor}{until_then}")
+        interim_fix = "" if facts.exposure == "no port" else f"; {_INTERIM_FIX}"
+        yield Problem(message, fix=f"upgrade to {release.security_floor}{interim_fix}")
 
 
 @rule("S022", "info", scope="release")
@@ -128,8 +128,8 @@ def release_line_without_security_fixes(facts: InstalledReleaseFacts) -> Iterato
 
 
 def _cves_text(release: Release, advisories: Sequence[Advisory]) -> str:
-    """Return the gravest CVE numbers as text, few enough for a finding that every broker of the release has."""
+    """Return the CVE numbers of the most severe advisories as text that is short enough for a finding."""
     cves = [advisory.cve for advisory in sorted(advisories, key=lambda advisory: _SEVERITIES.index(advisory.severity))]
-    if len(cves) <= _MOST_NAMED:
+    if len(cves) <= _MAX_LISTED_CVES:
         return ", ".join(cves) or f"the vulnerabilities that {release.security_floor} fixes"
-    return f"{', '.join(cves[:_MOST_NAMED])} and {len(cves) - _MOST_NAMED} more"
+    return f"{', '.join(cves[:_MAX_LISTED_CVES])} and {len(cves) - _MAX_LISTED_CVES} more"

@@ -12,29 +12,31 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security_accounts import is_weak_account, properties_lines
 
-_WORDS = "password|passwd|passphrase|pwd|secret"
-_ENDS = tuple(_WORDS.split("|"))
-_ASSIGNED = tuple(f"{word}=" for word in _ENDS)
-_IN_TEXT = re.compile(
+_SENSITIVE_WORDS = "password|passwd|passphrase|pwd|secret"
+_SECRET_SUFFIXES = tuple(_SENSITIVE_WORDS.split("|"))
+_SECRET_ASSIGNMENTS = tuple(f"{word}=" for word in _SECRET_SUFFIXES)
+_PASSWORD_IN_TEXT = re.compile(
     r"(?:password|passwd|passphrase|pwd|secret)=([^&;)\s\"',]+)|//[^/\s:@(]+:([^@/\s]+)@", re.IGNORECASE
 )
-_OPTION = re.compile(rf"-D([^=]*(?:{_WORDS}|token))=(.+)", re.IGNORECASE)
-_NAMED_VALUES = frozenset({"property", "entry", "prop", "constructor-arg"})
-_NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
-_GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
-_STORES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassword", "keypassword"})
-"""Names of attributes with the password of a key or trust store, in small letters."""
-_ENCRYPTED = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
+_SECRET_OPTION = re.compile(rf"-D([^=]*(?:{_SENSITIVE_WORDS}|token))=(.+)", re.IGNORECASE)
+_NAMED_VALUE_ELEMENTS = frozenset({"property", "entry", "prop", "constructor-arg"})
+_NOT_CLEAR_TEXT = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
+_DEFAULT_STORE_PASSWORDS = frozenset(
+    {"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"}
+)
+_STORE_PASSWORD_NAMES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassword", "keypassword"})
+"""Names of attributes with the password of a key or trust store, in lowercase."""
+_ENCRYPTED_VALUE = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
 _STORE_REMEDY = (
     "remove the option. Write the password of the key store or trust store as ${…} in <sslContext>, and define its "
     "value in a properties file of activemq_extra_files"
 )
-_CODE_REMEDY = (
+_OPTION_REMEDY = (
     "if activemq.xml uses the value as ${…}, define it in a properties file of activemq_extra_files. If other "
     "software, such as a Java agent, reads this option, use that software's option for a password file. The name of "
     "such an option often ends in .file"
 )
-_AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
+_AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialization vector of one block each before the text
 
 
 def _is_clear_text_secret(value: str) -> bool:
@@ -42,7 +44,7 @@ def _is_clear_text_secret(value: str) -> bool:
 
     A placeholder, a reference, and an encrypted or masked value are not clear text.
     """
-    return not _NOT_CLEAR.fullmatch(value.strip())
+    return not _NOT_CLEAR_TEXT.fullmatch(value.strip())
 
 
 @rule("S010", "warning")
@@ -83,7 +85,7 @@ def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]
           <property name="password" value="${db.password}"/>
         </bean>
     """
-    secrets = {name for name in document.attribute_names_in_file if name.lower().endswith(_ENDS)}
+    secrets = {name for name in document.attribute_names_in_file if name.lower().endswith(_SECRET_SUFFIXES)}
     for node in document.nodes:
         for name, value in node.attributes.items():
             if name in secrets:
@@ -91,12 +93,12 @@ def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]
                     yield node.problem(
                         f"the {_local_name(name)} of {_owner_text(node)} is in the file in clear text",
                         name,
-                        fix=_remedy_of(name, node),
+                        fix=_placeholder_fix(name, node),
                     )
-            elif ("=" in value or "@" in value) and _has_clear_password(value):
+            elif ("=" in value or "@" in value) and _contains_clear_text_password(value):
                 text = f"a password in the {_local_name(name)} of {_owner_text(node)} is in the file in clear text"
-                yield node.problem(text, name, fix=_remedy_of("password", node))
-        if node.name in _NAMED_VALUES:
+                yield node.problem(text, name, fix=_placeholder_fix("password", node))
+        if node.name in _NAMED_VALUE_ELEMENTS:
             yield from _property_problems(node)
 
 
@@ -104,12 +106,12 @@ def _local_name(attribute: str) -> str:
     return attribute.rpartition("}")[2]
 
 
-def _has_clear_password(text: str) -> bool:
+def _contains_clear_text_password(text: str) -> bool:
     """Return whether a text such as a URI contains a password in clear text."""
-    small = text.lower()  # to search it for a word is many times faster than the pattern
-    if "@" not in small and not any(word in small for word in _ASSIGNED):
+    lowercase = text.lower()  # a search for words in lowercase text is many times faster than the pattern
+    if "@" not in lowercase and not any(word in lowercase for word in _SECRET_ASSIGNMENTS):
         return False
-    return any(_is_clear_text_secret(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
+    return any(_is_clear_text_secret(match[1] or match[2]) for match in _PASSWORD_IN_TEXT.finditer(text))
 
 
 @rule("S021", "warning")
@@ -141,22 +143,22 @@ def value_encrypted_with_des(document: Document) -> Iterator[Problem]:
     """
     for node in document.nodes if document.has_attribute_value_containing(("ENC(",)) else ():
         for name, value in node.attributes.items():
-            if _is_weak(value):
+            if _is_encrypted_with_des(value):
                 owner = _owner_text(node)
                 text = f"the {_local_name(name)} of {owner} is encrypted with DES, which attackers can break quickly"
                 yield node.problem(text, name)
     for file in document.other_files:
         if file.endswith(".properties"):
             for entry in properties_lines(document, file):
-                if _is_weak(entry.value):
+                if _is_encrypted_with_des(entry.value):
                     yield entry.properties_line_problem(
                         f"the property {entry.name} is encrypted with DES, which attackers can break quickly"
                     )
 
 
-def _is_weak(value: str) -> bool:
-    """Return whether an ENC() value has a length that AES cannot have: its cipher has blocks of 8 bytes, as DES."""
-    match = _ENCRYPTED.fullmatch(value.strip())
+def _is_encrypted_with_des(value: str) -> bool:
+    """Return whether an ENC() value has a length that AES cannot produce: the blocks have 8 bytes, as with DES."""
+    match = _ENCRYPTED_VALUE.fullmatch(value.strip())
     try:
         size = len(base64.b64decode(match[1], validate=True)) if match else 0
     except binascii.Error:
@@ -166,25 +168,25 @@ def _is_weak(value: str) -> bool:
 
 def _property_problems(node: Element) -> Iterator[Problem]:
     """Yield problems of Spring's property, entry, prop and constructor-arg elements that are named as passwords."""
-    what = node.get("name") or node.get("key")
-    if not what.lower().endswith(_ENDS):
+    property_name = node.get("name") or node.get("key")
+    if not property_name.lower().endswith(_SECRET_SUFFIXES):
         return
     child = node.first_child("value")
-    for holder, attribute in ((node, "value"), (node, ""), (child, "")):
-        if holder is not None and _is_clear_text_secret(holder.get(attribute) if attribute else holder.leading_text):
-            message = f"the {what} of {_owner_text(node.parent or node)} is in the file in clear text"
-            yield holder.problem(message, attribute, fix=_remedy_of(what, node.parent or node))
+    for element, attribute in ((node, "value"), (node, ""), (child, "")):
+        if element is not None and _is_clear_text_secret(element.get(attribute) if attribute else element.leading_text):
+            message = f"the {property_name} of {_owner_text(node.parent or node)} is in the file in clear text"
+            yield element.problem(message, attribute, fix=_placeholder_fix(property_name, node.parent or node))
 
 
-def _remedy_of(name: str, owner: Element) -> str:
-    """Return the remedy of a password in clear text, with a placeholder that fits its name and its owner."""
-    small = name.lower()
-    if "keystore" in small or "truststore" in small:
-        label = "truststore" if "truststore" in small else "keystore"
+def _placeholder_fix(name: str, owner: Element) -> str:
+    """Return the fix for a password in clear text, with a placeholder that matches its name and its owner."""
+    lowercase = name.lower()
+    if "keystore" in lowercase or "truststore" in lowercase:
+        label = "truststore" if "truststore" in lowercase else "keystore"
     elif owner.name.endswith("etworkConnector"):
         label = "network"
     else:
-        bean = owner.parent if owner.name in _NAMED_VALUES and owner.parent is not None else owner
+        bean = owner.parent if owner.name in _NAMED_VALUE_ELEMENTS and owner.parent is not None else owner
         name = bean.get("username") or bean.get("id") or bean.name
         label = re.sub(r"[^\w.-]", "", name) or bean.name  # the name may be a placeholder itself
     return (
@@ -232,14 +234,14 @@ def password_in_java_options(view: FleetView) -> Iterator[Problem]:
     """
     for broker in view.brokers:
         for option in broker.settings.java_options:
-            named = _OPTION.fullmatch(option)
-            if named and _is_clear_text_secret(named[2]):
-                message = f"activemq_java_options contains a password: -D{named[1]}=…"
-                is_of_store = named[1].lower().endswith(tuple(_STORES))
-                yield Problem(message, fix=_STORE_REMEDY if is_of_store else _CODE_REMEDY, host=broker.host)
-            elif not named and _has_clear_password(option):
+            match = _SECRET_OPTION.fullmatch(option)
+            if match and _is_clear_text_secret(match[2]):
+                message = f"activemq_java_options contains a password: -D{match[1]}=…"
+                is_store_password = match[1].lower().endswith(tuple(_STORE_PASSWORD_NAMES))
+                yield Problem(message, fix=_STORE_REMEDY if is_store_password else _OPTION_REMEDY, host=broker.host)
+            elif not match and _contains_clear_text_password(option):
                 message = f"activemq_java_options contains a password in the option {option.partition('=')[0]}"
-                yield Problem(message, fix=_CODE_REMEDY, host=broker.host)
+                yield Problem(message, fix=_OPTION_REMEDY, host=broker.host)
 
 
 @rule("S019", "warning")
@@ -264,8 +266,8 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
           <sslContext><sslContext keyStore="file:broker.ks" keyStorePassword="${keystore.password}"/></sslContext>
         </broker>
     """
-    names = [name for name in document.attribute_names_in_file if name.lower() in _STORES]
+    names = [name for name in document.attribute_names_in_file if name.lower() in _STORE_PASSWORD_NAMES]
     for node in document.elements_with_attribute(*names):
         for name in names:
-            if node.get(name).strip().lower() in _GUESSED:
+            if node.get(name).strip().lower() in _DEFAULT_STORE_PASSWORDS:
                 yield node.problem(f"the {name} of <{node.name}> is a well-known default password", name)

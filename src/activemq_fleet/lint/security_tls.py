@@ -10,9 +10,9 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_authentication import non_vm_connectors_and_uris
 
-_BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
-_MOST_NAMED_CONNECTORS = 5
-_OBSOLETE = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
+_PASSWORD_PLUGINS = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
+_MAX_LISTED_CONNECTORS = 5
+_OBSOLETE_PROTOCOL = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
 @rule("S016", "info", each="broker")
@@ -39,17 +39,21 @@ def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
           </transportConnectors>
         </broker>
     """
-    if not broker.descendants(*_BY_PASSWORD):
+    if not broker.descendants(*_PASSWORD_PLUGINS):
         return
-    open_ones = [
+    unencrypted = [
         (connector, uri)
         for connector, uri in non_vm_connectors_and_uris(broker)
         if uri.scheme and "ssl" not in uri.scheme and uri.scheme not in ("wss", "https") and not is_loopback(uri.host)
     ]
-    if open_ones:
-        connector, _ = open_ones[0]
-        ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_MOST_NAMED_CONNECTORS])
-        more = f" and {len(open_ones) - _MOST_NAMED_CONNECTORS} more" if len(open_ones) > _MOST_NAMED_CONNECTORS else ""
+    if unencrypted:
+        connector, _ = unencrypted[0]
+        ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in unencrypted[:_MAX_LISTED_CONNECTORS])
+        more = (
+            f" and {len(unencrypted) - _MAX_LISTED_CONNECTORS} more"
+            if len(unencrypted) > _MAX_LISTED_CONNECTORS
+            else ""
+        )
         yield connector.problem(f"clients send passwords in clear text to connectors without TLS: {ports}{more}")
 
 
@@ -74,7 +78,7 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
     for connector in (*document.transport_connectors, *document.network_connectors):
         for part in connector.uri_attribute_or_empty().uri_and_nested_uris():
             for option, value in part.options.items():
-                if option.rpartition(".")[2] == "enabledProtocols" and (old := _OBSOLETE.search(value)):
+                if option.rpartition(".")[2] == "enabledProtocols" and (old := _OBSOLETE_PROTOCOL.search(value)):
                     yield connector.problem(
                         f"the option {option} enables {old[1]}, an insecure protocol",
                         "uri",
@@ -82,6 +86,6 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
                         fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
                     )
     for context in document.elements_with_given_names("sslContext"):
-        if old := _OBSOLETE.fullmatch(context.literal_value("protocol") or ""):
+        if old := _OBSOLETE_PROTOCOL.fullmatch(context.literal_value("protocol") or ""):
             text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
             yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')
