@@ -14,8 +14,8 @@ from activemq_fleet.lint.locations import (
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE
 
-_CHECKED = frozenset({BEANS, CORE, XBEAN})
-_CAMEL = "http://camel.apache.org/schema/"
+_CHECKED_NAMESPACES = frozenset({BEANS, CORE, XBEAN})
+_CAMEL_NAMESPACE_PREFIX = "http://camel.apache.org/schema/"
 
 _VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
 
@@ -79,34 +79,36 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     """
     hints: dict[str, tuple[Element, str]] = {}
     checked: set[str] = set()
-    for node in _checked(document):
+    for node in _elements_that_require_schema(document):
         if node.has_attribute(SCHEMA_LOCATION):
-            for named, address in node.schema_locations:
-                hints.setdefault(named, (node, address))
+            for hinted_namespace, address in node.schema_locations:
+                hints.setdefault(hinted_namespace, (node, address))
         namespace = node.namespace
         if namespace and namespace not in checked:
             checked.add(namespace)
-            yield from _missing(document, node, namespace, hints.get(namespace))
+            yield from _missing_schema_problems(document, node, namespace, hints.get(namespace))
 
 
-def _checked(document: Document) -> Iterator[Element]:
-    """Yield the elements whose XML namespace the broker must know, without the content of foreign elements."""
+def _elements_that_require_schema(document: Document) -> Iterator[Element]:
+    """Yield the elements whose XML namespace requires a schema, without the content of foreign elements."""
     foreign: set[Element | None] = set()
     for element in document.nodes:
         if element.parent in foreign:
             foreign.add(element)
             continue
         yield element
-        if element.namespace not in _CHECKED:
+        if element.namespace not in _CHECKED_NAMESPACES:
             foreign.add(element)
 
 
-def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:
-    local, release = document.release.schemas_in_jars, f"ActiveMQ {document.release.text}"
-    if hint is not None and local.has_schema_at(namespace, hint[1]):
+def _missing_schema_problems(
+    document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None
+) -> Iterator[Problem]:
+    schemas, release = document.release.schemas_in_jars, f"ActiveMQ {document.release.text}"
+    if hint is not None and schemas.has_schema_at(namespace, hint[1]):
         return
-    known = local.versionless_schema_address(namespace)
-    fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""
+    known_address = schemas.versionless_schema_address(namespace)
+    fix = f"write {namespace} {known_address} in xsi:schemaLocation" if known_address else ""
     if "activemq.org/" in namespace:
         fix = f'write xmlns="{CORE}", which is the namespace since 5.0, and its schema in xsi:schemaLocation'
     if hint is None:
@@ -119,8 +121,8 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         )
         yield node.problem(text, fix=fix, why=why)
         return
-    place, address = hint
-    if "${" in address or address.startswith(_CAMEL):
+    hint_node, address = hint
+    if "${" in address or address.startswith(_CAMEL_NAMESPACE_PREFIX):
         return
     if (
         is_below_directory_of_referring_file(address)
@@ -131,14 +133,14 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         ":" not in address and not is_below_directory_of_referring_file(address)
     ):
         text = f"{release} starts only if the schema {address} exists: this check cannot verify that"
-        yield place.problem(text, SCHEMA_LOCATION, address, severity="warning", fix=fix)
+        yield hint_node.problem(text, SCHEMA_LOCATION, address, severity="warning", fix=fix)
     elif ":" not in address:
         text = f"the schema {address} does not exist next to this file: {release} does not start"
-        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
-    elif known:
+        yield hint_node.problem(text, SCHEMA_LOCATION, address, fix=fix)
+    elif known_address:
         text = f"no jar of {release} contains the schema {address}: the broker does not start if it cannot download it"
-        edits = place.part_replacement_edit(SCHEMA_LOCATION, address, known)
-        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix, edits=edits)
+        edits = hint_node.part_replacement_edit(SCHEMA_LOCATION, address, known_address)
+        yield hint_node.problem(text, SCHEMA_LOCATION, address, fix=fix, edits=edits)
     else:
         text = (
             f"{release} has no schema of the namespace {namespace}: the broker does not start with <{node.name}> "
@@ -147,7 +149,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         fix = (
             fix or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or remove the element"
         )
-        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
+        yield hint_node.problem(text, SCHEMA_LOCATION, address, fix=fix)
 
 
 @rule("V010", "info", each="beans broker", texts="activemq-core-")

@@ -10,8 +10,8 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import BEANS, sole_similar_name, split_name_into_words
 
 Version = tuple[int, int]
-_VALUES = "bean ref idref value null list set map props"
-# Attributes and children of each element of spring-beans-2.0.xsd; then what each later version adds or removes (-).
+_VALUE_ELEMENTS = "bean ref idref value null list set map props"
+# Attributes and children of each element of spring-beans-2.0.xsd; then the changes of each later version (- removes).
 _ELEMENTS = {
     "beans": (
         "default-lazy-init default-merge default-autowire default-dependency-check default-init-method"
@@ -26,8 +26,8 @@ _ELEMENTS = {
     "alias": ("name alias", ""),
     "import": ("resource", ""),
     "meta": ("key value", ""),
-    "property": ("name ref value", f"description meta {_VALUES}"),
-    "constructor-arg": ("index type ref value", f"description {_VALUES}"),
+    "property": ("name ref value", f"description meta {_VALUE_ELEMENTS}"),
+    "constructor-arg": ("index type ref value", f"description {_VALUE_ELEMENTS}"),
     "lookup-method": ("name bean", ""),
     "replaced-method": ("name replacer", "arg-type"),
     "arg-type": ("match", ""),
@@ -35,16 +35,16 @@ _ELEMENTS = {
     "idref": ("bean local", ""),
     "value": ("type", ""),
     "null": ("", ""),
-    "list": ("value-type merge", _VALUES),
-    "set": ("value-type merge", _VALUES),
+    "list": ("value-type merge", _VALUE_ELEMENTS),
+    "set": ("value-type merge", _VALUE_ELEMENTS),
     "map": ("key-type value-type merge", "entry"),
-    "entry": ("key key-ref value value-ref", f"key {_VALUES}"),
-    "key": ("", _VALUES),
+    "entry": ("key key-ref value value-ref", f"key {_VALUE_ELEMENTS}"),
+    "key": ("", _VALUE_ELEMENTS),
     "props": ("merge", "prop"),
     "prop": ("key", ""),
     "description": ("", ""),
 }
-_LATER: tuple[tuple[Version, dict[str, tuple[str, str]]], ...] = (
+_LATER_CHANGES: tuple[tuple[Version, dict[str, tuple[str, str]]], ...] = (
     (
         (2, 5),
         {
@@ -59,7 +59,7 @@ _LATER: tuple[tuple[Version, dict[str, tuple[str, str]]], ...] = (
     (
         (3, 0),
         {
-            "array": ("value-type merge", f"description array {_VALUES}"),
+            "array": ("value-type merge", f"description array {_VALUE_ELEMENTS}"),
             "bean": ("-dependency-check", ""),
             "beans": ("-default-dependency-check", ""),
             "constructor-arg": ("name", "array"),
@@ -70,7 +70,7 @@ _LATER: tuple[tuple[Version, dict[str, tuple[str, str]]], ...] = (
     ((3, 2), {"entry": ("value-type", "")}),
     ((4, 0), {"ref": ("-local", ""), "idref": ("-local", "")}),
 )
-_REQUIRED = {
+_REQUIRED_ATTRIBUTES = {
     "property": "name",
     "import": "resource",
     "prop": "key",
@@ -83,7 +83,7 @@ _REPLACEMENTS = {
     "local": 'bean="…"',
     "dependency-check": "",
 }
-# Removed names with a name of the same effect, for a bean of the same file.
+# Removed names, each with a name that has the same effect for a bean of the same file.
 _NEW_NAMES = {"local": "bean"}
 
 
@@ -128,38 +128,44 @@ def element_not_in_spring_schema(document: Document) -> Iterator[Problem]:
     """
     if (document.root.namespace, document.root.name) != (BEANS, "beans"):
         return
-    version = _version(document)
-    if version is None:  # V020 reports why
+    version = _beans_schema_version(document)
+    if version is None:  # rule V020 reports the reason
         return
-    elements = _elements_of(version)
+    elements = _elements_of_version(version)
     name = f"the Spring schema {version[0]}.{version[1]} of ActiveMQ {document.release.text}"
     for node in document.nodes:
         if node.namespace == BEANS:
-            yield from _problems(node, elements, name)
+            yield from _element_problems(node, elements, name)
 
 
-def _version(document: Document) -> Version | None:
+def _beans_schema_version(document: Document) -> Version | None:
     address = next((address for namespace, address in document.root.schema_locations if namespace == BEANS), "")
     return document.release.schemas_in_jars.beans_schema_version_found_at(address)
 
 
-def _problems(
+def _element_problems(
     node: Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
 ) -> Iterator[Problem]:
     if node.name not in elements:
         inside_spring = node.parent is not None and node.parent.namespace == BEANS
-        known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
-        meant = sole_similar_name(node.name, known, _words_of_spring())
+        permitted_names = (
+            elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
+        )
+        intended_name = sole_similar_name(node.name, permitted_names, _words_of_spring())
         text = f"{name} does not define an element <{node.name}>: the broker does not start"
-        fix = f"write <{meant}>" if meant else "correct the spelling of the element, or remove it"
-        yield node.problem(text, fix=fix, edits=node.rename_edits(meant) if meant else ())
+        fix = f"write <{intended_name}>" if intended_name else "correct the spelling of the element, or remove it"
+        yield node.problem(text, fix=fix, edits=node.rename_edits(intended_name) if intended_name else ())
         return
     attributes, children = elements[node.name]
     for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
             replacement = _REPLACEMENTS.get(attribute)
-            meant = _NEW_NAMES.get(attribute) or sole_similar_name(attribute, attributes, _words_of_spring())
-            fix = f"write {meant}" if meant in attributes else f"correct the spelling of {attribute}, or remove it"
+            intended_name = _NEW_NAMES.get(attribute) or sole_similar_name(attribute, attributes, _words_of_spring())
+            fix = (
+                f"write {intended_name}"
+                if intended_name in attributes
+                else f"correct the spelling of {attribute}, or remove it"
+            )
             if replacement is not None:
                 fix = (
                     f"write {replacement} instead of {attribute}"
@@ -170,17 +176,17 @@ def _problems(
                 f"<{node.name}> has no attribute {attribute} in {name}: the broker does not start",
                 attribute,
                 fix=fix,
-                edits=node.attribute_rename_edit(attribute, meant) if meant in attributes else (),
+                edits=node.attribute_rename_edit(attribute, intended_name) if intended_name in attributes else (),
             )
-    for wanted in _REQUIRED.get(node.name, "").split():
-        if not node.has_attribute(wanted):
-            text = f"<{node.name}> lacks the attribute {wanted}, which {name} requires: the broker does not start"
-            yield node.problem(text, fix=f"add the attribute {wanted} to <{node.name}>")
-    for inside in node.children():
-        if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
-            yield inside.problem(
-                f"{name} does not permit <{inside.name}> in <{node.name}>: the broker does not start",
-                fix=f"move <{inside.name}> into an element that permits it, such as <property>, or remove it",
+    for required in _REQUIRED_ATTRIBUTES.get(node.name, "").split():
+        if not node.has_attribute(required):
+            text = f"<{node.name}> lacks the attribute {required}, which {name} requires: the broker does not start"
+            yield node.problem(text, fix=f"add the attribute {required} to <{node.name}>")
+    for child in node.children():
+        if child.namespace == BEANS and child.name in elements and child.name not in children:
+            yield child.problem(
+                f"{name} does not permit <{child.name}> in <{node.name}>: the broker does not start",
+                fix=f"move <{child.name}> into an element that permits it, such as <property>, or remove it",
             )
 
 
@@ -188,17 +194,19 @@ def _problems(
 def _words_of_spring() -> frozenset[str]:
     """Return the words of all names of elements and attributes of any version of Spring's beans schema."""
     names = [*_ELEMENTS, *(name for parts in _ELEMENTS.values() for part in parts for name in part.split())]
-    names += (word for _, changes in _LATER for parts in changes.values() for part in parts for word in part.split())
+    names += (
+        word for _, changes in _LATER_CHANGES for parts in changes.values() for part in parts for word in part.split()
+    )
     return frozenset().union(*map(split_name_into_words, names))
 
 
 @cache
-def _elements_of(version: Version) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+def _elements_of_version(version: Version) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Return the attributes and children of each element in one version of Spring's beans schema."""
     elements = {
         name: (set(attributes.split()), set(children.split())) for name, (attributes, children) in _ELEMENTS.items()
     }
-    for since, changes in _LATER:
+    for since, changes in _LATER_CHANGES:
         for name, changed in changes.items() if since <= version else ():
             parts = elements.setdefault(name, (set(), set()))
             for part, words in zip(parts, changed, strict=True):

@@ -10,16 +10,16 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import SpringBeanClass, known_bean_class
 
-_PROPERTIES = "http://www.springframework.org/schema/p"
-_REFERENCES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
-_SHIPPED_BY_NONE = (
+_PROPERTIES_NAMESPACE = "http://www.springframework.org/schema/p"
+_REFERENCE_ATTRIBUTES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
+_UNSHIPPED_PACKAGES = (
     *("com.mysql.", "org.mariadb.", "org.postgresql.", "oracle.jdbc.", "com.microsoft.sqlserver.", "com.ibm.db2."),
     *("net.sourceforge.jtds.", "org.apache.derby.", "org.h2.", "org.hsqldb."),
     *("com.mchange.", "com.zaxxer.", "com.jolbox.", "org.apache.tomcat.jdbc.", "org.springframework.jdbc."),
 )
 _FIRST_NAME = re.compile(r"[^.\[]+")
-_WITH_UNIT = re.compile(r"\s*[0-9]+\s*(?:[kmg]b?|b)\s*", re.IGNORECASE)
-_USAGE = frozenset({"limit", "total"})
+_SIZE_WITH_UNIT = re.compile(r"\s*[0-9]+\s*(?:[kmg]b?|b)\s*", re.IGNORECASE)
+_USAGE_SIZES = frozenset({"limit", "total"})
 _SIZES_OF_CLASSES: Mapping[str, frozenset[str]] = {
     "KahaDBPersistenceAdapter": frozenset({
         "indexCacheSize",
@@ -28,12 +28,12 @@ _SIZES_OF_CLASSES: Mapping[str, frozenset[str]] = {
         "journalMaxWriteBatchSize",
     }),
     "KahaDBStore": frozenset({"indexCacheSize", "indexWriteBatchSize", "journalMaxFileLength"}),
-    "MemoryUsage": _USAGE,
+    "MemoryUsage": _USAGE_SIZES,
     "MultiKahaDBPersistenceAdapter": frozenset({"journalMaxFileLength", "journalWriteBatchSize"}),
     "PListStoreImpl": frozenset({"journalMaxFileLength"}),
     "PolicyEntry": frozenset({"memoryLimit"}),
-    "StoreUsage": _USAGE,
-    "TempUsage": _USAGE,
+    "StoreUsage": _USAGE_SIZES,
+    "TempUsage": _USAGE_SIZES,
 }  # fmt: skip
 """The properties that are sizes, by the names of ActiveMQ's classes."""
 
@@ -86,25 +86,27 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
         </bean>
     """
     name = _class_of(bean)
-    known = known_bean_class(name)
-    if known is None or not _is_created(bean):
+    known_class = known_bean_class(name)
+    if known_class is None or not _is_created(bean):
         return
     release = bean.document.release
     properties = list(_properties_of(bean))
-    if not release.is_within_span(known.releases):
+    if not release.is_within_span(known_class.releases):
         text = f"ActiveMQ {release.text} does not contain the class {name}: the broker does not start"
-        yield bean.problem(text, "class", fix=_other_class(known, properties))
+        yield bean.problem(text, "class", fix=_class_fix(known_class, properties))
         return
     subject = (
-        f"the class {name} of ActiveMQ {release.text}" if known.has_known_java_class_properties else f"the class {name}"
+        f"the class {name} of ActiveMQ {release.text}"
+        if known_class.has_known_java_class_properties
+        else f"the class {name}"
     )
     for setting in properties:
-        spans = known.spans_of_property(setting.name)
-        is_missing = known.has_known_java_class_properties and not any(map(release.is_within_span, spans))
-        is_wrong = not known.has_known_java_class_properties and setting.name in known.renamed
-        if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
+        spans = known_class.spans_of_property(setting.name)
+        is_missing = known_class.has_known_java_class_properties and not any(map(release.is_within_span, spans))
+        is_wrong = not known_class.has_known_java_class_properties and setting.name in known_class.renamed
+        if is_missing or is_wrong or (setting.is_text and setting.name in known_class.not_from_text):
             text = f"{subject} has no property {setting.name}: the broker stops during its start"
-            yield setting.node.problem(text, setting.attribute, fix=_other_property(known, setting, spans))
+            yield setting.node.problem(text, setting.attribute, fix=_property_fix(known_class, setting, spans))
 
 
 @rule("V037", "info", each="bean")
@@ -132,9 +134,9 @@ def driver_or_pool_class_not_shipped(bean: Element) -> Iterator[Problem]:
     """
     broker = bean.document.broker
     if broker is not None and broker.settings.jdbc is not None:
-        return  # its jar is installed with each release
+        return  # the playbook installs the jar of this class with each release
     name = _class_of(bean)
-    if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
+    if name.startswith(_UNSHIPPED_PACKAGES) and _is_created(bean):
         yield bean.problem(
             f"no release of ActiveMQ contains the class {name}: the broker does not start unless you add the jar that "
             "contains this class",
@@ -177,13 +179,13 @@ def bean_size_with_unit(bean: Element) -> Iterator[Problem]:
         value = setting.node.get("value") or (child.leading_text if child else "")
         if setting.node is bean:
             value = bean.get(setting.attribute)
-        if setting.name in sizes and _WITH_UNIT.fullmatch(value):
+        if setting.name in sizes and _SIZE_WITH_UNIT.fullmatch(value):
             text = f'{setting.name}="{value}" of a bean of the class {name} must be a number of bytes without a unit'
             yield setting.node.problem(text, setting.attribute if setting.node is bean else "value")
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class _PropertySetting:
     """A property that a bean sets, the attribute that names it, and whether its value is a text."""
 
     name: str
@@ -192,24 +194,24 @@ class _Setting:
     is_text: bool
 
 
-def _properties_of(bean: Element) -> Iterator[_Setting]:
+def _properties_of(bean: Element) -> Iterator[_PropertySetting]:
     """Yield the properties that a bean sets, by child elements or by attributes of Spring's namespace for them."""
     for node in bean.children("property"):
         match = _FIRST_NAME.match(node.literal_value("name") or "")
         if match:
             is_text = node.has_attribute("value") or node.first_child("value") is not None
-            yield _Setting(match[0], node, "name", is_text)
+            yield _PropertySetting(match[0], node, "name", is_text)
     for attribute in bean.attributes:
         namespace, _, name = attribute.rpartition("}")
-        if namespace == f"{{{_PROPERTIES}":
-            yield _Setting(name.removesuffix("-ref"), bean, attribute, not name.endswith("-ref"))
+        if namespace == f"{{{_PROPERTIES_NAMESPACE}":
+            yield _PropertySetting(name.removesuffix("-ref"), bean, attribute, not name.endswith("-ref"))
 
 
 def _class_of(bean: Element) -> str:
-    """Return the class of a bean, which may be that of its parent bean; "" where it is not known."""
-    seen: set[Element] = set()
-    while not bean.has_attribute("class") and bean.has_attribute("parent") and bean not in seen:
-        seen.add(bean)
+    """Return the class of a bean, which may be that of its parent bean; "" if it is not known."""
+    visited: set[Element] = set()
+    while not bean.has_attribute("class") and bean.has_attribute("parent") and bean not in visited:
+        visited.add(bean)
         parent = next(
             (node for node in bean.document.elements_with_given_names("bean") if node.get("id") == bean.get("parent")),
             None,
@@ -240,26 +242,26 @@ def _is_referenced(bean: Element) -> bool:
         for node in bean.document.nodes
         if node is not bean
         for attribute, value in node.attributes.items()
-        if attribute not in ("id", "name", "value") and (value.startswith("#") or attribute in _REFERENCES)
+        if attribute not in ("id", "name", "value") and (value.startswith("#") or attribute in _REFERENCE_ATTRIBUTES)
     )
 
 
-def _other_class(known: SpringBeanClass, properties: list[_Setting]) -> str:
-    if not known.instead:
+def _class_fix(known_class: SpringBeanClass, properties: list[_PropertySetting]) -> str:
+    if not known_class.instead:
         return "remove the bean, or add the jar that contains its class"
-    other = known_bean_class(known.instead)
-    renamed = other.renamed if other else {}
+    replacement = known_bean_class(known_class.instead)
+    renamed = replacement.renamed if replacement else {}
     names = "".join(
         f", and {renamed[setting.name]} instead of {setting.name}" for setting in properties if setting.name in renamed
     )
-    return f"write the class {known.instead}{names}"
+    return f"write the class {known_class.instead}{names}"
 
 
-def _other_property(known: SpringBeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:
-    if setting.name in known.renamed:
-        new_name = known.renamed[setting.name]
+def _property_fix(known_class: SpringBeanClass, setting: _PropertySetting, spans: tuple[str, ...]) -> str:
+    if setting.name in known_class.renamed:
+        new_name = known_class.renamed[setting.name]
         return f"write {new_name} instead of {setting.name}" if new_name else f"remove the property {setting.name}"
-    if spans and setting.name not in known.not_from_text:
+    if spans and setting.name not in known_class.not_from_text:
         since, _, before = spans[0].partition(" !")
         return (
             f"remove the property, which only releases before {before} have"

@@ -8,7 +8,7 @@ from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.schema import CORE
 
-# The new name of an attribute, and the first release whose setter of the old name sets the new one.
+# The new name of each attribute, and the first release in which the setter of the old name sets the new one.
 _NEW_NAMES = {
     "batchStatments": ("batchStatements", "5.10.0"),
     "inactiveTimoutBeforeGC": ("inactiveTimeoutBeforeGC", "5.11.0"),

@@ -42,7 +42,7 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
     last: Element | None = None
     names: set[str] = set()
     for child in broker.children():
-        if child.name == "bean":  # of Spring's namespace: has no place in the order
+        if child.name == "bean":  # the order does not apply to elements of Spring's namespace
             continue
         if child.name in names:
             yield child.problem(
@@ -76,7 +76,7 @@ def element_or_attribute_not_in_schema(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://south:61616)" networkTTL="2"/>
     """
-    # The schema itself reports it: see files.file_findings.
+    # files.file_findings reports this, by validation against the schema.
     yield from ()
 
 
@@ -138,7 +138,7 @@ def ignored_pure_master_slave_attribute(broker: Element) -> Iterator[Problem]:
             yield broker.problem(
                 f'{name}="{broker.get(name)}" has no effect on ActiveMQ {broker.document.release.text}',
                 name,
-                # off, or only a time: no one relies on it
+                # the attribute is off or sets only a time, so its lack of effect is harmless
                 severity="info" if name.endswith("Timeout") or broker.boolean_attribute(name, False) is False else None,
             )
 
@@ -233,7 +233,7 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb" databaseLockedWaitDelay="1000"/>
     """
     if document.ha_profile and document.ha_profile.has_database_lease:
-        return  # T011 refuses the profile itself on these releases
+        return  # rule T011 rejects the profile on these releases
     for locker in document.elements_with_given_names("locker"):
         yield locker.problem(_too_old_message("<locker>", document), fix=_fix_of_lock(locker.parent, "<locker>"))
     for store in document.store_elements:
@@ -252,7 +252,7 @@ def _too_old_message(subject: str, document: Document) -> str:
 
 
 def _fix_of_lock(store: Element | None, name: str) -> str:
-    """Return what to write before 5.7 in place of a setting of a store's lock; "" where the rule's remedy applies."""
+    """Return the replacement for a setting of a store's lock before 5.7; "" if the fix of the rule applies."""
     if store is not None and store.name == "jdbcPersistenceAdapter":
         return "write <databaseLocker> in place of <locker>, and useDatabaseLock in place of useLock"
     if store is not None and store.name == "kahaDB" and store.document.release.is_within_span("5.4.0"):

@@ -9,12 +9,12 @@ from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import path_relative_to_referring_file
 
-_NO_VALIDATION = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
+_VALIDATION_DISABLED = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
-# Packages that Jetty 12, of 6.3, no longer has under these names.
-_OLD_JETTY = (b"org.eclipse.jetty.webapp.", b"org.eclipse.jetty.util.security.", b"org.mortbay.jetty.")
-_OLD_LOGGING = frozenset({"log4j.properties", "log4j.xml"})
-_NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log4j2.yml", "log4j2.json"})
+# Packages that have other names in Jetty 12, which is part of 6.3.
+_OLD_JETTY_PACKAGES = (b"org.eclipse.jetty.webapp.", b"org.eclipse.jetty.util.security.", b"org.mortbay.jetty.")
+_LOG4J_1_FILES = frozenset({"log4j.properties", "log4j.xml"})
+_LOG4J_2_FILES = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log4j2.yml", "log4j2.json"})
 
 
 @rule("V011", "warning", releases="5.5.0")
@@ -37,11 +37,11 @@ def xml_validation_disabled_in_start_uri(document: Document) -> Iterator[Problem
         ACTIVEMQ_CONFIG="xbean:file:/etc/activemq/activemq.xml"
     """
     for name, data in document.other_files.items():
-        for match in _NO_VALIDATION.finditer(data):
+        for match in _VALIDATION_DISABLED.finditer(data):
             line = data.count(b"\n", 0, match.start()) + 1
             begin = data.rfind(b"\n", 0, match.start()) + 1
-            before = data[begin : match.start()].lstrip()
-            if before.startswith((b"#", b"<!--")):
+            text_before = data[begin : match.start()].lstrip()
+            if text_before.startswith((b"#", b"<!--")):
                 continue
             column = len(data[begin : match.start()].decode("utf-8", "replace")) + 1
             message = f"{name} starts the broker with validate=false: the broker does not validate activemq.xml"
@@ -86,19 +86,19 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
 
         <broker brokerName="north"/>
     """
-    right = document.release.console_file
-    fix = f"import {right}, and copy this file from the conf directory of the release"
+    console_file = document.release.console_file
+    fix = f"import {console_file}, and copy this file from the conf directory of the release"
     for node in document.elements_with_given_names("import"):
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
-        if name not in _CONSOLE_FILES or name == right:
+        if name not in _CONSOLE_FILES or name == console_file:
             continue
-        page = document.other_files.get(path_relative_to_referring_file(node.get("resource")))
-        if page is None and _is_extra(document, name):
+        content = document.other_files.get(path_relative_to_referring_file(node.get("resource")))
+        if content is None and _is_extra_file(document, name):
             continue
-        if page is None:
-            message = f"ActiveMQ {document.release.text} has no file {name}: {right} configures its web console"
+        if content is None:
+            message = f"ActiveMQ {document.release.text} has no file {name}: {console_file} configures its web console"
             yield node.problem(message, "resource", name, fix=fix)
-        elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
+        elif console_file == "jetty-spring.xml" and any(package in content for package in _OLD_JETTY_PACKAGES):
             text = (
                 f"{name} is from an older release: it names classes that Jetty 12 of ActiveMQ "
                 f"{document.release.text} does not have"
@@ -125,18 +125,18 @@ def log_settings_in_file_not_read(document: Document) -> Iterator[Problem]:
 
         rootLogger.level = INFO
     """
-    wanted = document.release.log_file_name
-    read, other = _OLD_LOGGING, _NEW_LOGGING
-    if wanted == "log4j2.properties":
-        read, other = other, read
-    if not read & document.other_files.keys():
-        for name in sorted(other & document.other_files.keys()):
-            text = f"ActiveMQ {document.release.text} does not read {name}: it reads {wanted}, which does not exist"
-            fix = f"take {wanted} from the conf directory of the release, and delete {name}"
+    log_file = document.release.log_file_name
+    read_files, ignored_files = _LOG4J_1_FILES, _LOG4J_2_FILES
+    if log_file == "log4j2.properties":
+        read_files, ignored_files = ignored_files, read_files
+    if not read_files & document.other_files.keys():
+        for name in sorted(ignored_files & document.other_files.keys()):
+            text = f"ActiveMQ {document.release.text} does not read {name}: it reads {log_file}, which does not exist"
+            fix = f"take {log_file} from the conf directory of the release, and delete {name}"
             yield Problem(text, file=name, line=1, fix=fix)
 
 
-def _is_extra(document: Document, name: str) -> bool:
-    """Return whether the fleet's ``activemq_extra_files`` bring a file of the name."""
+def _is_extra_file(document: Document, name: str) -> bool:
+    """Return whether the fleet's ``activemq_extra_files`` contain a file with the given name."""
     broker = document.broker
     return broker is not None and any(extra.path.rpartition("/")[2] == name for extra in broker.settings.extra_files)

@@ -1,4 +1,4 @@
-"""Rules V about the schemes that a release knows, and about names that must be unique."""
+"""Rules V about the URI schemes that a release supports, and about names that must be unique."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from activemq_fleet.releases import every_uri_scheme
 from activemq_fleet.schema import BEANS, CORE
 
 # The characters with which Spring separates names.
-_NAMES = re.compile(r"[,;\s]+")
-# As java.net.URI reads it; blanks before it were taken off.
+_NAME_SEPARATORS = re.compile(r"[,;\s]+")
+# A scheme as java.net.URI parses it; preceding blanks are removed before the match.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -55,7 +55,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
             yield node.problem(
                 f"ActiveMQ {document.release.text} has no discovery agent for the URI scheme {scheme} "
                 f"(only for {', '.join(sorted(document.release.discovery_schemes))})"
-                f"{_unless(scheme, DISCOVERY_SERVICES)}",
+                f"{_added_jar_clause(scheme, DISCOVERY_SERVICES)}",
                 attribute,
                 f"{scheme}:",
                 fix=_fix_of_agent(scheme, document),
@@ -63,7 +63,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
 
 
 def _fix_of_agent(scheme: str, document: Document) -> str:
-    """Return what to write in place of a scheme that is not a discovery agent; "" where the rule's remedy applies."""
+    """Return the replacement for a scheme that is not a discovery agent; "" if the fix of the rule applies."""
     agents = document.release.discovery_schemes
     if scheme in ("masterslave", "failover"):
         if "masterslave" in agents:
@@ -80,7 +80,7 @@ def _fix_of_agent(scheme: str, document: Document) -> str:
     return f"write static:(tcp://host:port), or put the jar with the discovery agent {scheme} into lib/optional"
 
 
-def _unless(scheme: str, directory: str) -> str:
+def _added_jar_clause(scheme: str, directory: str) -> str:
     """Return a clause for a scheme of no release, whose code a jar of the user may contain; "" for any other scheme."""
     if scheme in every_uri_scheme():
         return ""
@@ -115,7 +115,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     if scheme and scheme not in document.release.schemes:
         text = (
             f"ActiveMQ {document.release.text} has no transport for the URI scheme "
-            f"{scheme}{_unless(scheme, TRANSPORT_SERVICES)}"
+            f"{scheme}{_added_jar_clause(scheme, TRANSPORT_SERVICES)}"
         )
         yield connector.problem(text, "uri", f"{scheme}:")
     elif (uri := connector.literal_value("uri")) and not _SCHEME.match(uri):
@@ -149,17 +149,17 @@ def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
-    inside = {
+    nested_nodes = {
         node
         for bean in document.elements_with_given_names("bean")
         if bean.namespace == BEANS
         for node in bean.descendants()
     }
     for node in document.elements_with_attribute("id", "name"):
-        if node in inside or not _is_bean(node):
+        if node in nested_nodes or not _is_bean(node):
             continue
         scope = node.nearest_ancestor_with_given_name("beans")
-        names = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
+        names = [(attribute, name) for attribute in ("id", "name") for name in _bean_names(node, attribute)]
         for attribute, name in names:
             other = first_uses.get((scope, name))
             if other is not None:
@@ -174,16 +174,16 @@ def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
 
 
 def _is_bean(node: Element) -> bool:
-    """Return whether the id of an element outside other beans must be unique: of ActiveMQ's, and of Spring's bean."""
-    above = node.parent
+    """Return whether an element's id must be unique: it is an ActiveMQ element, or a top-level Spring bean."""
+    parent = node.parent
     if node.namespace == CORE:
         return True
     is_spring = (node.namespace, node.name) == (BEANS, "bean")
-    return is_spring and above is not None and (above.namespace, above.name) == (BEANS, "beans")
+    return is_spring and parent is not None and (parent.namespace, parent.name) == (BEANS, "beans")
 
 
-def _names(node: Element, attribute: str) -> list[str]:
+def _bean_names(node: Element, attribute: str) -> list[str]:
     value = node.literal_value(attribute)
     if value is None:
         return []
-    return [value] if attribute == "id" else [name for name in dict.fromkeys(_NAMES.split(value)) if name]
+    return [value] if attribute == "id" else [name for name in dict.fromkeys(_NAME_SEPARATORS.split(value)) if name]

@@ -1,4 +1,4 @@
-"""Rules V about templates (of Jinja, ERB, EPP …), and placeholders that nothing sets."""
+"""Rules V about templates (of Jinja, ERB, EPP …), and placeholders without a value."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from activemq_fleet.schema import BEANS, CORE
 
 PLACEHOLDER_OF_SPRING = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
 _NO_CONFIGURER = "the file has no PropertyPlaceholderConfigurer"
-_USED_AS_TEXT = (
+_LITERAL_TEXT_EFFECT = (
     "without a PropertyPlaceholderConfigurer, the broker uses the text itself, with dollar and braces, as a name, "
     "directory or address"
 )
-_MOST_NAMED = 10
-_KEYS = re.compile(r"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
-_OPTION = re.compile(r"-D([\w.-]+)")
-# Every JVM sets them: System.getProperties of Java 8 to 21.
-_OF_JAVA = frozenset(
+_MAX_LISTED_PLACEHOLDERS = 10
+_PROPERTY_KEY = re.compile(r"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
+_SYSTEM_PROPERTY_OPTION = re.compile(r"-D([\w.-]+)")
+# The properties that every JVM sets: System.getProperties of Java 8 to 21.
+_JAVA_PROPERTIES = frozenset(
     {
         *(f"user.{name}" for name in ("name", "home", "dir", "language", "country", "timezone")),
         *(f"os.{name}" for name in ("name", "arch", "version")),
@@ -29,22 +29,22 @@ _OF_JAVA = frozenset(
         *("file.encoding", "file.separator", "line.separator", "path.separator"),
     }
 )
-_OF_SCRIPT = frozenset({"activemq.base", "activemq.home", "activemq.classpath"})
-_OF_DIRECTORIES = frozenset({"activemq.conf", "activemq.data"})
-_OF_KARAF = frozenset(f"karaf.{name}" for name in ("base", "home", "data", "etc", "name", "instances"))
-_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
-_OF_RENDER = frozenset(
+_SCRIPT_PROPERTIES = frozenset({"activemq.base", "activemq.home", "activemq.classpath"})
+_DIRECTORY_PROPERTIES = frozenset({"activemq.conf", "activemq.data"})
+_KARAF_PROPERTIES = frozenset(f"karaf.{name}" for name in ("base", "home", "data", "etc", "name", "instances"))
+_ENVIRONMENT_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_RENDERED_PROPERTIES = frozenset(
     f"activemq.{name}"
     for name in ("network.password", "jdbc.password", "tls.keystore.password", "tls.truststore.password")
 )
 
 
-# Parts in which these marks mean nothing, or something else: {{name}} is a property of Camel.
-# To the end where one is left open: a search that begins again at each of them would take too long.
-_NOT_TEMPLATED = re.compile(
+# Parts in which template marks have no meaning or another one: {{name}} is a property of Camel.
+# An unclosed part extends to the end, because a search that restarts at each part would take too long.
+_IGNORED_PARTS = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<camelContext\b.*?(?:</camelContext>|\Z)", re.DOTALL
 )
-_MARKS = re.compile(
+_TEMPLATE_MARK = re.compile(
     r"<%|<#\w|<@\w|\[%"  # ERB, EPP, FreeMarker, Template Toolkit
     r"|\{\{[^{}\n]{1,300}\}\}|\{%|\{#\s"  # Jinja, Go
     r"|(?<=[\"'])#{3,}\s*[A-Z][A-Z0-9_]{1,100}\s*#{3,}"  # the images of Red Hat
@@ -69,7 +69,7 @@ def file_is_a_template(document: Document) -> Iterator[Problem]:
 
         <broker brokerName="${env.HOSTNAME}"/>
     """
-    # Reported where the file is read: see files.file_findings.
+    # files.file_findings reports this when it reads the file.
     yield from ()
 
 
@@ -78,12 +78,12 @@ def first_template_mark(text: str) -> tuple[int, int, str] | None:
 
     A mark is for example an expression of Jinja or the ``<%`` of ERB. Line and column are 1-based.
     """
-    blank = _NOT_TEMPLATED.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
-    match = _MARKS.search(blank)
+    checked_text = _IGNORED_PARTS.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
+    match = _TEMPLATE_MARK.search(checked_text)
     if match is None:
         return None
     begin = match.start()
-    return blank.count("\n", 0, begin) + 1, begin - blank.rfind("\n", 0, begin), match[0]
+    return checked_text.count("\n", 0, begin) + 1, begin - checked_text.rfind("\n", 0, begin), match[0]
 
 
 @rule("V024", "warning")
@@ -124,28 +124,36 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://${south.host}:${south.port:61616})"/>
     """
     if document.broker is not None and not document.broker.settings.xml_fragments:
-        return  # of a fleet's file only the placeholders in fragments are checked
-    configured = _configurers(document)
-    if not configured and not has_no_placeholder_configurer(document):
+        return  # in the file of a fleet, only the placeholders in fragments are checked
+    configurers = _configurers(document)
+    if not configurers and not has_no_placeholder_configurer(document):
         return
-    system = _start_properties(document)
-    known = set() if configured and all(_ignores_system_properties(bean) for bean in configured) else set(system)
-    for source in _property_sources(document, configured):
-        known |= {*_keys_of(source)}
-        known |= {key for name in _files_of(source) for key in _keys(document.other_files.get(name, b""))}
-    configurers = {node for bean in configured for node in (bean, *bean.descendants())}
+    start_properties = _start_properties(document)
+    defined_names = (
+        set()
+        if configurers and all(_ignores_system_properties(bean) for bean in configurers)
+        else set(start_properties)
+    )
+    for source in _property_sources(document, configurers):
+        defined_names |= {*_inline_property_names(source)}
+        defined_names |= {
+            key for name in _properties_files(source) for key in _property_names(document.other_files.get(name, b""))
+        }
+    configurer_nodes = {node for bean in configurers for node in (bean, *bean.descendants())}
     reported: set[str] = set()
     unset: list[tuple[Element, str, str]] = []
     matches: list[re.Match[str]] = []
     for node, attribute, value in _values_with_placeholders(document):
         for match in PLACEHOLDER_OF_SPRING.finditer(value):
             name = match[1]
-            names = system if node in configurers else known  # their own locations Spring looks up itself
-            is_set = match[2] or name in names or _ENVIRONMENT.fullmatch(name)
-            if name in reported or (configured and is_set) or not _is_checked(document, match[0]):
+            names = (
+                start_properties if node in configurer_nodes else defined_names
+            )  # Spring resolves the locations of a configurer before it reads properties files
+            is_set = match[2] or name in names or _ENVIRONMENT_VARIABLE.fullmatch(name)
+            if name in reported or (configurers and is_set) or not _is_checked(document, match[0]):
                 continue
             reported.add(name)
-            if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
+            if not configurers and _is_link_address(node, attribute, value[: match.start()]):
                 link = f"<{node.name}> {node.get('name')}".rstrip()
                 text = f"{link} cannot connect, because nothing replaces the placeholder {match[0]}"
                 fix = fix_text_for_unreplaced_placeholders(document, [match])
@@ -155,25 +163,25 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
                 matches.append(match)
     if unset:
         node, attribute, placeholder = unset[0]
-        listed = ", ".join([placeholder, *map(_placeholder_with_line, unset[1:_MOST_NAMED])])
-        more = f" and {len(unset) - _MOST_NAMED} more" if len(unset) > _MOST_NAMED else ""
+        listed = ", ".join([placeholder, *map(_placeholder_with_line, unset[1:_MAX_LISTED_PLACEHOLDERS])])
+        more = f" and {len(unset) - _MAX_LISTED_PLACEHOLDERS} more" if len(unset) > _MAX_LISTED_PLACEHOLDERS else ""
         noun = "placeholder" if len(unset) == 1 else "placeholders"
         text = f"nothing replaces the {noun} {listed}{more}: {_NO_CONFIGURER}"
-        if configured:
+        if configurers:
             text = f"no properties file next to this file sets the {noun} {listed}{more}"
         fix = fix_text_for_unreplaced_placeholders(document, matches)
-        if configured:
+        if configurers:
             fix = (
                 "define the name of each placeholder in a properties file that the PropertyPlaceholderConfigurer "
                 "reads, or write a default as ${name:default}"
             )
-        why = _USED_AS_TEXT
-        if configured:
+        why = _LITERAL_TEXT_EFFECT
+        if configurers:
             why = (
                 'the broker does not start ("Could not resolve placeholder") unless -Dname=, the environment or '
                 "another properties file defines the name"
             )
-        yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configured else None)
+        yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configurers else None)
 
 
 def fix_text_for_unreplaced_placeholders(document: Document, matches: Sequence[re.Match[str]]) -> str:
@@ -183,21 +191,26 @@ def fix_text_for_unreplaced_placeholders(document: Document, matches: Sequence[r
     Without a properties file, a configurer replaces a placeholder with a default, a system property or an environment
     variable. It reads other names from a properties file.
     """
-    system = _start_properties(document)
+    start_properties = _start_properties(document)
     sources, undefined = dict[str, None](), list[str]()
     for match in matches:
-        if match[1] in system:
+        if match[1] in start_properties:
             sources["system properties"] = None
         elif match[2]:
             sources["the defaults in the placeholders"] = None
-        elif _ENVIRONMENT.fullmatch(match[1]):
+        elif _ENVIRONMENT_VARIABLE.fullmatch(match[1]):
             sources["environment variables"] = None
         else:
             undefined.append(match[1])
     if not undefined:
-        used = " and ".join(sources)
-        return f"add a PropertyPlaceholderConfigurer, which uses {used}, or replace each placeholder with its value"
-    names = ", ".join(undefined[:_MOST_NAMED]) + (" and the others" if len(undefined) > _MOST_NAMED else "")
+        sources_text = " and ".join(sources)
+        return (
+            f"add a PropertyPlaceholderConfigurer, which uses {sources_text}, or replace each placeholder with its "
+            "value"
+        )
+    names = ", ".join(undefined[:_MAX_LISTED_PLACEHOLDERS]) + (
+        " and the others" if len(undefined) > _MAX_LISTED_PLACEHOLDERS else ""
+    )
     return (
         f"add a PropertyPlaceholderConfigurer, and define {names} in a properties file that it reads, or replace "
         "each placeholder with its value"
@@ -209,11 +222,11 @@ def _placeholder_with_line(unset: tuple[Element, str, str]) -> str:
     return f"{placeholder} (line {node.position(attribute, placeholder)[0]})"
 
 
-def _is_dialled_address(node: Element, attribute: str, before: str) -> bool:
-    """Return whether the text behind ``before`` is in an address of a link, to which no connection is possible."""
+def _is_link_address(node: Element, attribute: str, text_before: str) -> bool:
+    """Return whether the text after ``text_before`` is in an address to which a link connects."""
     if (node.name, attribute) not in (("networkConnector", "uri"), ("masterConnector", "remoteURI")):
         return False
-    return "?" not in before[max(before.rfind("("), before.rfind(",")) + 1 :]
+    return "?" not in text_before[max(text_before.rfind("("), text_before.rfind(",")) + 1 :]
 
 
 @once_per_document
@@ -231,11 +244,14 @@ def has_no_placeholder_configurer(document: Document) -> bool:
     """
     if not document.brokers or _configurers(document) or any(import_elements_with_outside_paths(document)):
         return False
-    return not any(page is None or _configurers(page) for _, page in imported_paths_and_documents(document))
+    return not any(
+        imported_document is None or _configurers(imported_document)
+        for _, imported_document in imported_paths_and_documents(document)
+    )
 
 
 def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str, str]]:
-    """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others ``${…}`` is Camel's."""
+    """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others, ``${…}`` belongs to Camel."""
     for node in document.nodes:
         if node.namespace in (CORE, BEANS):
             for attribute, value in node.attribute_values_and_text():
@@ -244,7 +260,7 @@ def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str
 
 
 def _is_checked(document: Document, placeholder: str) -> bool:
-    """Return whether a placeholder is to be checked: of a fleet's file only those in fragments, else all."""
+    """Return whether a placeholder is to be checked. In the file of a fleet, only those in fragments are."""
     broker = document.broker
     return broker is None or any(placeholder in fragment.xml for fragment in broker.settings.xml_fragments)
 
@@ -253,12 +269,19 @@ def _start_properties(document: Document) -> set[str]:
     """Return the property names that the start script, the JVM and the inventory set."""
     broker, release = document.broker, document.release
     if broker is not None:
-        options = _OPTION.findall("\n".join(broker.settings.java_options))
+        options = _SYSTEM_PROPERTY_OPTION.findall("\n".join(broker.settings.java_options))
         accounts = [account.key for account in broker.accounts]
-        return {*_OF_JAVA, *_OF_SCRIPT, *_OF_DIRECTORIES, *_OF_RENDER, *options, *accounts}
-    directories = _OF_DIRECTORIES if release.start_script_sets_conf else ()
+        return {
+            *_JAVA_PROPERTIES,
+            *_SCRIPT_PROPERTIES,
+            *_DIRECTORY_PROPERTIES,
+            *_RENDERED_PROPERTIES,
+            *options,
+            *accounts,
+        }
+    directories = _DIRECTORY_PROPERTIES if release.start_script_sets_conf else ()
     policy = ("jolokia.conf",) if release.jolokia_policy_file == "conf/jolokia-access.xml" else ()
-    return {*_OF_JAVA, *_OF_SCRIPT, *_OF_KARAF, *directories, *policy}
+    return {*_JAVA_PROPERTIES, *_SCRIPT_PROPERTIES, *_KARAF_PROPERTIES, *directories, *policy}
 
 
 def _ignores_system_properties(bean: Element) -> bool:
@@ -272,19 +295,19 @@ def _is_placeholder_configurer(bean: Element) -> bool:
     return bean.get("class").endswith(("PlaceholderConfigurer", "PlaceholderConfigurer3"))
 
 
-def _property_sources(document: Document, configured: Sequence[Element]) -> list[Element]:
-    """Return the placeholder configurers, and the elements they refer to for their properties."""
-    named = {bean.get("properties-ref") for bean in configured}
-    named |= {
+def _property_sources(document: Document, configurers: Sequence[Element]) -> list[Element]:
+    """Return the placeholder configurers, and the elements to which they refer for their properties."""
+    source_ids = {bean.get("properties-ref") for bean in configurers}
+    source_ids |= {
         reference.get(name)
-        for bean in configured
+        for bean in configurers
         for reference in bean.descendants("property", "ref")
         for name in ("ref", "bean")
     }
-    return [*configured, *(node for node in document.nodes if node.get("id") and node.get("id") in named)]
+    return [*configurers, *(node for node in document.nodes if node.get("id") and node.get("id") in source_ids)]
 
 
-def _files_of(source: Element) -> Iterator[str]:
+def _properties_files(source: Element) -> Iterator[str]:
     """Yield the properties files that a configurer names, as paths below the directory of activemq.xml."""
     texts = [source.get("location")]
     for node in source.children("property"):
@@ -298,13 +321,13 @@ def _files_of(source: Element) -> Iterator[str]:
     )
 
 
-def _keys_of(source: Element) -> Iterator[str]:
+def _inline_property_names(source: Element) -> Iterator[str]:
     """Yield the property names that a configurer itself defines: <props>, <map>, or the lines of a <value>."""
     for node in source.descendants("prop", "entry"):
         yield node.get("key")
     for node in source.descendants("value"):
-        yield from _KEYS.findall(node.leading_text)
+        yield from _PROPERTY_KEY.findall(node.leading_text)
 
 
-def _keys(data: bytes) -> list[str]:
-    return _KEYS.findall(data.decode("utf-8", "replace"))
+def _property_names(data: bytes) -> list[str]:
+    return _PROPERTY_KEY.findall(data.decode("utf-8", "replace"))

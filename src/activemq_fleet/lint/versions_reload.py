@@ -1,4 +1,4 @@
-"""Rules V about activemq.xml read again while the broker runs (runtimeConfigurationPlugin)."""
+"""Rules V about the reload of activemq.xml while the broker runs (runtimeConfigurationPlugin)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def spring_start_prevents_configuration_reload(document: Document) -> Iterator[P
     for broker in document.brokers:
         if broker.boolean_attribute("start", default=True) is not True:
             continue
-        problem = '<broker> has no start="false": the runtimeConfigurationPlugin never reloads activemq.xml'
+        message = '<broker> has no start="false": the runtimeConfigurationPlugin never reloads activemq.xml'
         if broker.boolean_attribute("startAsync", default=False) is not False:
-            problem = '<broker> has no start="false": the runtimeConfigurationPlugin may never reload activemq.xml'
+            message = '<broker> has no start="false": the runtimeConfigurationPlugin may never reload activemq.xml'
         for plugin in _reload_plugins(broker):
-            yield plugin.problem(problem)
+            yield plugin.problem(message)
 
 
 @rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")

@@ -17,9 +17,9 @@ from activemq_fleet.lint.versions_placeholders import (
 
 @dataclass(frozen=True, slots=True)
 class _NumberType:
-    """How a broker converts a size: its editor multiplies in ``bits`` bits and ignores an overflow.
+    """The conversion of a size by a broker: its editor multiplies in ``bits`` bits and ignores an overflow.
 
-    ``property_bits``: the bits of the property that takes the product; Spring refuses a product that needs more.
+    ``property_bits``: the bits of the property that takes the product; Spring rejects a product that needs more.
     """
 
     bits: int
@@ -54,12 +54,12 @@ class _NumberType:
 
 # MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
 _INT, _LONG, _LONG_TO_INT = _NumberType(32, 32), _NumberType(64, 64), _NumberType(64, 32)
-_OVERFLOW = "the broker multiplies number and unit, ignores the overflow, and logs nothing"
+_OVERFLOW_REASON = "the broker multiplies number and unit, ignores the overflow, and logs nothing"
 # XBeanByteConverterUtil; the digits are parsed before they are multiplied.
 _SIZE = re.compile(r"[ \t]*([0-9]+)[ \t]*([kmg]?)b?[ \t]*", re.IGNORECASE)
-_USAGE = {"limit": _LONG, "total": _LONG, "percentUsageMinDelta": _LONG_TO_INT}
-# Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the numbers of each.
-_SIZES: Mapping[str, Mapping[str, _NumberType]] = {
+_USAGE_SIZES = {"limit": _LONG, "total": _LONG, "percentUsageMinDelta": _LONG_TO_INT}
+# Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the number type of each.
+_SIZE_ATTRIBUTES: Mapping[str, Mapping[str, _NumberType]] = {
     "amqPersistenceAdapter": {
         "indexPageSize": _LONG_TO_INT,
         "maxCheckpointMessageAddSize": _INT,
@@ -68,7 +68,7 @@ _SIZES: Mapping[str, Mapping[str, _NumberType]] = {
     },
     "broker": {"diskUsageCheckRegrowThreshold": _LONG_TO_INT},
     "duplexNetworkConnector": {"prefetchSize": _INT},
-    "jobSchedulerUsage": _USAGE,
+    "jobSchedulerUsage": _USAGE_SIZES,
     "journaledJDBC": {"journalLogFileSize": _INT},
     "journalPersistenceAdapterFactory": {"journalLogFileSize": _INT},
     "kahaDB": {
@@ -81,17 +81,17 @@ _SIZES: Mapping[str, Mapping[str, _NumberType]] = {
     "ldapNetworkConnector": {"prefetchSize": _INT},
     "mKahaDB": {"journalMaxFileLength": _INT, "journalWriteBatchSize": _INT},
     "managementContext": {"connectorPort": _INT, "rmiServerPort": _INT},
-    "memoryUsage": _USAGE,
+    "memoryUsage": _USAGE_SIZES,
     "multicastNetworkConnector": {"prefetchSize": _INT},
     "networkConnector": {"prefetchSize": _INT},
     "policyEntry": {"memoryLimit": _LONG},
-    "storeUsage": _USAGE,
-    "tempUsage": _USAGE,
+    "storeUsage": _USAGE_SIZES,
+    "tempUsage": _USAGE_SIZES,
 }
 _PLAIN_NUMBERS = frozenset({"connectorPort", "rmiServerPort", "prefetchSize", "indexCacheSize", "percentUsageMinDelta"})
-# Attributes with a BooleanEditor, and since when.
+# Attributes with a BooleanEditor, and the first release that has this editor.
 _BOOLEANS_SINCE = "5.6.0"
-_BOOLEANS: Mapping[str, frozenset[str]] = {
+_BOOLEAN_ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "broker": frozenset({
         "advisorySupport",
         "deleteAllMessagesOnStartup",
@@ -105,13 +105,13 @@ _BOOLEANS: Mapping[str, frozenset[str]] = {
     }),
     "managementContext": frozenset({"createConnector"}),
 }  # fmt: skip
-_KAHADB_NAMES: Mapping[str, tuple[str, ...]] = {
+_KAHADB_ENUM_VALUES: Mapping[str, tuple[str, ...]] = {
     "journalDiskSyncStrategy": ("ALWAYS", "PERIODIC", "NEVER"),
     "preallocationScope": ("ENTIRE_JOURNAL", "ENTIRE_JOURNAL_ASYNC", "NONE"),
     "preallocationStrategy": ("SPARSE_FILE", "OS_KERNEL_COPY", "ZEROS", "CHUNKED_ZEROS"),
 }
-# Of Java on all systems, on macOS and on Windows, then of Bouncy Castle.
-_KEY_STORES = frozenset(
+# The types of Java on all systems, on macOS and on Windows, then those of Bouncy Castle.
+_KEY_STORE_TYPES = frozenset(
     {
         "jks",
         "jceks",
@@ -181,12 +181,15 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
         if message:
             yield node.problem(message, attribute, fix=_size_fix(node, attribute, kind))
     if document.release.is_within_span(_BOOLEANS_SINCE):
-        for node in document.elements_with_given_names(*_BOOLEANS):
-            for attribute in _BOOLEANS[node.name] & node.attributes.keys():
+        for node in document.elements_with_given_names(*_BOOLEAN_ATTRIBUTES):
+            for attribute in _BOOLEAN_ATTRIBUTES[node.name] & node.attributes.keys():
                 booleans = ("true", "false")
                 if _is_literal(node, attribute) and node.get(attribute).lower() not in booleans:
                     spaces = " without spaces at its ends" if node.get(attribute).strip().lower() in booleans else ""
-                    message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false{spaces}'
+                    message = (
+                        f'{attribute}="{_shortened_value(node, attribute)}" of <{node.name}> must be true or '
+                        f"false{spaces}"
+                    )
                     variable = variable_to_change(node, attribute)
                     fix = f'write {attribute}="true" or "false"'
                     if variable == XML_FRAGMENTS:
@@ -195,22 +198,24 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
                         fix = f"write {attribute} as true or false in {variable}"
                     yield node.problem(message, attribute, fix=fix)
     for store in document.elements_with_given_names("kahaDB"):
-        for attribute, names in _KAHADB_NAMES.items():
-            if not _is_literal(store, attribute) or not _is_read(store, attribute):
+        for attribute, names in _KAHADB_ENUM_VALUES.items():
+            if not _is_literal(store, attribute) or not _is_read_by_broker(store, attribute):
                 continue
             if store.get(attribute).strip().upper() not in names:
-                message = f'{attribute}="{_shown(store, attribute)}" of <kahaDB> must be one of {", ".join(names)}'
+                message = (
+                    f'{attribute}="{_shortened_value(store, attribute)}" of <kahaDB> must be one of {", ".join(names)}'
+                )
                 yield store.problem(message, attribute, fix=f"write one of {', '.join(names)}")
 
 
 @once_per_document
 def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberType, str]]:
-    """Yield (element, attribute, number type, message) of each size in the file that is no placeholder.
+    """Yield (element, attribute, number type, message) of each size in the file that is not a placeholder.
 
-    The message is about a size that the broker cannot convert, "" where it can.
+    The message is about a size that the broker cannot convert; it is "" for any other size.
     """
-    for node in document.elements_with_given_names(*_SIZES):
-        for attribute, kind in _SIZES[node.name].items():
+    for node in document.elements_with_given_names(*_SIZE_ATTRIBUTES):
+        for attribute, kind in _SIZE_ATTRIBUTES[node.name].items():
             if attribute in node.attributes and _is_literal(node, attribute):
                 yield node, attribute, kind, _size_message(node, attribute, kind)
 
@@ -219,13 +224,13 @@ def _is_literal(node: Element, attribute: str) -> bool:
     return node.literal_value(attribute) is not None
 
 
-def _shown(node: Element, attribute: str) -> str:
+def _shortened_value(node: Element, attribute: str) -> str:
     value = node.get(attribute)
     return value if len(value) <= 60 else f"{value[:60]}…"
 
 
-def _is_read(store: Element, attribute: str) -> bool:
-    """Return whether the broker converts a name: a store that it does not start has its preallocation not read."""
+def _is_read_by_broker(store: Element, attribute: str) -> bool:
+    """Return whether the broker reads an attribute. It ignores the preallocation of a store that it does not start."""
     broker = store.nearest_ancestor_with_given_name("broker")
     return (
         attribute == "journalDiskSyncStrategy"
@@ -235,7 +240,7 @@ def _is_read(store: Element, attribute: str) -> bool:
 
 
 def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
-    """Return what to write in place of a size that the broker cannot convert."""
+    """Return the fix for a size that the broker cannot convert."""
     variable = variable_to_change(node, attribute)
     place = f" in {variable}" if variable else ""
     if _SIZE.fullmatch(node.get(attribute)):
@@ -244,16 +249,16 @@ def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
         return f"write {size}{place}"
     is_xml = variable in (None, XML_FRAGMENTS)
     example = "1000" if attribute in _PLAIN_NUMBERS else "1536 mb"
-    shown = f'{attribute}="{example}"' if is_xml else example
+    example_text = f'{attribute}="{example}"' if is_xml else example
     if attribute in _PLAIN_NUMBERS:
-        return f"write a whole number{place}, such as {shown}"
-    return f"write a whole number with an optional unit{place}, such as {shown}"
+        return f"write a whole number{place}, such as {example_text}"
+    return f"write a whole number with an optional unit{place}, such as {example_text}"
 
 
 def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
-    """Return the message about an attribute that the broker cannot convert to a size; "" where it can."""
+    """Return the message about an attribute that the broker cannot convert to a size; "" if it can."""
     reason = _size_problem(node, attribute, kind)
-    return f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}' if reason else ""
+    return f'{attribute}="{_shortened_value(node, attribute)}" of <{node.name}> {reason}' if reason else ""
 
 
 def _size_problem(node: Element, attribute: str, kind: _NumberType) -> str:
@@ -261,13 +266,13 @@ def _size_problem(node: Element, attribute: str, kind: _NumberType) -> str:
     if match is None:
         number = node.integer_attribute(attribute)
         if attribute == "prefetchSize" and number is not None and number < 1:
-            return ""  # N030
-        wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
-        return f"must be a {wanted}"
+            return ""  # rule N030 reports this value
+        expected = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
+        return f"must be a {expected}"
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest_number_before_unit:
-        limited = "the number before the unit" if match[2] else "the number"
-        return f"is too large: {limited} may be at most {kind.largest_number_before_unit}"
+        number_text = "the number before the unit" if match[2] else "the number"
+        return f"is too large: {number_text} may be at most {kind.largest_number_before_unit}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
         return f"is too large: the maximum is {kind.largest_accepted_size} bytes"
     return ""
@@ -308,14 +313,14 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
         result = kind.product_with_java_overflow(int(match[1]), match[2])
         if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
             continue
-        size = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
-        message = f"{size} is too large for the broker, which reads it as {result} bytes"
+        size_phrase = f'{attribute}="{_shortened_value(node, attribute)}" of <{node.name}>'
+        message = f"{size_phrase} is too large for the broker, which reads it as {result} bytes"
         fix = f"write a size of at most {kind.largest_accepted_size} bytes"
-        why = f"{_OVERFLOW}. A limit that becomes negative has no effect"
+        why = f"{_OVERFLOW_REASON}. A limit that becomes negative has no effect"
         if attribute == "journalMaxFileLength":
-            why = f"{_OVERFLOW}. With this length, the store begins a new data file for each write"
+            why = f"{_OVERFLOW_REASON}. With this length, the store begins a new data file for each write"
         if result > 0:
-            why = f"{_OVERFLOW}. The broker works with this smaller value instead of the configured one"
+            why = f"{_OVERFLOW_REASON}. The broker works with this smaller value instead of the configured one"
         yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix, why=why)
 
 
@@ -367,16 +372,16 @@ def unreplaced_placeholder_in_typed_value(document: Document) -> Iterator[Proble
                 "the broker does not start"
             )
             yield link.problem(message, "uri", match[0], fix=fix_text_for_unreplaced_placeholders(document, [match]))
-    for node in document.elements_with_given_names(*_SIZES):
-        for attribute in _SIZES[node.name]:
-            yield from _unconverted(document, node, attribute)
+    for node in document.elements_with_given_names(*_SIZE_ATTRIBUTES):
+        for attribute in _SIZE_ATTRIBUTES[node.name]:
+            yield from _unreplaced_placeholder_problems(document, node, attribute)
     if document.release.is_within_span(_BOOLEANS_SINCE):
-        for node in document.elements_with_given_names(*_BOOLEANS):
-            for attribute in sorted(_BOOLEANS[node.name]):
-                yield from _unconverted(document, node, attribute)
+        for node in document.elements_with_given_names(*_BOOLEAN_ATTRIBUTES):
+            for attribute in sorted(_BOOLEAN_ATTRIBUTES[node.name]):
+                yield from _unreplaced_placeholder_problems(document, node, attribute)
 
 
-def _unconverted(document: Document, node: Element, attribute: str) -> Iterator[Problem]:
+def _unreplaced_placeholder_problems(document: Document, node: Element, attribute: str) -> Iterator[Problem]:
     if match := PLACEHOLDER_OF_SPRING.search(node.get(attribute)):
         text = f"nothing replaces the placeholder {match[0]} in {attribute} of <{node.name}>: the broker does not start"
         yield node.problem(text, attribute, match[0], fix=fix_text_for_unreplaced_placeholders(document, [match]))
@@ -406,7 +411,7 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
     for attribute in ("keyStoreType", "trustStoreType"):
         kind = context.literal_value(attribute)
         store = attribute.removesuffix("Type")
-        if kind is not None and context.has_attribute(store) and kind.lower() not in _KEY_STORES:
+        if kind is not None and context.has_attribute(store) and kind.lower() not in _KEY_STORE_TYPES:
             message = (
                 f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider defines it'
             )
