@@ -1,4 +1,4 @@
-"""Validate XML documents against the XSD of an ActiveMQ release and explain what is wrong; works on bytes."""
+"""Validate XML documents, given as bytes, against the XSD of an ActiveMQ release, and explain their errors."""
 
 from __future__ import annotations
 

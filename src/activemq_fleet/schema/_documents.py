@@ -19,8 +19,8 @@ ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans", f"{{{CORE}}}broker"
 """The roots with which every release starts: Spring's <beans>, and a single <broker>."""
 # Replaces, during validation, each namespace that a user's own jar can define.
 FOREIGN = "urn:activemq-fleet:foreign"
-# Bounds of what is checked. The largest of 110 foreign files has 74 elements, 8 attributes on one
-# element and a value of 599 characters; with these, the costliest megabyte is done in two seconds (benchmarks).
+# The limits of a check. The largest of 110 foreign files has 74 elements, 8 attributes on one element and a value
+# of 599 characters. With these limits, the most expensive megabyte takes 2 seconds (benchmarks).
 MOST_ELEMENTS = 10_000
 MOST_BROKERS = 10
 MOST_ATTRIBUTES = 200
@@ -29,7 +29,7 @@ MOST_PARTS = 500
 DEEPEST_URI = 20
 _URI_CHARACTERS = ",&?"
 _DECLARED_ENCODING = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
-_LONGEST_DECLARATION = 400  # bytes
+_MAX_DECLARATION_BYTES = 400
 _CORRECT_XML = "correct the XML at this position: a broker does not start with a file that is not well-formed XML"
 
 
@@ -125,7 +125,7 @@ def utf_16_encoding(document: bytes) -> str:
 
 def declared_encoding(document: bytes) -> str:
     """Return the encoding that the first line of an XML document declares, or "" without a declaration."""
-    first_bytes = document[:_LONGEST_DECLARATION].decode(utf_16_encoding(document) or "latin-1", "replace")
+    first_bytes = document[:_MAX_DECLARATION_BYTES].decode(utf_16_encoding(document) or "latin-1", "replace")
     declared = _DECLARED_ENCODING.match(first_bytes.lstrip("\ufeffï»¿"))
     return declared[1] if declared else ""
 
@@ -133,17 +133,17 @@ def declared_encoding(document: bytes) -> str:
 def _check_encoding(document: bytes) -> None:
     """Raise UnreadableXmlError for a document that declares UTF-16 and has 8-bit characters, or vice versa.
 
-    libxml2 reads such a document. Java's parser refuses it: "Content is not allowed in prolog" (measured on Java 17).
+    libxml2 reads such a document. Java's parser rejects it: "Content is not allowed in prolog" (measured on Java 17).
     """
     actual = utf_16_encoding(document)
     declared = declared_encoding(document)
     if not declared:
         return
-    is_wide = declared.lower().startswith(("utf-16", "utf16", "utf-32", "ucs-"))
-    if is_wide == bool(actual):
+    is_multibyte = declared.lower().startswith(("utf-16", "utf16", "utf-32", "ucs-"))
+    if is_multibyte == bool(actual):
         return
-    written = "UTF-16" if actual else "UTF-8 or another 8-bit encoding"
-    message = f"Java cannot read the file: it declares the encoding {declared}, but is written in {written}"
+    actual_text = "UTF-16" if actual else "UTF-8 or another 8-bit encoding"
+    message = f"Java cannot read the file: it declares the encoding {declared}, but is written in {actual_text}"
     fix = f"save the file in the encoding {declared}, or correct the encoding in its first line"
     raise UnreadableXmlError(SchemaProblem(1, 1, "", message, fix))
 
@@ -205,7 +205,7 @@ def _check_size_limits(elements: Iterable[etree._Element]) -> None:
         elif brokers > MOST_BROKERS:
             excess = f"the file has more than {MOST_BROKERS} <broker> elements"
             remedy = "write each broker into a file of its own"
-        elif len(element.attrib) > MOST_ATTRIBUTES:  # before items(), whose time is quadratic
+        elif len(element.attrib) > MOST_ATTRIBUTES:  # checked before the call of items(), whose time is quadratic
             excess = f"<{local_name(tag)}> has more than {MOST_ATTRIBUTES} attributes"
             remedy = "remove attributes"
         elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
@@ -227,7 +227,7 @@ def _attribute_text(tag: str, name: str) -> str:
 
 
 def _describe_excess(tag: str, name: str, value: str) -> str:
-    """Return what is too large about an attribute's value that is long or may be a URI; "" if nothing is."""
+    """Return the limit that a long attribute value or URI exceeds, as text; "" if it exceeds none."""
     if len(value) > LONGEST_VALUE:
         return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
     if sum(map(value.count, _URI_CHARACTERS)) > MOST_PARTS:

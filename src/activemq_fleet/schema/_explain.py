@@ -1,4 +1,4 @@
-"""Explain in plain words why a document is not valid; only invalid documents come to this module."""
+"""Explain in plain words why a document is invalid; this module gets only invalid documents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PERMITTED_BY_TYPE = {
 class _Explanation:
     """A reason why a document is invalid, at an element or at one of its attributes.
 
-    ``name`` is the name that the element or attribute must mean; ``order`` the names of the siblings of the element in
+    ``name`` is the intended name of the element or attribute; ``order`` the names of the siblings of the element in
     the order that the schema requires.
     """
 
@@ -192,7 +192,7 @@ class SchemaErrorExplainer:
         return later[-1] if later else ""
 
     def _move_before_followers(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
-        """Put an element before those that must follow it, to validate its content.
+        """Move an element before those that must follow it, to validate its content.
 
         A second element of a name is not moved.
         """
@@ -208,9 +208,9 @@ class SchemaErrorExplainer:
             if local_name(parent.tag) == "beans"
             else self._allowed_children(parent)
         )
-        is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in allowed_names
+        is_misspelled = child.tag.startswith(f"{{{CORE}}}") and name not in allowed_names
         intended_name = (
-            sole_similar_name(name, allowed_names, self._model.words_in_declared_names) if is_misspelt else ""
+            sole_similar_name(name, allowed_names, self._model.words_in_declared_names) if is_misspelled else ""
         )
         fix = "" if intended_name else self._placement_fix(parent, child)
         return _Explanation(child, self._misplaced_message(parent, child), name=intended_name, fix=fix)
@@ -267,7 +267,7 @@ class SchemaErrorExplainer:
 
     def _no_attribute_message(self, element: etree._Element, name: str) -> str:
         text = f"<{local_name(element.tag)}> has no attribute {name} in this release"
-        return text + _suggestion(name, list(self._allowed_attributes(element)), "{}", few=0)
+        return text + _suggestion(name, list(self._allowed_attributes(element)), "{}", limit=0)
 
     def _permitted_value(self, element: etree._Element, name: str, value: str) -> str:
         """Return a description of the values that the schema permits for an attribute, such as ``true or false``."""
@@ -340,11 +340,11 @@ def _prefixed_name(element: etree._Element) -> str:
     return f"{element.prefix}:{local_name(element.tag)}" if element.prefix else local_name(element.tag)
 
 
-def _suggestion(name: str, known_names: list[str], form: str, *, few: int = _MAXIMUM_LISTED_NAMES) -> str:
+def _suggestion(name: str, known_names: list[str], form: str, *, limit: int = _MAXIMUM_LISTED_NAMES) -> str:
     similar = most_similar_name(name, known_names, certain=True)
     if similar:
         return f"; did you mean {form.format(similar)}?"
-    if len(known_names) <= few:
+    if len(known_names) <= limit:
         return f"; the permitted names are {', '.join(form.format(other) for other in known_names)}"
     return ""
 

@@ -1,4 +1,4 @@
-"""What an XSD declares for each element: its children in order and its attributes."""
+"""Read the declarations of an XSD for each element: its children in order, and its attributes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class XsdModel:
         return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.element_declarations(path))
 
     def _child_declarations(self, node: etree._Element) -> Iterator[etree._Element]:
-        """Yield the declarations of the children of a declared element, references followed."""
+        """Yield the declarations of the children of a declared element; references are resolved."""
         for child in _particles(node.find(_XS + "complexType")):
             reference = child.get("ref")
             yield (

@@ -1,8 +1,8 @@
 """Find the positions of start tags, attributes and parts of values in a document.
 
-libxml2 gives an element the line on which its start tag *ends*, which for a broker's tag of ten
-lines is ten lines off. The document is known to be well-formed, so its tags can be found
-by a pattern, and every position is exact: no value of an attribute contains a ``<``.
+libxml2 reports the line on which the start tag of an element *ends*. For a start tag of ten lines, that is ten lines
+too late. Because the document is well-formed, a pattern finds its tags, and every position is exact: no attribute value
+contains a ``<``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ATTRIBUTE = re.compile(rf"([^\s=]+)\s*=\s*({_VALUE})", re.DOTALL)
 _CHARACTER = re.compile(r"&#x[0-9A-Fa-f]+;|&#[0-9]+;|&[A-Za-z]\w*;|\r\n|.", re.DOTALL)
 
 # The rest of a line that contains only comments, which belong to the preceding tag.
-_COMMENTS = re.compile(r"(?:[ \t]*<!--(?:(?!-->).)*-->)*[ \t]*(?=[\r\n])", re.DOTALL)
-_BLANK = re.compile(r"(?:\s|<!--.*?-->|<\?.*?\?>)*", re.DOTALL)
+_COMMENTS_ON_LINE = re.compile(r"(?:[ \t]*<!--(?:(?!-->).)*-->)*[ \t]*(?=[\r\n])", re.DOTALL)
+_BLANK_OR_COMMENTS = re.compile(r"(?:\s|<!--.*?-->|<\?.*?\?>)*", re.DOTALL)
 
 SourcePosition = tuple[int, int]
 
@@ -129,7 +129,7 @@ class XmlPositions:
         bounds = [begin]
         for child in children:
             child_begin = self._offsets_by_element[child]
-            if not _BLANK.fullmatch(self._text, bounds[-1], child_begin):
+            if not _BLANK_OR_COMMENTS.fullmatch(self._text, bounds[-1], child_begin):
                 return ()
             bounds.append(self._offset_after_comments(self._end_tags[child_begin].end()))
             piece = self._text[bounds[-2] : bounds[-1]]
@@ -143,12 +143,12 @@ class XmlPositions:
         return (TextEdit(bounds[first], bounds[last], text),)
 
     def _offset_after_comments(self, offset: int) -> int:
-        match = _COMMENTS.match(self._text, offset)
+        match = _COMMENTS_ON_LINE.match(self._text, offset)
         return match.end() if match else offset
 
     @cached_property
     def _end_tags(self) -> dict[int, re.Match[str]]:
-        """The end tag of each element by the offset of its start tag; of an empty tag, the tag itself."""
+        """The end tag of each element by the offset of its start tag; for an empty tag, it is the tag itself."""
         ends: dict[int, re.Match[str]] = {}
         open_tags: list[int] = []
         for match in _MARKUP.finditer(self._text):

@@ -1,4 +1,4 @@
-"""Find the name that a misspelt name of an element or attribute can only mean."""
+"""Find the only name that a misspelled name of an element or attribute can mean."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _CORRESPONDING_NAMES = {**_RENAMED, **{new: old for old, new in _RENAMED.items()
 # A name of later releases whose meaning differs from that of the similar name of earlier releases.
 _DIFFERENT_MEANING = frozenset({"findAllMessageIdsStatement"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SHORTEST, _SHORT = 3, 8  # letters of a name with one mistake, and with two
-# What cannot be undone: only the author knows whether it was meant.
+_LENGTH_FOR_ONE_MISTAKE, _LENGTH_FOR_TWO_MISTAKES = 3, 8  # minimum number of letters
+# Settings whose effect cannot be undone. They are never proposed as the intended name.
 _IRREVERSIBLE = frozenset({"deleteAllMessagesOnStartup", "purgeRecoveredXATransactionStrategy"})
 
 
@@ -41,7 +41,7 @@ def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
     equal = [other for other in names if _letters(other) == _letters(name)]
     if equal:
         return equal[0] if len(equal) == 1 else ""
-    max_distance = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
+    max_distance = 0 if len(name) < _LENGTH_FOR_ONE_MISTAKE else 1 if len(name) < _LENGTH_FOR_TWO_MISTAKES else 2
     close = [other for other in names if _edit_distance(_letters(name), _letters(other), max_distance) <= max_distance]
     if (
         len(close) != 1
@@ -66,18 +66,18 @@ def _letters(name: str) -> str:
 def _edit_distance(first: str, second: str, max_distance: int) -> int:
     """Return the edit distance of two names: the number of missing, added, wrong or exchanged letters.
 
-    A distance above ``most`` is returned as any number above ``most``.
+    A distance above ``max_distance`` is returned as any number above ``max_distance``.
     """
     if abs(len(first) - len(second)) > max_distance:
         return max_distance + 1
-    before_last: list[int] = []
-    last = list(range(len(second) + 1))
-    for row, letter in enumerate(first, 1):
-        current = [row]
+    row_before_last: list[int] = []
+    last_row = list(range(len(second) + 1))
+    for row_number, letter in enumerate(first, 1):
+        current_row = [row_number]
         for column, other in enumerate(second, 1):
-            cost = min(last[column] + 1, current[-1] + 1, last[column - 1] + (letter != other))
-            if row > 1 and column > 1 and (letter, first[row - 2]) == (second[column - 2], other):
-                cost = min(cost, before_last[column - 2] + 1)
-            current.append(cost)
-        before_last, last = last, current
-    return last[-1]
+            cost = min(last_row[column] + 1, current_row[-1] + 1, last_row[column - 1] + (letter != other))
+            if row_number > 1 and column > 1 and (letter, first[row_number - 2]) == (second[column - 2], other):
+                cost = min(cost, row_before_last[column - 2] + 1)
+            current_row.append(cost)
+        row_before_last, last_row = last_row, current_row
+    return last_row[-1]
