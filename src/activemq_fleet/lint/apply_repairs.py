@@ -170,7 +170,7 @@ def _apply_edits(content: bytes, edits: Iterable[TextEdit]) -> bytes:
 
 
 def _round_trips_exactly(content: bytes) -> bool:
-    """Return whether decoding and encoding a file gives the same bytes, so that an edit changes nothing else."""
+    """Return whether decoding and encoding a file returns the same bytes, so that an edit changes nothing else."""
     try:
         return _apply_edits(content, ()) == content
     except (LookupError, UnicodeError):

@@ -1,4 +1,4 @@
-"""Rules C on connectors: what they send to clients, and what they accept."""
+"""Rules C about connectors: the information that they send to clients, and the connections that they accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules C on limits of memory and disk, and on what happens when they are reached."""
+"""Rules C about the limits of memory and disk, and about the behavior of a broker that reaches them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
 
 
 def _reason_above_heap(release: Release) -> str:
-    """Return what a release does with a memoryUsage above the Java heap."""
+    """Return the effect of a memoryUsage above the Java heap in a release."""
     if release.is_within_span("5.9.0"):
         return "the broker reduces a memoryUsage above the heap to 70 % of the heap at its start"
     return "messages fill the heap before the broker blocks producers, and the broker fails with OutOfMemoryError"

@@ -1,11 +1,11 @@
 """Define rules and convert their problems to findings: each rule is a small function with a docstring for users.
 
-The docstring of a rule holds, in this order::
+The docstring of a rule contains, in this order::
 
     masterslave: needs two brokers             (the first line: what is wrong)
 
     Why: what happens, and in which release it was observed.
-    Fix: what to write instead.
+    Fix: the instruction that corrects the mistake.
     Cannot see: the facts that a file alone does not show (optional).
     Source: the code, document, JIRA number or measurement on which the rule is based.
 

@@ -74,8 +74,8 @@ def _first_label(host: str) -> str:
 def _opposite_duplex_link(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
     """Return a duplex link from the broker of one file to that of another, which has a link back.
 
-    ``connector`` is the link of ``target`` to ``source``. The result is None where it does not connect to the broker of
-    ``source``, or where the links have no destination in common.
+    ``connector`` is the link of ``target`` to ``source``. The result is None if it does not connect to the broker of
+    ``source``, or if the links have no destination in common.
     """
     if not any(map(source.possibly_listens_at, connector.addresses)):
         return None

@@ -1,4 +1,4 @@
-"""Rules C about clients that need the whole fleet."""
+"""Rules C about clients, which require the whole fleet."""
 
 from __future__ import annotations
 

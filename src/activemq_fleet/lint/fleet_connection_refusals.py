@@ -1,4 +1,4 @@
-"""Rules N and C about links, agents and clients that a listener refuses; ``connection_refusals`` compares both ends."""
+"""Rules N and C about links, agents and clients that a listener rejects; ``connection_refusals`` compares both ends."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _links_of_broker(
 ) -> list[LintedLink]:
     """Return the network links of one broker.
 
-    They are those of the inventory, or of the broker's activemq.xml where fragments change them.
+    They are those of the inventory, or of the broker's activemq.xml if fragments change them.
     """
     targets = {link.name: "" if link.kind == "multicast" else link.target for link in broker.links}
     if document is None:

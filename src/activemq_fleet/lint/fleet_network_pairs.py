@@ -1,4 +1,4 @@
-"""Rules N about pairs in a network: a missing standby, and what both nodes must have in common."""
+"""Rules N about pairs in a network: a missing standby, and settings that must be equal on both nodes."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _links_in_xml(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str,
 
 
 def _first_difference(first_link: Element, second_link: Element) -> str:
-    """Return the first attribute or kind of child in which two networkConnectors differ; "" where they are equal."""
+    """Return the first attribute or kind of child in which two networkConnectors differ; "" if they are equal."""
     first_attributes, second_attributes = first_link.attributes, second_link.attributes
     for name in dict.fromkeys((*first_attributes, *second_attributes)):
         if first_attributes.get(name) != second_attributes.get(name):

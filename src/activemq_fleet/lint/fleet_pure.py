@@ -19,7 +19,7 @@ Shape = tuple[str, tuple[tuple[str, str], ...], tuple["Shape", ...]]
 
 
 class _Attachment(NamedTuple):
-    """A slave that connects to its master, with the element and attribute where a fragment was merged."""
+    """A slave that connects to its master, with the element and attribute if a fragment was merged."""
 
     slave: Broker
     master: Broker

@@ -1,4 +1,4 @@
-"""Rules V and L about the stores of a pair or of two pairs, which need both nodes or the whole fleet."""
+"""Rules V and L about the stores of a pair or of two pairs, which require both nodes or the whole fleet."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def same_lease_holder_id_on_both_nodes(view: FleetView) -> Iterator[Problem]:
 
 
 def _lease_holder_id(view: FleetView, broker: Broker) -> str | None:
-    """Return the name with which a broker holds the lease of its store.
+    """Return the id under which a broker holds the lease of its store.
 
-    The result is None without a lease, or if a placeholder determines the name.
+    The result is None without a lease, or if a placeholder determines the id.
     """
     document = view.broker_document(broker)
     if document is None:

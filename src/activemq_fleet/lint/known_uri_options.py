@@ -1,10 +1,9 @@
 """List the options that ActiveMQ's URIs support, by scheme and release.
 
-Source: the public setters of the classes named below, in every tag from 5.3.0 to 6.3.1, and what
-TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer remove from
-the query themselves. ``IntrospectionSupport`` requires the exact name, except for the case of its
-first letter. The options of connections were measured, each on a separate link, on 5.5.1, 5.8.0,
-5.11.4, 5.15.16, 5.18.3 and 6.3.1.
+Source: the public setters of the classes below, in every tag from 5.3.0 to 6.3.1, and the options that
+TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer remove from the query.
+``IntrospectionSupport`` requires the exact name, except for the case of its first letter. The options of connections
+were measured, each on a separate link, on 5.5.1, 5.8.0, 5.11.4, 5.15.16, 5.18.3 and 6.3.1.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LISTENING = DIALLED | {
 }
 """Listeners that are a TcpTransportServer; those of ws and http are Jetty's."""
 
-# TcpTransport, and what its factory removes from the query.
+# TcpTransport, and the options that its factory removes from the query.
 _CONNECTION: _Since = {
     "5.3.0": "closeAsync connectionTimeout daemon dynamicManagement ioBufferSize jmxPort keepAlive logWriterName "
     "minmumWireFormatVersion soTimeout socketBufferSize stackSize startLogging tcpNoDelay trace useLocalHost "
@@ -234,7 +233,7 @@ def sole_similar_option(name: str, known: frozenset[str]) -> str | None:
 def _words_in_option_names() -> frozenset[str]:
     """Return the words of all options, so that an option with one of them does not count as a misspelled other one.
 
-    Not "initial": ActiveMQ itself writes ``maxInactivityDurationInitalDelay``.
+    The word "initial" is not included, because ActiveMQ has ``maxInactivityDurationInitalDelay``.
     """
     tables = (
         *(_CONNECTION, _FILTERS, _TLS, _WIRE_FORMAT, _WIRE_FORMAT_LISTENING, _TRANSPORT_LISTENING, _SOCKET),

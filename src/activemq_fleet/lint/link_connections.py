@@ -224,7 +224,7 @@ def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
 def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
     broker = link.document.broker
     if broker is not None and link.document.is_from_inventory(link):
-        # A link to a pair of the fleet leads to its two nodes, whatever their names are.
+        # A link to a pair of the fleet leads to its two nodes, regardless of their names.
         planned_link = next(
             link_of_broker for link_of_broker in broker.links if link_of_broker.name == link.get("name")
         )

@@ -102,7 +102,7 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
 
 
 def _lease_length(store: Element, locker: Element) -> int | None:
-    """Return the length of the lease of a store's lock in ms; None where it is not known."""
+    """Return the length of the lease of a store's lock in ms; None if it is not known."""
     if not store.document.release.has_adjustable_lease:
         return _FIXED_LEASE_MS
     for node in (locker, store):

@@ -20,7 +20,7 @@ _CLUSTER_FILE_SYSTEMS = frozenset({"gfs", "gfs2", "gpfs", "ceph", "cephfs", "glu
 _SHARE_WORDS = _CLUSTER_FILE_SYSTEMS | {"share", "shared", "nfs", "nfs3", "nfs4", "efs", "netapp"}
 _POSSIBLE_SHARE_WORDS = frozenset({"mnt", "san", "nas", "cluster", "ha", "drbd", "iscsi"})
 _WORD = re.compile(r"[a-z0-9]+")
-# PREFIX/share holds the data of installed programs: hier(7), and the prefixes of package managers.
+# PREFIX/share contains the data of installed programs: hier(7), and the prefixes of package managers.
 _PROGRAM_DATA_DIRECTORY = re.compile(
     r"(?:^|(?<=/))(?:usr|local|\.local|pkg|opt|sw|homebrew|\.?linuxbrew)/share(?![^/])"
 )

@@ -119,7 +119,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
 def _severity_without_authentication(document: Document, is_local: bool) -> Severity:
     """Return the severity of a finding about a broker without authentication.
 
-    It is lower for a file of no fleet, where a firewall may protect the broker.
+    It is lower for a file that belongs to no fleet, because a firewall may protect the broker.
     """
     if document.broker is None:
         return "info" if is_local else "warning"

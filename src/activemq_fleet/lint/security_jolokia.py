@@ -1,4 +1,4 @@
-"""Rules S about what Jolokia permits."""
+"""Rules S about the operations that Jolokia permits."""
 
 from __future__ import annotations
 

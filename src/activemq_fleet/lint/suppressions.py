@@ -208,13 +208,13 @@ def read_suppressions(content: bytes) -> tuple[SuppressionComment, ...]:
     parser.CommentHandler = lambda text: reader.add_comment(text, parser.CurrentLineNumber)
     parser.StartElementHandler = lambda _name, _attributes: reader.start_element(parser.CurrentLineNumber)
     parser.EndElementHandler = lambda _name: reader.end_element(parser.CurrentLineNumber)
-    parser.EntityDeclHandler = _refuse_entity
+    parser.EntityDeclHandler = _reject_entity_declaration
     with suppress(expat.ExpatError, ValueError, LookupError):  # other findings report the errors of the file
         parser.Parse(content, True)
     return reader.suppressions()
 
 
-def _refuse_entity(*_declaration: object) -> None:
+def _reject_entity_declaration(*_declaration: object) -> None:
     raise ValueError(
         "comments of an XML file that declares an entity cannot suppress findings: remove this declaration"
     )

@@ -52,14 +52,14 @@ def unusable_listener_address(connector: Element) -> Iterator[Problem]:
     """
     uri = listener_uri(connector)
     if protocol_name_of_scheme(uri.scheme) in _TCP_PROTOCOLS and uri.scheme in connector.document.release.schemes:
-        address = _without_options(uri)
+        address = _uri_without_options(uri)
         if reason := _unusable_reason(address, uri.scheme):
             text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
             yield connector.problem(text, "uri", address, fix=_listener_fix(connector, reason))
 
 
 def _listener_fix(connector: Element, reason: str) -> str:
-    """Return the fix of a listener's address, with the inventory variable that sets it; "" for the rule's own fix."""
+    """Return the fix of a listener's address, with the variable that sets it; "" if the fix of the rule applies."""
     variable = variable_to_change(connector, "uri")
     fix = _FIXES.get(reason, "")
     if variable is None:
@@ -122,7 +122,7 @@ def _listening_socket(uri: Uri) -> tuple[str, str]:
     """Return host and port on which a connector listens; the port is "" if the connector opens no known TCP port."""
     if protocol_name_of_scheme(uri.scheme) not in _TCP_PROTOCOLS | _HTTP_PROTOCOLS:
         return "", ""
-    authority = _without_options(uri).removeprefix(f"{uri.scheme}://").partition("/")[0]
+    authority = _uri_without_options(uri).removeprefix(f"{uri.scheme}://").partition("/")[0]
     host, _, port = authority.rpartition(":")
     return host.strip("[]").lower(), port.lstrip("0") if port.isdecimal() else ""
 
@@ -133,7 +133,7 @@ def _addresses_overlap(host: str, other: str) -> bool:
 
 
 def _shared_port_fix(connector: Element, other: str) -> str:
-    """Return the fix of a port that two listeners of an inventory share; "" for the rule's own fix."""
+    """Return the fix of a port that two listeners of an inventory share; "" if the fix of the rule applies."""
     variable = variable_to_change(connector, "uri")
     if variable is None:
         return ""
@@ -168,7 +168,7 @@ def unusable_link_address(link: Element) -> Iterator[Problem]:
     for uri in link.uri_attribute_or_empty().transport_uris:
         has_unknown_value = has_placeholder(uri.text) or PLACEHOLDER.search(uri.text)
         if protocol_name_of_scheme(uri.scheme) == "openwire" and not has_unknown_value:
-            address = _without_options(uri)
+            address = _uri_without_options(uri)
             if reason := _unusable_reason(address, uri.scheme):
                 name = f"link {link.get('name')}".rstrip()
                 fix = f"write {uri.scheme}://host:port with a port from 1 to 65535"
@@ -177,7 +177,7 @@ def unusable_link_address(link: Element) -> Iterator[Problem]:
                 yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address, fix=fix)
 
 
-def _without_options(uri: Uri) -> str:
+def _uri_without_options(uri: Uri) -> str:
     """Return a URI without its options, as written."""
     return uri.text.partition("?")[0]
 

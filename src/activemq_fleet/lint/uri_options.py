@@ -191,7 +191,7 @@ def _connection_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 
 def _known_options_if_rejected(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
-    """Return the known options of a URI with which a broker connects, if an unknown option stops the connection.
+    """Return the known options of a URI with which a broker connects, if an unknown option prevents the connection.
 
     The result is None otherwise.
     """
