@@ -242,7 +242,7 @@ def _render_document_tree(broker: Broker) -> ComparedElement:
 
 
 def _propose_instances(proposal: VariableProposal) -> None:
-    """Choose instance names and console ports for brokers that share a machine, and need own directories and units."""
+    """Choose instance names and console ports for brokers on one machine, which need separate directories and units."""
     machines: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
         machines[proposal[document.host].get("address", document.host).lower()].append(document)
@@ -271,12 +271,12 @@ def _propose_instances(proposal: VariableProposal) -> None:
 
 def _remove_default_values(proposal: VariableProposal) -> None:
     """Remove proposed variables whose value the fleet would have by default."""
-    complete = proposal.proposed_fleet()
-    remove_defaults_from_destination_policies(proposal, complete)
+    complete_fleet = proposal.proposed_fleet()
+    remove_defaults_from_destination_policies(proposal, complete_fleet)
     for name in ("connectors", "store_directory"):
-        without = proposal.proposed_fleet(**{name: None})
+        fleet_without_variable = proposal.proposed_fleet(**{name: None})
         is_same = {
-            host: getattr(complete.broker(host), name) == getattr(without.broker(host), name)
+            host: getattr(complete_fleet.broker(host), name) == getattr(fleet_without_variable.broker(host), name)
             for host in proposal.variables
         }
         for documents in proposal.existing_activemq_xml_by_pair().values():
@@ -307,13 +307,13 @@ def _placeholders_of_document(document: XmlDocument) -> set[str]:
 
 def _note_undefined_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
     """Add a note for each ``${name}`` placeholder whose value no rendered file defines."""
-    unknown: dict[str, list[str]] = defaultdict(list)
+    hosts_by_placeholder: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
         credentials = credentials_file_content(broker, Shown(broker.host)).decode()
         for name in sorted(_placeholders_of_document(XmlDocument(render_activemq_xml_bytes(broker)))):
             if name not in _JVM_PROPERTIES and f"\n{name}=" not in credentials:
-                unknown[name].append(broker.host)
-    for name, hosts in unknown.items():
+                hosts_by_placeholder[name].append(broker.host)
+    for name, hosts in hosts_by_placeholder.items():
         proposal.add_note(
             hosts,
             f"no rendered file defines the placeholder ${{{name}}}. Define {name} in a properties file and adopt again "
@@ -336,7 +336,7 @@ def _note_missing_settings(proposal: VariableProposal) -> None:
             "add the accounts of your clients to activemq_users",
             is_urgent=True,
         )
-    installs = any("install" not in variables for variables in proposal.variables.values())
+    may_install = any("install" not in variables for variables in proposal.variables.values())
     heap = (
         ""
         if companion_files.is_heap_known_for_all_hosts(proposal)
@@ -344,8 +344,7 @@ def _note_missing_settings(proposal: VariableProposal) -> None:
     )
     proposal.notes.append(
         "the adopted files do not show the values of these variables, so their defaults apply. Set each to the value "
-        f"that your hosts use: {heap}"
-        f"{'activemq_install, ' if installs else ''}activemq_home, "
-        "activemq_user, activemq_java_home, activemq_java_options. If you have agents or load balancers, add their "
-        "variables, which adopt does not read"
+        f"that your hosts use: {heap}{'activemq_install, ' if may_install else ''}activemq_home, activemq_user, "
+        "activemq_java_home, activemq_java_options. If you have agents or load balancers, add their variables, which "
+        "adopt does not read"
     )

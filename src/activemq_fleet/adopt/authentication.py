@@ -1,4 +1,4 @@
-"""Propose how clients log in: with the broker's own accounts, by an existing plugin, or without a login."""
+"""Propose the authentication of clients: with the broker's accounts, by an existing plugin, or none."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def _login_nodes(document: AdoptedDocument) -> list[ComparedElement]:
 
 
 def note_inexpressible_authentication(proposal: VariableProposal) -> None:
-    """Add a note for the operator about each way of logging in that the inventory cannot express."""
-    hosts: dict[str, list[str]] = defaultdict(list)
+    """Add a note for the operator about each kind of authentication that the inventory cannot express."""
+    hosts_by_note: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         variables = proposal[document.host]
         if "authentication" in variables:
-            hosts[_authentication_note(document, variables)].append(document.host)
-    for text, named in hosts.items():
-        proposal.add_note(named, text)
+            hosts_by_note[_authentication_note(document, variables)].append(document.host)
+    for text, hosts in hosts_by_note.items():
+        proposal.add_note(hosts, text)
 
 
 def _authentication_note(document: AdoptedDocument, variables: Variables) -> str:
@@ -80,9 +80,9 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
             "the broker does not require authentication, but its bridges log in to other brokers. adopt set "
             "activemq_authentication: custom, which changes neither the broker nor its bridges: no action is necessary"
         )
-    needed = [name for name in (variables.get("network_username"),) if name]
-    needed += [user["name"] for user in variables.get("users", [])]
-    bridges = f"bridges ({', '.join(needed)}), " if needed else ""
+    account_names = [name for name in (variables.get("network_username"),) if name]
+    account_names += [user["name"] for user in variables.get("users", [])]
+    bridges = f"bridges ({', '.join(account_names)}), " if account_names else ""
     return (
         f"adopt keeps {_login_elements_text(document)} in place of activemq_users (activemq_authentication: custom). "
         f"Check that this plugin, or the files that it reads, define the accounts of {bridges}your clients, agents and "

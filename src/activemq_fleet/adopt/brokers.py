@@ -23,12 +23,12 @@ from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, user_grou
 from activemq_fleet.uris import is_openwire
 
 _LISTENING_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
-_NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
+_CLIENT_AUTH_OPTION = ("transport.needClientAuth", "true")
 DEFAULT_HEAP = str(HostSettings.model_fields["heap"].default)
-_OTHER_PORTS = ("console", "jmx", "replication")
+_RESERVED_CONNECTOR_NAMES = ("console", "jmx", "replication")
 _JMX_PORT = 1099
-_DEFAULT_MEMORY_SHARE = 0.7
-"""The largest part of the heap that a broker gives to messages (BrokerService.checkMemorySystemUsageLimits)."""
+_MAXIMUM_MEMORY_SHARE = 0.7
+"""The largest share of the heap that a broker uses for messages (BrokerService.checkMemorySystemUsageLimits)."""
 _LIMIT_ELEMENTS = {
     "memory_limit": "memoryUsage/memoryUsage",
     "store_limit": "storeUsage/storeUsage",
@@ -79,25 +79,27 @@ def propose_limits_console_and_connectors(proposal: VariableProposal) -> None:
 
 
 def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    """Propose the variables for the parts of a shipped activemq.xml besides the broker.
+    """Propose the variables for the parts of a default activemq.xml other than the broker.
 
     They are imports, the bean of hawtio's log view, and shutdown hooks.
     """
     host, release = document.host, document.release
-    console = {node.get("resource") for node in document.root.children if is_console_import(node)}
-    imports = [name for name in imported_file_paths(document.root) if name not in console and "jetty" not in name]
-    valid = [name for name in imports if is_valid_value("imports", [name])]
-    if valid and proposal.propose_value_if_valid(host, "imports", valid):
-        _propose_imported_files(proposal, document, valid)
-    if elsewhere := [name for name in imports if name not in valid]:
+    console_imports = {node.get("resource") for node in document.root.children if is_console_import(node)}
+    imports = [
+        name for name in imported_file_paths(document.root) if name not in console_imports and "jetty" not in name
+    ]
+    valid_imports = [name for name in imports if is_valid_value("imports", [name])]
+    if valid_imports and proposal.propose_value_if_valid(host, "imports", valid_imports):
+        _propose_imported_files(proposal, document, valid_imports)
+    if not_copied := [name for name in imports if name not in valid_imports]:
         text = (
-            f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy. Check that the broker can load "
+            f"activemq.xml imports {', '.join(not_copied)}, which adopt does not copy. Check that the broker can load "
             "each of these resources on its host"
         )
         proposal.add_note([host], text, is_urgent=True)
-    hooked = document.broker.children_of_first_match("shutdownHooks")
-    classes = [node.get("class") for node in hooked]
-    if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):
+    shutdown_hooks = document.broker.children_of_first_match("shutdownHooks")
+    classes = [node.get("class") for node in shutdown_hooks]
+    if classes and all(set(node.attributes) == {"class"} and not node.children for node in shutdown_hooks):
         proposal.propose_value_if_valid(host, "shutdown_hooks", classes)
     if any(".insight.log" in node.get("class") for node in document.root.children):
         if release.log_query_class:
@@ -112,25 +114,26 @@ def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> Non
 
 def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocument, imports: Sequence[str]) -> None:
     """Propose the imported files as ``activemq_extra_files``, except those in which a password is in clear text."""
-    host, missing, secret = document.host, [], []
+    host, missing, files_with_passwords = document.host, [], []
     extra: list[dict[str, str]] = []
     for name in imports:
         text = document.other_files.get(name)
         if text is None:
             missing.append(name)
         elif file_contains_password(name, text):
-            secret.append(name)
+            files_with_passwords.append(name)
         elif is_valid_value("extra_files", [*extra, {"path": f"conf/{name}", "content": text}]):
             extra.append({"path": f"conf/{name}", "content": text})
         else:
             missing.append(name)
     if extra:
         proposal.propose_value_if_valid(host, "extra_files", extra)
-    if secret:
+    if files_with_passwords:
         proposal.add_note(
             [host],
-            f"activemq.xml imports {', '.join(secret)}, which adopt did not copy, because it may contain passwords in "
-            "clear text. Add the content to activemq_extra_files, and encrypt its passwords with ansible-vault",
+            f"activemq.xml imports {', '.join(files_with_passwords)}, which adopt did not copy, because it may "
+            "contain passwords in clear text. Add the content to activemq_extra_files, and encrypt its passwords "
+            "with ansible-vault",
             is_urgent=True,
         )
     if missing:
@@ -142,7 +145,7 @@ def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocumen
 
 
 def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    """Add a note for key stores with paths inside the installation, which a new installation does not have."""
+    """Add a note about key stores with paths inside the installation, which a new installation does not contain."""
     context = document.broker.find("sslContext/sslContext")
     paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
     if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
@@ -157,7 +160,7 @@ def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> N
 
 
 def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    """Propose ``activemq_jmx`` where an activemq.xml opens a port for JMX."""
+    """Propose ``activemq_jmx`` if an activemq.xml opens a port for JMX."""
     context = document.broker.find("managementContext/managementContext")
     if context is None or document.broker.get("useJmx") == "false" or not opens_jmx_port(context, document.release):
         return
@@ -175,20 +178,20 @@ def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -
 
 
 def _propose_missing_heaps(proposal: VariableProposal) -> None:
-    """Propose a heap for hosts of which no file shows it, if their memoryUsage does not fit into the default."""
-    hosts: dict[str, list[str]] = defaultdict(list)
+    """Propose a heap for hosts whose files do not show it, if their memoryUsage does not fit into the default."""
+    hosts_by_heap: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         usage = document.broker.find(f"systemUsage/systemUsage/{_LIMIT_ELEMENTS['memory_limit']}")
         memory = (size_in_bytes(usage.get("limit")) or 0) if usage else 0
-        if "heap" not in proposal[document.host] and memory > _DEFAULT_MEMORY_SHARE * (
+        if "heap" not in proposal[document.host] and memory > _MAXIMUM_MEMORY_SHARE * (
             size_in_bytes(DEFAULT_HEAP) or 0
         ):
-            heap = f"{math.ceil(memory / _DEFAULT_MEMORY_SHARE / (1 << 30))}g"
+            heap = f"{math.ceil(memory / _MAXIMUM_MEMORY_SHARE / (1 << 30))}g"
             proposal.propose_value_if_valid(document.host, "heap", heap)
-            hosts[heap].append(document.host)
-    for heap, named in hosts.items():
+            hosts_by_heap[heap].append(document.host)
+    for heap, hosts in hosts_by_heap.items():
         proposal.add_note(
-            named,
+            hosts,
             f"no file shows the Java heap, and the default of {DEFAULT_HEAP} is too small for the memoryUsage of "
             f"activemq.xml. adopt set activemq_heap: {heap}. Replace this value with the value of -Xmx on the host",
             is_urgent=True,
@@ -241,11 +244,11 @@ def _expressible_listeners(proposal: VariableProposal, document: AdoptedDocument
     if document.broker.find("services/masterConnector") and proposal.proposed_ha_profile(document.host).replicates:
         return
     for node in transport_connector_elements(document):
-        parsed = _LISTENING_URI.fullmatch(node.get("uri"))
+        match = _LISTENING_URI.fullmatch(node.get("uri"))
         name = node.get("name")
-        if id(node) in proposal.replaced_elements or not parsed or names[name] > 1 or name in _OTHER_PORTS:
+        if id(node) in proposal.replaced_elements or not match or names[name] > 1 or name in _RESERVED_CONNECTOR_NAMES:
             continue
-        scheme, bind, port, query = parsed.groups()
+        scheme, bind, port, query = match.groups()
         options = _query_options(query or "")
         attributes = {
             attribute: value
@@ -258,8 +261,8 @@ def _expressible_listeners(proposal: VariableProposal, document: AdoptedDocument
         listener = ExpressibleListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
-        secret = any(contains_clear_text_password(option, value) for option, value in options.items())
-        if secret or not is_valid_value("connectors", [listener.to_connectors_entry()]):
+        has_password = any(contains_clear_text_password(option, value) for option, value in options.items())
+        if has_password or not is_valid_value("connectors", [listener.to_connectors_entry()]):
             listener = replace(listener, options={})
         if is_valid_value("connectors", [listener.to_connectors_entry()]):
             yield listener
@@ -268,9 +271,7 @@ def _expressible_listeners(proposal: VariableProposal, document: AdoptedDocument
 def _connector_announced_by_default(document: AdoptedDocument) -> ComparedElement | None:
     """Return the transportConnector that a rendered broker with multicast announces by default.
 
-    A rendered broker with multicast discovery has its ``discoveryUri`` anyway.
-
-    That is the first one for OpenWire, where it alone announces the broker; None in all other cases.
+    That is the first one for OpenWire, if it alone announces the broker; None in all other cases.
     """
     bridges = document.broker.find_all("networkConnectors/networkConnector")
     if not any(node.get("uri").startswith("multicast:") for node in bridges):
@@ -294,16 +295,16 @@ def _query_options(query: str) -> dict[str, str]:
 def _propose_tls(
     proposal: VariableProposal, document: AdoptedDocument, listeners: list[ExpressibleListener]
 ) -> list[ExpressibleListener]:
-    """Propose ``activemq_tls`` where a transportConnector uses TLS.
+    """Propose ``activemq_tls`` if a transportConnector uses TLS.
 
     The connectors are returned without the options that the variable adds.
     """
     context = document.broker.find("sslContext/sslContext")
     release = document.release
-    secure = [listener for listener in listeners if release.tls_scheme(listener.scheme) == listener.scheme]
-    if context is None or not secure:
+    tls_listeners = [listener for listener in listeners if release.tls_scheme(listener.scheme) == listener.scheme]
+    if context is None or not tls_listeners:
         return listeners
-    needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in secure)
+    needs_certificates = all(list(listener.options.items())[-1:] == [_CLIENT_AUTH_OPTION] for listener in tls_listeners)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
         "keystore_password": proposal.secrets.secret_reference_for(
@@ -320,7 +321,7 @@ def _propose_tls(
         return listeners
     return [
         replace(listener, options=dict(list(listener.options.items())[: -1 if needs_certificates else None]))
-        if listener in secure
+        if listener in tls_listeners
         else replace(listener, tls=False)
         for listener in listeners
     ]
@@ -401,7 +402,7 @@ def propose_acl(proposal: VariableProposal) -> None:
     Rights that the network user, agents and advisory topics get by default are left out.
     """
     path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
-    complete: dict[str, list[dict[str, Any]]] = {}
+    entries_by_host: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()
     for document in proposal.documents:
         agents |= {
@@ -411,18 +412,20 @@ def propose_acl(proposal: VariableProposal) -> None:
         }
         entries = [entry for node in document.broker.find_all(path) if (entry := _acl_entry(node))]
         if entries:
-            complete[document.host] = entries
-    if not complete:
+            entries_by_host[document.host] = entries
+    if not entries_by_host:
         return
     default_groups = {NETWORK_GROUP, AGENT_GROUP, *agents}
-    reduced = {host: _remove_default_groups(entries, default_groups) for host, entries in complete.items()}
-    complete_fleet = proposal.proposed_fleet_with_host_overrides(lambda host: {"acl": complete.get(host)})
+    reduced_by_host = {
+        host: _remove_default_groups(entries, default_groups) for host, entries in entries_by_host.items()
+    }
+    complete_fleet = proposal.proposed_fleet_with_host_overrides(lambda host: {"acl": entries_by_host.get(host)})
     reduced_fleet = proposal.proposed_fleet_with_host_overrides(
-        lambda host: {"acl": reduced.get(host) or complete.get(host)}
+        lambda host: {"acl": reduced_by_host.get(host) or entries_by_host.get(host)}
     )
-    for host, entries in complete.items():
+    for host, entries in entries_by_host.items():
         is_same = complete_fleet.broker(host).permissions == reduced_fleet.broker(host).permissions
-        proposal[host]["acl"] = reduced[host] if reduced[host] and is_same else entries
+        proposal[host]["acl"] = reduced_by_host[host] if reduced_by_host[host] and is_same else entries
 
 
 def _acl_entry(node: ComparedElement) -> dict[str, Any] | None:
@@ -438,14 +441,14 @@ def _acl_entry(node: ComparedElement) -> dict[str, Any] | None:
 
 
 def _remove_default_groups(entries: Sequence[Mapping[str, Any]], default_groups: Set[str]) -> list[dict[str, Any]]:
-    reduced = []
+    reduced_entries = []
     for entry in entries:
         rights = {
             right: [group for group in entry[right] if group not in default_groups]
             for right in ("read", "write", "admin")
             if right in entry
         }
-        kept = {right: groups for right, groups in rights.items() if groups}
-        if kept and entry["destination"] != "ActiveMQ.Advisory.>":
-            reduced.append({"destination": entry["destination"], "kind": entry["kind"], **kept})
-    return reduced
+        remaining_rights = {right: groups for right, groups in rights.items() if groups}
+        if remaining_rights and entry["destination"] != "ActiveMQ.Advisory.>":
+            reduced_entries.append({"destination": entry["destination"], "kind": entry["kind"], **remaining_rights})
+    return reduced_entries

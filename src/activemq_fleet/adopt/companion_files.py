@@ -24,7 +24,7 @@ _KNOWN_OPTIONS = re.compile(
     r"|-Dorg\.apache\.activemq\.UseDedicatedTaskRunner=.*|-Dhawtio\..*"
 )
 _DEFAULT_MINIMUM_HEAP = re.compile(r"-Xms64[mM]")
-# Options of the Java VM, such as -XX:TieredStopAtLevel=1, and properties of Java itself, whose values are no secrets.
+# Options of the Java VM, such as -XX:TieredStopAtLevel=1, and properties of Java itself, whose values are not secret.
 _OPTION_WITHOUT_SECRET = re.compile(
     r"-X(?!run)[\w.:+/-]*(?:=[\w.,:+/%-]*)?"
     r"|-D((?:java|jdk|sun|com\.sun\.management|org\.apache\.activemq)\.[\w.]+)=[\w.,:+/-]*"
@@ -53,15 +53,15 @@ def propose_heap_and_user(proposal: VariableProposal) -> None:
                 document.host, "install", "none"
             )  # activemq.fleet did not write the file, so another tool installed the release
         if _RENDERED_MARK in environment:
-            assigned = dict(_ASSIGNMENT.findall(environment))
-            base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))
-            home = assigned.get("ACTIVEMQ_HOME", "").strip('"')
+            assignments = dict(_ASSIGNMENT.findall(environment))
+            base = Path(assignments.get("ACTIVEMQ_BASE", "").strip('"'))
+            home = assignments.get("ACTIVEMQ_HOME", "").strip('"')
             proposal.propose_value_if_valid(document.host, "instance", base.name)
             proposal.propose_value_if_valid(document.host, "base", str(base.parent))
             if home.endswith(f"-{document.release.text}"):
                 proposal.propose_value_if_valid(document.host, "home", home.removesuffix(f"-{document.release.text}"))
             proposal.propose_value_if_valid(
-                document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None
+                document.host, "java_home", assignments.get("JAVA_HOME", "").strip('"') or None
             )
         user = _USER.search(_first_companion_text(document, ("systemd/",)))
         if user:
@@ -74,12 +74,12 @@ def propose_console(proposal: VariableProposal) -> None:
     They are port and bind address; the port offset is subtracted. The file that activemq.xml imports decides, whatever
     its name is. A note names what the inventory does not have.
     """
-    foreign: dict[str, list[str]] = defaultdict(list)
+    hosts_by_file: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         name, jetty = _console_file(document)
         has_console = proposal[document.host].get("console") is not False
         if name and has_console and _RENDERED_MARK not in jetty:
-            foreign[name].append(document.host)
+            hosts_by_file[name].append(document.host)
         for variable, pattern in _CONSOLE_PATTERNS.items():
             match = pattern.search(jetty)
             if match:
@@ -88,7 +88,7 @@ def propose_console(proposal: VariableProposal) -> None:
                 proposal.propose_value_if_valid(
                     document.host, variable, int(text) - offset if variable == "console_port" else text
                 )
-    for name, hosts in foreign.items():
+    for name, hosts in hosts_by_file.items():
         proposal.add_note(
             hosts,
             f"adopt took only the port and the address of the web console from {name}, and none of its other settings. "
@@ -99,11 +99,13 @@ def propose_console(proposal: VariableProposal) -> None:
 
 
 def _console_file(document: AdoptedDocument) -> tuple[str, str]:
-    """Return path and text of the file that sets the web console's address; ("", "") where it was not read."""
-    imported = {node.get("resource").rpartition("/")[2] for node in document.root.children if is_console_import(node)}
+    """Return path and text of the file that sets the web console's address; ("", "") if it was not read."""
+    imported_names = {
+        node.get("resource").rpartition("/")[2] for node in document.root.children if is_console_import(node)
+    }
     names = [name for name in document.other_files if name.rpartition("/")[2].startswith("jetty")]
-    deciding = {"jetty-spring.properties"} if document.release.console_family == "jetty12" else imported
-    names.sort(key=lambda name: name.rpartition("/")[2] not in deciding)
+    console_files = {"jetty-spring.properties"} if document.release.console_family == "jetty12" else imported_names
+    names.sort(key=lambda name: name.rpartition("/")[2] not in console_files)
     return (names[0], document.other_files[names[0]]) if names else ("", "")
 
 
@@ -149,10 +151,10 @@ def _unknown_java_options(environment: str) -> list[str]:
     """
     names: dict[str, None] = {}
     for line in split_lines(environment.replace("\\\n", " ")):
-        assigned = _OPTIONS_VARIABLE.search(line.partition("#")[0])
+        assignment = _OPTIONS_VARIABLE.search(line.partition("#")[0])
         try:
             # The assigned text is one shell word. Quotation marks inside it enclose values with blanks.
-            texts = shlex.split(line[assigned.end() :], comments=True) if assigned else []
+            texts = shlex.split(line[assignment.end() :], comments=True) if assignment else []
             words = [word for text in texts for word in shlex.split(text)]
         except ValueError:
             continue  # The quotation marks are not closed, so a word could be a part of a password.
@@ -184,8 +186,8 @@ def _heap_in_environment(environment: str) -> str | None:
     Comments do not count.
     """
     for line in split_lines(environment):
-        assigned = _OPTIONS_VARIABLE.search(line.partition("#")[0])
-        heaps = _HEAP_OPTION.findall(line, assigned.end()) if assigned else ()
+        assignment = _OPTIONS_VARIABLE.search(line.partition("#")[0])
+        heaps = _HEAP_OPTION.findall(line, assignment.end()) if assignment else ()
         if heaps:
             return str(heaps[-1])
     return None

@@ -1,8 +1,8 @@
-"""Read the files next to an activemq.xml, which may come from strangers.
+"""Read the files next to an activemq.xml, which may be untrusted.
 
 Every file below a directory that the operator names is opened only as a regular file with a single name, and never
-through a link: a link, or a second name of a file, could bring any file of the operator into the inventory. A file that
-the operator names directly is opened as it is.
+through a link. A link, or a second name of a file, could copy any file of the operator into the inventory. A file that
+the operator names directly is opened without these checks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.files.untrusted_paths import Directory, UntrustedPathError, open_directory
 
-_MAXIMUM_FILE_BYTES = 1 << 20  # bytes
+_MAXIMUM_FILE_BYTES = 1 << 20
 _MAXIMUM_TOTAL_BYTES = 16 << 20
 _MAXIMUM_FILES = 100
-_PLAIN_PART = re.compile(r"[^/\0]+")
+_PATH_COMPONENT = re.compile(r"[^/\0]+")
 
 
 @dataclass
@@ -34,7 +34,7 @@ class CompanionFiles:
     root: Path
     read: list[Path] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    _total: int = 0
+    _total_bytes: int = 0
 
     def read_text(self, path: Path) -> str | None:
         """Read a companion file of an activemq.xml, and return its text; None if the file is missing or cannot be read.
@@ -44,7 +44,7 @@ class CompanionFiles:
         parts = _parts_below(self.root, path)
         if parts is None:
             return None
-        if len(self.read) >= _MAXIMUM_FILES or self._total >= _MAXIMUM_TOTAL_BYTES:
+        if len(self.read) >= _MAXIMUM_FILES or self._total_bytes >= _MAXIMUM_TOTAL_BYTES:
             self._record_refusal(
                 f"adopt did not read {path}: of the files next to an activemq.xml, it reads at most {_MAXIMUM_FILES}, "
                 f"with {_MAXIMUM_TOTAL_BYTES >> 20} MiB in total. Remove the files that the broker does not use "
@@ -67,7 +67,7 @@ class CompanionFiles:
                 "uses this file, make it smaller, and adopt again. Otherwise, no action is required"
             )
             return None
-        self._total += len(content)
+        self._total_bytes += len(content)
         self.read.append(path)
         return content.decode(errors="replace")
 
@@ -154,17 +154,17 @@ def _open_below(root: Path, parts: Iterable[str]) -> Directory:
     directory = open_directory(os.path.realpath(root))
     directory.path = str(root)
     for part in parts:
-        with directory as above:
-            directory = above.open_subdirectory(part)
+        with directory as parent:
+            directory = parent.open_subdirectory(part)
     return directory
 
 
 def _parts_below(root: Path, path: Path) -> tuple[str, ...] | None:
-    """Return the components of a path below a directory, or None where the path leads out of the directory."""
+    """Return the components of a path below a directory, or None if the path leads out of the directory."""
     try:
         parts = PurePosixPath(path).relative_to(PurePosixPath(root)).parts
     except ValueError:
         return None
-    if ".." in parts or not all(map(_PLAIN_PART.fullmatch, parts)):
+    if ".." in parts or not all(map(_PATH_COMPONENT.fullmatch, parts)):
         return None
     return parts

@@ -67,11 +67,11 @@ def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list
 
     Each result consists of three differences of one host.
     """
-    by_place = {(difference.host, difference.path): difference for difference in differences}
+    by_host_and_path = {(difference.host, difference.path): difference for difference in differences}
     replacements = []
-    for (host, path), difference in by_place.items():
+    for (host, path), difference in by_host_and_path.items():
         element, _, attribute = path.rpartition("/@")
-        percent, total = (by_place.get((host, f"{element}/@{name}")) for name in ("percentLimit", "total"))
+        percent, total = (by_host_and_path.get((host, f"{element}/@{name}")) for name in ("percentLimit", "total"))
         if attribute != "limit" or difference.direction != OMISSION or percent is None or total is None:
             continue
         values = difference.original, percent.rendered, total.rendered

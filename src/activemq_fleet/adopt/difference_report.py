@@ -30,13 +30,13 @@ def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
 
     Omissions and changed values come first, then additions with their effect and how to undo them.
     """
-    number = len(adoption.fleet.brokers)
+    broker_count = len(adoption.fleet.brokers)
     replacements = limits_rendered_as_percentages(adoption.differences)
-    others = differences_except_percentage_limits(adoption.differences, replacements)
+    other_differences = differences_except_percentage_limits(adoption.differences, replacements)
     limits: dict[str, list[str]] = defaultdict(list)
     for replacement in replacements:
         limits[str(replacement)].append(replacement.host)
-    changes = group_omissions_and_changes(others)
+    changes = group_omissions_and_changes(other_differences)
     if not adoption.differences:
         yield "The inventory renders files that are equivalent to the original files."
     elif changes or limits:
@@ -46,37 +46,37 @@ def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
         yield "The rendered files keep everything that the original files contain."
     for text, hosts in limits.items():
         yield f"\n{text}"
-        yield f"    hosts:    {_hosts_text(hosts, number)}"
+        yield f"    hosts:    {_hosts_text(hosts, broker_count)}"
     for change in changes:
         yield ""
-        yield from _place_lines(change.hosts, f": {change.direction}", number)
+        yield from _place_lines(change.hosts, f": {change.direction}", broker_count)
         if change.original is not None:
             yield f"    original: {_shortened(change.original)}"
         if change.rendered:
             yield f"    rendered: {', '.join(map(_shortened, change.rendered))}"
-    yield from _additions_as_text(group_equal_additions(others, adoption.fleet), number)
+    yield from _additions_as_text(group_equal_additions(other_differences, adoption.fleet), broker_count)
 
 
-def _place_lines(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int) -> Iterator[str]:
+def _place_lines(hosts_by_path: Mapping[str, Sequence[str]], suffix: str, broker_count: int) -> Iterator[str]:
     """Yield the report lines of each path of a group of differences, with the hosts.
 
     The hosts are listed once if all paths have the same hosts, otherwise after each path.
     """
     if len({tuple(hosts) for hosts in hosts_by_path.values()}) > 1:
         for path, hosts in hosts_by_path.items():
-            yield f"{path}{ending}"
-            yield f"    hosts:    {_hosts_text(hosts, number)}"
+            yield f"{path}{suffix}"
+            yield f"    hosts:    {_hosts_text(hosts, broker_count)}"
         return
     for path in hosts_by_path:
-        yield f"{path}{ending}"
-    yield f"    hosts:    {_hosts_text(next(iter(hosts_by_path.values())), number)}"
+        yield f"{path}{suffix}"
+    yield f"    hosts:    {_hosts_text(next(iter(hosts_by_path.values())), broker_count)}"
 
 
-def _hosts_text(hosts: Sequence[str], number: int) -> str:
-    return f"all {number}" if len(hosts) == number > 1 else ", ".join(hosts)
+def _hosts_text(hosts: Sequence[str], broker_count: int) -> str:
+    return f"all {broker_count}" if len(hosts) == broker_count > 1 else ", ".join(hosts)
 
 
-def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Iterator[str]:
+def _additions_as_text(additions: Sequence[AdditionGroup], broker_count: int) -> Iterator[str]:
     """Yield additions as text: those that change how a broker behaves, each with its effect, then the others."""
     with_effect = [addition for addition in additions if addition.advice.effect]
     if with_effect:
@@ -85,7 +85,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"Compared with the original files, the rendered files have {count} with an effect on the broker:"
     for addition in with_effect:
         yield ""
-        yield from _place_lines(addition.hosts, "", number)
+        yield from _place_lines(addition.hosts, "", broker_count)
         yield f"    rendered: {_shortened(addition.rendered, _MAXIMUM_ADDITION_LENGTH)}"
         yield f"    effect:   {addition.advice.effect}"
         yield f"    undo:     {_undo_text(addition.advice)}"
@@ -95,7 +95,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"{count_with_noun(len(others), 'other addition')}, with no known effect on clients:"
     for addition in others:
         for path, hosts in addition.hosts.items():
-            hosts_suffix = "" if len(hosts) == number else f" ({', '.join(hosts)})"
+            hosts_suffix = "" if len(hosts) == broker_count else f" ({', '.join(hosts)})"
             yield f"    {path.removeprefix('beans/')}{hosts_suffix}"
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
@@ -119,6 +119,6 @@ def _flow_yaml(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _shortened(text: str, longest: int = _MAXIMUM_LENGTH) -> str:
-    flat = "".join(char if char.isprintable() else " " for char in text)
-    return flat if len(flat) <= longest else f"{flat[:longest]}…"
+def _shortened(text: str, max_length: int = _MAXIMUM_LENGTH) -> str:
+    printable_text = "".join(char if char.isprintable() else " " for char in text)
+    return printable_text if len(printable_text) <= max_length else f"{printable_text[:max_length]}…"

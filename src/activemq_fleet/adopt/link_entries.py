@@ -1,4 +1,4 @@
-"""Reduce links between pairs or single brokers to the fewest entries of ``activemq_links`` that make them."""
+"""Reduce links between pairs or single brokers to the fewest entries of ``activemq_links`` that create them."""
 
 from __future__ import annotations
 
@@ -108,17 +108,17 @@ def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tu
             continue
         same_settings = by_settings[link.settings_key]
         source_broker = broker_by_unit[link.source]
-        choices = (
+        possible_ends = (
             [(source_broker.pair, link.target)]
             if link.addresses
             else _possible_ends(source_broker, broker_by_unit[link.target])
         )
-        for source, target in choices:
+        for source, target in possible_ends:
             targets = [target] if link.addresses else members[target]
             ends = [(a, b) for a in members[source] for b in targets if a != b]
             has_several_targets = len({b for _, b in ends}) > 1
-            is_free = all(pair in same_settings and same_settings[pair] not in expressed_links for pair in ends)
-            if is_free and not (has_several_targets and link.non_default_name):
+            is_expressible = all(pair in same_settings and same_settings[pair] not in expressed_links for pair in ends)
+            if is_expressible and not (has_several_targets and link.non_default_name):
                 entries.append(LinkEntry(source, target, tuple(same_settings[pair] for pair in ends)))
                 expressed_links.update(entries[-1].links)
                 break

@@ -42,8 +42,9 @@ def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
 
 
 def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) -> dict[str, Any] | None:
-    """Return the variables that render a broker's multicast connector; None as a value leaves the default. Return None
-    where the file has no such connector, or several.
+    """Return the variables that render a broker's multicast connector, where the value None means the default.
+
+    The result is None if the file has no such connector, or several.
     """
     identity = document.identity
     unit_name = identity.pair if proposal.proposed_ha_profile(document.host).shares_store else identity.short_host_name
@@ -75,5 +76,5 @@ def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) 
         "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
         "network_attributes": attributes or None,
     }
-    fits = all(value is None or is_valid_value(name, value) for name, value in variables.items())
-    return variables if fits else None
+    are_valid = all(value is None or is_valid_value(name, value) for name, value in variables.items())
+    return variables if are_valid else None

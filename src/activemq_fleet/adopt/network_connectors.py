@@ -21,7 +21,7 @@ from activemq_fleet.uris import is_openwire
 
 Ttl = int | SplitTtl
 
-_LOCAL_ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
+_LOCAL_ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- these do not identify a host
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def reason_for_inexpressible_connector(node: ComparedElement) -> str:
 
 
 def _inexpressible_reason(connector: NetworkConnector) -> str:
-    """Return the reason why ``activemq_links`` cannot express a networkConnector; "" where it can.
+    """Return the reason why ``activemq_links`` cannot express a networkConnector; "" if it can.
 
     The reason is a clause.
     """
@@ -206,10 +206,10 @@ def propose_preferred_master_per_pair(proposal: VariableProposal) -> None:
     for documents in proposal.existing_activemq_xml_by_pair().values():
         if not proposal.proposed_ha_profile(documents[0].host).shares_store:
             continue
-        marked = [document for document in documents if document.preferred]
+        preferred_documents = [document for document in documents if document.preferred]
         # The nodes of a pair are sorted, so the first of equal nodes is chosen.
         first_target = max(documents, key=lambda d: (first_target_counts[d.host], d.identity.role == "master"))
-        preferred_node = (marked[0] if len(marked) == 1 else first_target).identity.node
+        preferred_node = (preferred_documents[0] if len(preferred_documents) == 1 else first_target).identity.node
         for document in documents:
             proposal.propose_preferred_master_unless_default(document.host, preferred_node)
 
@@ -250,26 +250,26 @@ def propose_host_addresses(proposal: VariableProposal, known_addresses: Mapping[
 
 
 def _addresses_on_one_machine(
-    proposal: VariableProposal, unknown: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
+    proposal: VariableProposal, bridges_to_unknown_hosts: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (host, address) of brokers that share a machine.
 
     One of them connects to the other at its own loopback address.
 
-    Yield nothing where two of them would listen on the same port.
+    The result is empty if two of them would listen on the same port.
     """
-    listening: dict[str, set[int]] = {}
+    ports_by_host: dict[str, set[int]] = {}
     for document in proposal.documents:
         entries = proposal[document.host].get("connectors", [])
         offset = proposal[document.host].get("port_offset", 0)
-        listening[document.host] = {entry["port"] + offset for entry in entries}
+        ports_by_host[document.host] = {entry["port"] + offset for entry in entries}
     address_by_host: dict[str, str] = {}
-    for bridge, document in unknown:
+    for bridge, document in bridges_to_unknown_hosts:
         for host, port in bridge.addresses:
-            owners = [name for name, ports in listening.items() if port in ports]
+            owners = [name for name, ports in ports_by_host.items() if port in ports]
             if host.lower() in _LOCAL_ADDRESSES and len(owners) == 1 and owners != [document.host]:
                 address_by_host |= {owners[0]: host, document.host: host}
-    ports = [port for host in address_by_host for port in listening[host]]
+    ports = [port for host in address_by_host for port in ports_by_host[host]]
     if len(set(address_by_host.values())) == 1 and len(ports) == len(set(ports)):
         yield from address_by_host.items()
 
@@ -293,10 +293,10 @@ def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariablePropos
         d for d in proposal.documents if d.identity.short_host_name == target
     ]
     preferred_nodes = {proposal[d.host].get("master_node", proposal.naming.preferred_node_mark) for d in pair}
-    ordered = sorted(pair, key=lambda d: (d.identity.node not in preferred_nodes, d.identity.node))
-    ports = [_openwire_port(proposal[d.host]) for d in ordered]
+    ordered_documents = sorted(pair, key=lambda d: (d.identity.node not in preferred_nodes, d.identity.node))
+    ports = [_openwire_port(proposal[d.host]) for d in ordered_documents]
     if ports == [port for _, port in bridge.addresses]:
-        for document, (host, _) in zip(ordered, bridge.addresses, strict=True):
+        for document, (host, _) in zip(ordered_documents, bridge.addresses, strict=True):
             yield document.host, host
 
 

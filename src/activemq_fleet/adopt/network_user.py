@@ -1,4 +1,4 @@
-"""Propose the account with which bridges log in, from the logins and accounts of all files."""
+"""Propose the account with which bridges authenticate, from the links and accounts of all files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.topology.access import NETWORK_GROUP
 
 NEW_USER = "network"
-"""The account where bridges log in with none."""
+"""The account that is proposed if the existing bridges have none."""
 
 
 def propose_network_user(proposal: VariableProposal) -> bool:

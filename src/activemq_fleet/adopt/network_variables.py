@@ -1,7 +1,7 @@
-"""Turn the bridges of all files into variables: topology, ``activemq_links``, pair links, multicast.
+"""Convert the bridges of all files to variables: topology, ``activemq_links``, pair links, multicast.
 
-A link replaces a bridge only if both nodes of a pair carry the bridge. Every other bridge stays as it is, in an XML
-fragment.
+A link replaces a bridge only if both nodes of a pair have the bridge. Every other bridge becomes an XML fragment,
+without changes.
 """
 
 from __future__ import annotations
@@ -44,39 +44,39 @@ def propose_network(proposal: VariableProposal) -> None:
     new_user = propose_network_user(proposal)
     _Network(proposal).propose_link_variables()
     withdraw_unneeded_network_users(proposal)
-    linked = [
+    linked_hosts = [
         broker.host
         for broker in proposal.proposed_fleet().brokers
         if broker.links and broker.settings.authentication != "none"
     ]
-    if new_user and linked:
+    if new_user and linked_hosts:
         proposal.add_note(
-            linked,
+            linked_hosts,
             f"the original links have no user name, but rendered brokers require a login. The rendered links log in as "
             f"the user {NEW_USER}: no action is necessary",
         )
 
 
 class _Network:
-    """The bridges of all adopted files, sorted by the link that replaces each.
+    """The bridges of all adopted files, by the link that replaces each.
 
     It is a link between units (pairs or single brokers), a link within a pair, or none.
 
     ``reasons`` maps (host, name) to the reason why a bridge stays in an XML fragment; ``multicast`` lists groups whose
-    brokers find each other; ``base`` is the proposed fleet without links.
+    brokers discover each other; ``base`` is the proposed fleet without links.
     """
 
     def __init__(self, proposal: VariableProposal) -> None:
         self.proposal = proposal
         self.multicast = propose_multicast_for_groups(proposal)
         self.reasons: dict[tuple[str, str], str] = {}
-        self.outside: dict[tuple[tuple[str, int], ...], str] = {}
-        self.names_outside: set[str] = set()
-        self.numbers_outside: Counter[str] = Counter()
+        self.outside_name_by_addresses: dict[tuple[tuple[str, int], ...], str] = {}
+        self.outside_names: set[str] = set()
+        self.outside_name_counts: Counter[str] = Counter()
         self.links: list[AdoptedLink] = []
         self.pair_links: dict[str, ReplaceableBridge] = {}
         self.base = self._fleet_without_links()
-        self.taken = {
+        self.reserved_names = {
             name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.link_end_name)
         }
 
@@ -116,9 +116,9 @@ class _Network:
             for by_host in by_name.values():
                 self._add_link(unit, documents, by_host)
         for documents in self.proposal.existing_activemq_xml_by_pair().values():
-            linked = [document.host for document in documents if document.host in self.pair_links]
-            if len(linked) == 1:
-                self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL_BRIDGES
+            linked_hosts = [document.host for document in documents if document.host in self.pair_links]
+            if len(linked_hosts) == 1:
+                self.reasons[linked_hosts[0], self.pair_links.pop(linked_hosts[0]).name] = _UNEQUAL_BRIDGES
 
     def _target_unit(
         self, addresses: BrokersByAddress, document: AdoptedDocument, bridge: ReplaceableBridge
@@ -126,7 +126,7 @@ class _Network:
         """Return the pair or broker to which a bridge connects; None if no link can replace the bridge.
 
         The reason for None is recorded in ``reasons``. A bridge to the peer that the variable ``activemq_pair_links``
-        makes is recorded in ``pair_links``.
+        creates is recorded in ``pair_links``.
         """
         user = bridge.node.get("userName")
         owners = [addresses.broker_at(*address) for address in bridge.addresses]
@@ -157,33 +157,33 @@ class _Network:
         return None
 
     def _name_outside_target(
-        self, document: AdoptedDocument, bridge: ReplaceableBridge, why: str, remedy: str = "no action is necessary"
+        self, document: AdoptedDocument, bridge: ReplaceableBridge, reason: str, remedy: str = "no action is necessary"
     ) -> str | None:
-        """Return a name for a bridge's target outside of the inventory, and note ``why`` the target is needed.
+        """Return a name for a bridge's target outside of the inventory, and add a note with the ``reason``.
 
-        ``remedy`` is what the operator can do about it.
+        ``remedy`` is an instruction for the operator.
         """
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.target_addresses}]):
-            self.reasons[document.host, bridge.name] = why
+            self.reasons[document.host, bridge.name] = reason
             return None
-        if bridge.addresses not in self.outside:
+        if bridge.addresses not in self.outside_name_by_addresses:
             host, port = bridge.addresses[0]
             label = host.replace(":", "-") if host[:1].isdigit() or ":" in host else host.partition(".")[0]
-            name, numbered = label, f"{label}-{port}"
-            while name in self.taken or name in self.names_outside:
-                number = self.numbers_outside[numbered] = self.numbers_outside[numbered] + 1
-                name = numbered if number == 1 else f"{numbered}-{number}"
-            self.outside[bridge.addresses] = name
-            self.names_outside.add(name)
+            name, numbered_label = label, f"{label}-{port}"
+            while name in self.reserved_names or name in self.outside_names:
+                number = self.outside_name_counts[numbered_label] = self.outside_name_counts[numbered_label] + 1
+                name = numbered_label if number == 1 else f"{numbered_label}-{number}"
+            self.outside_name_by_addresses[bridge.addresses] = name
+            self.outside_names.add(name)
         self.proposal.add_note(
             [document.host],
-            f"bridge {bridge.name}: {why}. adopt wrote the target of this bridge into activemq_links as addresses "
+            f"bridge {bridge.name}: {reason}. adopt wrote the target of this bridge into activemq_links as addresses "
             f"instead of a broker's name: {remedy}",
         )
-        return self.outside[bridge.addresses]
+        return self.outside_name_by_addresses[bridge.addresses]
 
     def _unknown_sharing_reason(self, brokers: Sequence[Broker]) -> str:
-        """Return the reason why two nodes with the names of a pair are not proposed as a pair; else "".
+        """Return the reason why two nodes with the names of a pair are not proposed as a pair; otherwise "".
 
         It is unknown whether they share a store.
         """
@@ -215,7 +215,7 @@ class _Network:
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
-            addresses = first[0].target_addresses if first[1] in self.names_outside else ()
+            addresses = first[0].target_addresses if first[1] in self.outside_names else ()
             self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(addresses)))
         else:
             self.reasons |= {(host, bridge.name): _UNEQUAL_BRIDGES for host, (bridge, _) in by_host.items()}
@@ -243,7 +243,7 @@ class _Network:
         self._propose_ttl(entries)
 
     def _propose_attributes(self) -> None:
-        """Propose, once for all, the attributes and URI options that all links have in common."""
+        """Propose the attributes and URI options that all links have in common, as variables of all hosts."""
         bridges = [*(link.bridge for link in self.links), *self.pair_links.values()]
         if not bridges:
             return
@@ -282,14 +282,14 @@ class _Network:
                 self.proposal[document.host]["discovery"] = kind
 
     def _propose_topology(self) -> list[AdoptedLink]:
-        """Propose each group's ``activemq_topology``: the one that makes most of its links; return those links."""
+        """Propose for each group the ``activemq_topology`` that creates most of its links, and return those links."""
         default_links = {
             (link.source, link.target, link.bridge.name, link.bridge.duplex): link
             for link in self.links
             if link.has_default_options
         }
         links_by_topology: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
-        # A topology without links still makes a network, whose policies have replay.
+        # A topology without links is still a network, whose policies have replay.
         groups_without_replay = {document.identity.group for document in self._documents_without_multicast()} - {
             document.identity.group for document in self.proposal.documents if allows_replay_over_bridges(document)
         }
@@ -310,18 +310,18 @@ class _Network:
                     expected[group] or group not in groups_with_several_units & groups_without_replay
                 ):
                     links[topology] = [default_links[key] for key in sorted(expected[group])]
-        best: dict[str, list[str]] = {}
+        best_topologies: dict[str, list[str]] = {}
         for group, links in links_by_topology.items():
             links["none"] = []
             most_links = max(map(len, links.values()))
-            best[group] = [topology for topology in links if len(links[topology]) == most_links]
+            best_topologies[group] = [topology for topology in links if len(links[topology]) == most_links]
         # All groups get one topology if it is the best one for each group.
         common = [
             topology
             for topology in (*_TOPOLOGIES, "none")
-            if all(topology in topologies for topologies in best.values())
+            if all(topology in topologies for topologies in best_topologies.values())
         ]
-        chosen = {group: (common or topologies)[0] for group, topologies in best.items()}
+        chosen = {group: (common or topologies)[0] for group, topologies in best_topologies.items()}
         for document in self.proposal.documents:
             if chosen[document.identity.group] != "mesh":
                 self.proposal[document.host]["topology"] = chosen[document.identity.group]
@@ -352,7 +352,7 @@ class _Network:
         self._propose_link_entries(entries, [*links_with_wrong_ttl, *self._links_with_wrong_ttl()])
 
     def _propose_link_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
-        """Propose the entries of ``activemq_links``; an entry has a TTL if it makes one of the links ``with_ttl``."""
+        """Propose the entries of ``activemq_links``; an entry has a TTL if it creates one of the links ``with_ttl``."""
         links_with_ttl = set(with_ttl)
         if entries:
             settings = [entry.to_links_entry(with_ttl=not links_with_ttl.isdisjoint(entry.links)) for entry in entries]
@@ -362,12 +362,12 @@ class _Network:
     def _links_with_wrong_ttl(self) -> list[AdoptedLink]:
         links = self._links_by_name(self.proposal.proposed_fleet())
         return [
-            adopted
-            for adopted in self.links
+            adopted_link
+            for adopted_link in self.links
             if any(
-                link_ttl_setting(link) != adopted.bridge.ttl
-                for host in adopted.hosts
-                for link in links[host, adopted.bridge.name]
+                link_ttl_setting(link) != adopted_link.bridge.ttl
+                for host in adopted_link.hosts
+                for link in links[host, adopted_link.bridge.name]
             )
         ]
 
@@ -380,16 +380,16 @@ class _Network:
         return links
 
     def _unequal_link_reasons(self) -> dict[tuple[str, str], str]:
-        """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
+        """Return by (host, name) the reason why a proposed link differs from its bridge, so that the bridge stays."""
         links = self._links_by_name(self.proposal.proposed_fleet())
         inexpressible = {
             (host, link.bridge.name): _INEXPRESSIBLE_TTL for link in self._links_with_wrong_ttl() for host in link.hosts
         }
-        for adopted in self.links:
-            for host in adopted.hosts:
-                key = host, adopted.bridge.name
+        for adopted_link in self.links:
+            for host in adopted_link.hosts:
+                key = host, adopted_link.bridge.name
                 targets = [link.target for link in links[key]]
-                if targets != [adopted.target] and key not in self.reasons:
+                if targets != [adopted_link.target] and key not in self.reasons:
                     inexpressible[key] = "a link with this name in activemq_links would connect to other brokers"
         return inexpressible
 
@@ -414,7 +414,7 @@ class _Network:
 
 
 def _is_pair_link(bridge: ReplaceableBridge, source_broker: Broker, target_brokers: Sequence[Broker]) -> bool:
-    """Return whether a bridge is the one that ``activemq_pair_links`` makes from a broker to its peer."""
+    """Return whether a bridge is the one that ``activemq_pair_links`` creates from a broker to its peer."""
     peer = source_broker.peer
     label = peer.partition(".")[0] if peer else ""
     has_default_name = bridge.name == f"{source_broker.identity.short_host_name}-to-{label}"

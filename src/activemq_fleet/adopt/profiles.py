@@ -1,4 +1,4 @@
-"""Propose the high-availability profile of each pair, and where its store and lock are."""
+"""Propose the high-availability profile of each pair, and the variables of its store and lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
 """The end of a KahaDB directory that is the link of a guard (``render.broker_paths.kahadb_directory_in_xml``)."""
 _KAHADB = ("kahaDB", "mKahaDB")
-_LOCK_ATTRIBUTES = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
+_LOCK_INTERVAL_ATTRIBUTES = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
 def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
@@ -62,11 +62,11 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
                     f"only this node of pair {pair} was given, so adopt set activemq_ha: none. "
                     "If the pair has a second node, adopt the files of both nodes together",
                 )
-            elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
+            elif len(documents) > 1 and (possible_store := _store_that_may_be_shared(pair, documents)):
                 proposal.add_note(
                     [document.host for document in documents],
-                    f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so adopt made each "
-                    f"node a single broker (activemq_ha: none). If the nodes share it, {perhaps[1]}",
+                    f"the files do not show that both nodes of pair {pair} share {possible_store[0]}, so adopt made "
+                    f"each node a single broker (activemq_ha: none). If the nodes share it, {possible_store[1]}",
                     is_urgent=True,
                 )
         for document in documents:
@@ -75,7 +75,7 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
 
 
 def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
-    """Add a note that an adopted store needs the marker that stores of activemq.fleet have."""
+    """Add a note that an adopted store requires the marker that stores of activemq.fleet have."""
     if any(document.preferred is None for document in documents):
         directory = kahadb_directory(documents[0]) or "STORE"
         path = shlex.quote(f"{directory}/{STORE_MARKER}")
@@ -122,7 +122,7 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
         is_replication_connector = connector.get("name") == REPLICATION
         if not connector.get("uri").partition("?")[0].endswith(f":{master_address[1]}"):
             continue
-        if not is_replication_connector and not _only_for_slaves(connector):
+        if not is_replication_connector and not _is_used_only_by_slaves(connector):
             continue
         if not is_replication_connector:  # A fragment can change a connector that has the name of the rendered one.
             proposal.exclude_elements_from_fragments(connector)
@@ -130,7 +130,7 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
             proposal.propose_value_if_valid(document.host, "replication_port", master_address[1])
 
 
-def _only_for_slaves(connector: ComparedElement) -> bool:
+def _is_used_only_by_slaves(connector: ComparedElement) -> bool:
     """Return whether only slaves of pairs use a transportConnector, and no clients do."""
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
@@ -162,12 +162,14 @@ def _share_directory(documents: Sequence[AdoptedDocument]) -> bool:
     if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
         return False
     names = {document.broker.get("brokerName") for document in documents}
-    locked = all(store.find("locker") or any(name in store.attributes for name in _LOCK_ATTRIBUTES) for store in stores)
-    return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
+    are_locked = all(
+        store.find("locker") or any(name in store.attributes for name in _LOCK_INTERVAL_ATTRIBUTES) for store in stores
+    )
+    return len(names) == 1 or are_locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
 def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -> tuple[str, str] | None:
-    """Return the store that the nodes of a pair may share, and what to do then; None if they surely share none."""
+    """Return the store that the nodes of a pair may share, and the fix for that case; None if they share no store."""
     stores = [store for document in documents if (store := _store_element(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
         return "a database", f"set activemq_ha: {SHARED_JDBC.name}, and activemq_jdbc"
@@ -178,11 +180,11 @@ def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -
 
 
 def _propose_lock(
-    proposal: VariableProposal, document: AdoptedDocument, locker: str, acquire: int, keepalive: int
+    proposal: VariableProposal, document: AdoptedDocument, locker: str, default_acquire: int, default_keepalive: int
 ) -> None:
-    """Propose the lock intervals of a store where they differ from the defaults.
+    """Propose the lock intervals of a store if they differ from the defaults.
 
-    The defaults ``acquire`` and ``keepalive`` are in ms.
+    ``default_acquire`` and ``default_keepalive`` are in ms.
 
     ``locker`` is the name of the element that configures the lock.
     """
@@ -190,9 +192,13 @@ def _propose_lock(
     if store is None:
         return
     locker_element = store.find(f"locker/{locker}")
-    wait = locker_element.get("lockAcquireSleepInterval") if locker_element else store.get("databaseLockedWaitDelay")
-    _propose_interval(proposal, document, "lock_acquire_interval", wait, acquire)
-    _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), keepalive)
+    acquire_text = (
+        locker_element.get("lockAcquireSleepInterval") if locker_element else store.get("databaseLockedWaitDelay")
+    )
+    _propose_interval(proposal, document, "lock_acquire_interval", acquire_text, default_acquire)
+    _propose_interval(
+        proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), default_keepalive
+    )
 
 
 def _propose_interval(
@@ -230,17 +236,18 @@ def propose_store_directories_below_base(proposal: VariableProposal) -> None:
         path = expand_directory_placeholders(kahadb_directory(document), directories).rstrip("/")
         if path not in (kahadb_directory(document), f"{directories['data']}/kahadb"):
             proposal.propose_value_if_valid(document.host, "store_directory", path)
-    unknown = defaultdict(list)
+    hosts_by_directory = defaultdict(list)
     for document in proposal.documents:
         if _has_relative_store(proposal, document):
-            unknown[kahadb_directory(document)].append(document.host)
-    for path, hosts in unknown.items():
+            hosts_by_directory[kahadb_directory(document)].append(document.host)
+    for path, hosts in hosts_by_directory.items():
         names = [name for name in placeholder_names(path) if not name.startswith("activemq.")]
-        again = f", or adopt again with --properties FILE that defines {', '.join(names)}" if names else ""
+        properties_hint = f", or adopt again with --properties FILE that defines {', '.join(names)}" if names else ""
         proposal.add_note(
             hosts,
             f"the file has the store directory {path}, which is not an absolute path. Set activemq_store_directory to "
-            f"the absolute path of this directory on the host{again}. Otherwise the broker starts with an empty store",
+            f"the absolute path of this directory on the host{properties_hint}. Otherwise the broker starts with an "
+            "empty store",
             is_urgent=True,
         )
     if default_stores := [document.host for document in proposal.documents if _has_default_store(document)]:
@@ -310,10 +317,10 @@ def _share_database(documents: Sequence[AdoptedDocument]) -> bool:
 
 
 def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
-    proposed = all(_propose_database(proposal, document) for document in documents)
+    is_proposed = all(_propose_database(proposal, document) for document in documents)
     for document in documents:
-        proposal[document.host]["ha"] = SHARED_JDBC.name if proposed else NONE.name
-        if not proposed:
+        proposal[document.host]["ha"] = SHARED_JDBC.name if is_proposed else NONE.name
+        if not is_proposed:
             proposal[document.host].pop("jdbc", None)
             continue
         proposal.exclude_elements_from_fragments(_jdbc_data_source_bean(document))

@@ -1,9 +1,9 @@
-"""Compare the findings of the rendered files with those of the originals, and waive the errors that are in force.
+"""Compare the findings of the rendered files with those of the originals, and waive the errors of running brokers.
 
-An error with which no broker starts is not in force, so that it is never waived.
+An error with which no broker starts is never waived.
 
 An inventory that ``adopt`` writes has no error that the original files do not have: an element or attribute that would
-cause one is left out, with a note, and where nothing can be left out the adoption is refused.
+cause one is omitted, with a note. If nothing can be omitted, the adoption fails.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def propose_waivers_for_original_files(proposal: VariableProposal, findings_of: 
         return
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
-    in_force = {_finding_key(finding) for finding in findings_of(fleet, originals)}
+    original_keys = {_finding_key(finding) for finding in findings_of(fleet, originals)}
     for finding in errors:
-        if _finding_key(finding) not in in_force:
+        if _finding_key(finding) not in original_keys:
             _remove_cause(proposal, finding, findings_of)
     remaining = _blocking_findings(proposal, findings_of)
-    impossible = [finding for finding in remaining if rule_prevents_broker_start(finding.rule)]
-    _note_impossible_files(proposal, impossible)
-    _add_waivers(proposal, _errors_to_waive(fleet, remaining, impossible))
+    start_errors = [finding for finding in remaining if rule_prevents_broker_start(finding.rule)]
+    _note_files_that_prevent_start(proposal, start_errors)
+    _add_waivers(proposal, _errors_to_waive(fleet, remaining, start_errors))
 
 
 def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
@@ -56,20 +56,20 @@ def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: Find
     """
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
-    in_force = {_finding_key(finding) for finding in findings_of(fleet, originals)}
+    original_keys = {_finding_key(finding) for finding in findings_of(fleet, originals)}
     rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
-    hosts: dict[str, dict[str, None]] = defaultdict(dict)
+    hosts_by_rule: dict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings_of(fleet, rendered):
-        if finding.severity == "warning" and finding.waived is None and _finding_key(finding) in in_force:
-            hosts[finding.rule][finding.host] = None
-    rules: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for rule, named in sorted(hosts.items()):
-        rules[tuple(sorted(named))].append(rule)
-    for named_hosts, common in rules.items():
+        if finding.severity == "warning" and finding.waived is None and _finding_key(finding) in original_keys:
+            hosts_by_rule[finding.rule][finding.host] = None
+    rules_by_hosts: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for rule, hosts in sorted(hosts_by_rule.items()):
+        rules_by_hosts[tuple(sorted(hosts))].append(rule)
+    for named_hosts, common_rules in rules_by_hosts.items():
         proposal.add_note(
             named_hosts,
-            f"`activemq-fleet check` reports {', '.join(common)} for the original files, and for the rendered files "
-            "too, because adopt does not change your configuration. Correct or ignore these findings after the "
+            f"`activemq-fleet check` reports {', '.join(common_rules)} for the original files, and for the rendered "
+            "files too, because adopt does not change your configuration. Correct or ignore these findings after the "
             "adoption",
         )
 
@@ -119,22 +119,22 @@ def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, 
     fragments = variables.get("xml_fragments", [])
     for position, fragment in enumerate(fragments):
         first_line = fragment["xml"].text_with_secret_markers.lstrip().partition(">")[0]
-        kept = [*fragments[:position], *fragments[position + 1 :]]
-        yield " ".join(f"{first_line}>".split()), {"xml_fragments": kept}
+        other_fragments = [*fragments[:position], *fragments[position + 1 :]]
+        yield " ".join(f"{first_line}>".split()), {"xml_fragments": other_fragments}
     attributes = variables.get("broker_attributes", {})
     for name in attributes:
-        kept_attributes = {other: value for other, value in attributes.items() if other != name}
-        yield f"the attribute {name} of <broker>", {"broker_attributes": kept_attributes}
+        other_attributes = {other: value for other, value in attributes.items() if other != name}
+        yield f"the attribute {name} of <broker>", {"broker_attributes": other_attributes}
 
 
-def _errors_to_waive(fleet: Fleet, errors: Iterable[Finding], impossible: Iterable[Finding]) -> list[Finding]:
+def _errors_to_waive(fleet: Fleet, errors: Iterable[Finding], start_errors: Iterable[Finding]) -> list[Finding]:
     """Return the errors with which a broker starts.
 
-    T006 is left out where V057 reports that two connectors of the broker use the port: the broker does not start.
+    T006 is omitted if V057 reports that two connectors of the broker use the port, because the broker does not start.
     """
     shared_ports = {
         finding.host: _ports_of_several_connectors(fleet, finding.host)
-        for finding in impossible
+        for finding in start_errors
         if finding.rule == _PORT_RULE
     }
     return [
@@ -156,15 +156,15 @@ def _ports_of_several_connectors(fleet: Fleet, host: str) -> list[int]:
     return [port for port, count in counts.items() if count > 1]
 
 
-def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
+def _note_files_that_prevent_start(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
     """Add a note about each original activemq.xml with which no broker of its release starts."""
     releases = {document.host: document.release.text for document in proposal.documents}
-    hosts: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    hosts_by_error: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for finding in errors:
-        hosts[finding.rule, finding.message, releases.get(finding.host, "")].append(finding.host)
-    for (rule, message, release), named in hosts.items():
+        hosts_by_error[finding.rule, finding.message, releases.get(finding.host, "")].append(finding.host)
+    for (rule, message, release), hosts in hosts_by_error.items():
         proposal.add_note(
-            named,
+            hosts,
             f"a broker of release {release} does not start with the original activemq.xml, because the file has the "
             f"error {rule} ({message}). Adopt again with the activemq.xml that the broker uses, and set --release to "
             "the release of the broker",
@@ -173,27 +173,27 @@ def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]
 
 
 def _add_waivers(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
-    hosts: dict[str, dict[str, str]] = defaultdict(dict)
+    messages_by_rule: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in errors:
-        hosts[finding.rule].setdefault(finding.host, finding.message)
-    if not hosts:
+        messages_by_rule[finding.rule].setdefault(finding.host, finding.message)
+    if not messages_by_rule:
         return
     waivers: list[dict[str, Any]] = []
-    for rule, hosts_of_rule in sorted(hosts.items()):
+    for rule, message_by_host in sorted(messages_by_rule.items()):
         waiver = {
             "rule": rule,
             "reason": "the original file has this error: correct it, and remove this waiver",
-            "hosts": sorted(hosts_of_rule),
+            "hosts": sorted(message_by_host),
         }
         waivers.append(waiver)
-        for message in dict.fromkeys(hosts_of_rule.values()):
-            named = [host for host, reported in hosts_of_rule.items() if reported == message]
+        for message in dict.fromkeys(message_by_host.values()):
+            hosts_with_message = [host for host, host_message in message_by_host.items() if host_message == message]
             text = (
                 f"the original file has the finding {rule} ({message}). `activemq-fleet render` rejects an inventory "
                 "with this finding, so adopt added an entry to activemq_waivers. After the adoption, read "
                 f"`activemq-fleet rule {rule}`. Then correct the cause and remove the entry, or keep the entry to "
                 "accept the finding"
             )
-            proposal.add_note(named, text, is_urgent=True)
+            proposal.add_note(hosts_with_message, text, is_urgent=True)
     for variables in proposal.variables.values():
         variables["waivers"] = waivers
