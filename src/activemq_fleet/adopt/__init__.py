@@ -1,8 +1,8 @@
-"""Read existing activemq.xml files into an inventory that renders them again, and list the rest.
+"""Convert existing activemq.xml files to an inventory that renders them again, and list all deviations.
 
-What no variable expresses goes into ``activemq_broker_attributes`` and ``activemq_xml_fragments``. Then every document
-is rendered from the new inventory and compared with its original: each deviation is an ``XmlDifference``, so that the
-list is complete by construction. No password is written to the inventory.
+Configuration that no variable expresses becomes ``activemq_broker_attributes`` and ``activemq_xml_fragments``. Then
+every document is rendered from the new inventory and compared with its original: each deviation is an
+``XmlDifference``, so that the list is complete by construction. No password is written to the inventory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Describe what rendered files add to original ones: the effect on the broker, and the variables that undo it."""
+"""Describe the additions of rendered files: their effect on the broker, and the variables that undo them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _AdditionKind:
     advice: RenderedAdditionAdvice
     value: str = ""
     unaffected: Callable[[Broker], str] = lambda _broker: ""
-    """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
+    """A function that returns the reason why an addition has no effect on a broker, or "" if it has its effect."""
 
     def applies_to_addition(self, path: str, rendered: str) -> bool:
         """Return whether this advice applies to content that the rendered activemq.xml has and the existing one lacks.
@@ -74,13 +74,13 @@ _DEFAULT_EXCEPTION_HANDLER = (
 )
 
 
-_IS_DEFAULT = "the value is the default of this release"
+_DEFAULT_VALUE_REASON = "the value is the default of this release"
 
 
 def _closed_jmx_reason(broker: Broker) -> str:
-    """Return why a broker without a managementContext has no JMX port; an empty text where it has one."""
+    """Return the reason why a broker without a managementContext has no JMX port; "" if it has one."""
     if broker.release.is_within_span("5.15.0"):
-        return _IS_DEFAULT
+        return _DEFAULT_VALUE_REASON
     return 'the broker has useJmx="false"' if broker.settings.broker_attributes.get("useJmx") == "false" else ""
 
 
@@ -101,7 +101,7 @@ _ADDITION_KINDS = (
         r"networkConnector(?:\[.*\])?/@decreaseNetworkConsumerPriority",
         "local consumers get messages before bridges do, which is the default from 5.18 on",
         value="true",
-        unaffected=lambda broker: _IS_DEFAULT if broker.release.decreases_network_priority else "",
+        unaffected=lambda broker: _DEFAULT_VALUE_REASON if broker.release.decreases_network_priority else "",
         network_attributes={"decreaseNetworkConsumerPriority": False},
     ),
     _addition_kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
@@ -304,7 +304,7 @@ _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyTyp
         ),
     }
 )
-"""What rendered policies add: the keys of ``activemq_destination_policies`` that undo it, and the effect."""
+"""The additions of rendered policies: the keys of ``activemq_destination_policies`` that undo each, and its effect."""
 _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))?$")
 
 

@@ -18,7 +18,7 @@ from activemq_fleet.topology import Broker
 AGENT_CONF = "agent.conf"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
-_PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
+_AGENT_HOME = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
     for file in files:
         home = _home_broker(file, listeners)
         if home is None or proposal.naming.identify_broker(file.host) or not _HOST.fullmatch(file.host):
-            continue  # The host of a broker; empty if the broker is not in this fleet.
+            continue  # The broker of the agent is not in this fleet, or the host is that of a broker.
         variables = _agent_variables(file)
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]
@@ -97,7 +97,7 @@ def _agent_variables(file: AgentConfiguration) -> Variables:
     }
     if "mb.password.file" in file.entries:
         variables["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)
-    for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):
+    for variable, pattern in (("agent_user", _USER), ("agent_home", _AGENT_HOME)):
         match = pattern.search(file.unit)
         if match:
             variables[variable] = match[1]

@@ -1,7 +1,7 @@
 """Propose the variables that represent whole elements: policies, usage, virtual destinations, store, plugins.
 
 The keys of those variables are attributes and properties of the broker's schema, so one function reads all of them from
-the models of ``settings.elements``. What a model does not take stays in the file, and becomes a fragment.
+the models of ``settings.elements``. Content that a model does not accept becomes a fragment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker, Fleet
 
 _DESTINATION_KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}
-_MAXIMUM_VALIDATED = 200
+_MAXIMUM_VALIDATED_VALUES = 200
 _PERCENT_KEYS = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
@@ -46,9 +46,9 @@ def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> Non
         _propose_valid_items(
             proposal, document, "destination_policies", _variable_values(entries, DestinationPolicy, release)
         )
-        virtual = broker.find_all("destinationInterceptors/virtualDestinationInterceptor/virtualDestinations")
+        virtual_nodes = broker.find_all("destinationInterceptors/virtualDestinationInterceptor/virtualDestinations")
         virtual_destinations = _variable_values(
-            (child for node in virtual for child in node.children), VirtualDestination, release
+            (child for node in virtual_nodes for child in node.children), VirtualDestination, release
         )
         if _propose_valid_items(proposal, document, "virtual_destinations", virtual_destinations) and not any(
             (virtual_destination["type"], virtual_destination["name"])
@@ -63,9 +63,9 @@ def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> Non
         _propose_valid_items(proposal, document, "destinations", destinations)
         _propose_usage(proposal, document)
         store = broker.find("persistenceAdapter/kahaDB")
-        value = _variable_value(store, StoreTuning, release) if store else _stores_by_destination(document)
-        if value:
-            proposal.propose_value_if_valid(document.host, "kahadb", value)
+        store_value = _variable_value(store, StoreTuning, release) if store else _stores_by_destination(document)
+        if store_value:
+            proposal.propose_value_if_valid(document.host, "kahadb", store_value)
         _propose_plugins(proposal, document)
         directory = broker.get("schedulerDirectory")
         if spring_boolean(broker.get("schedulerSupport", "")) and (
@@ -84,10 +84,10 @@ def _first_entries(
     A broker uses one of them, and a different one after each start: DestinationMap.chooseValue reads a HashSet of
     objects that do not define a hash.
     """
-    first: dict[tuple[str, ...], ComparedElement] = {}
+    first_entries: dict[tuple[str, ...], ComparedElement] = {}
     for entry in entries:
         key = tuple(entry.get(name) for name in _DESTINATION_KINDS)
-        if key in first:
+        if key in first_entries:
             proposal.exclude_elements_from_fragments(entry)
             destination = " ".join(
                 f"{kind} {entry.get(kind)}" for kind in _DESTINATION_KINDS if kind in entry.attributes
@@ -100,8 +100,8 @@ def _first_entries(
                 is_urgent=True,
             )
         else:
-            first[key] = entry
-    return list(first.values())
+            first_entries[key] = entry
+    return list(first_entries.values())
 
 
 def _propose_valid_items(proposal: VariableProposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
@@ -110,7 +110,7 @@ def _propose_valid_items(proposal: VariableProposal, document: AdoptedDocument, 
     if not is_valid_value(name, values):
         # Each value is validated together with all accepted values, so the number of validated values is limited.
         accepted = []
-        for value in values[:_MAXIMUM_VALIDATED]:
+        for value in values[:_MAXIMUM_VALIDATED_VALUES]:
             if is_valid_value(name, [*accepted, value]):
                 accepted.append(value)
     return bool(accepted) and proposal.propose_value_if_valid(document.host, name, accepted)
@@ -119,7 +119,7 @@ def _propose_valid_items(proposal: VariableProposal, document: AdoptedDocument, 
 def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
     """Return the value of ``activemq_kahadb`` for an mKahaDB element.
 
-    It is {} without the element, or where the variable cannot express all of it.
+    It is {} without the element, or if the variable cannot express all of it.
     """
     node = document.broker.find("persistenceAdapter/mKahaDB")
     filtered = node.find_all("filteredPersistenceAdapters/filteredKahaDB") if node else []
@@ -134,7 +134,7 @@ def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
 
 
 def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    """Propose ``activemq_usage`` where the file has more than the three limits in bytes that other variables set."""
+    """Propose ``activemq_usage`` if the file has more than the three limits in bytes that other variables set."""
     usage = document.broker.find("systemUsage/systemUsage")
     value = _variable_value(usage, UsageSettings, document.release) if usage else None
     if not isinstance(value, dict):
@@ -167,7 +167,7 @@ def remove_defaults_from_destination_policies(proposal: VariableProposal, fleet:
         without_policies = _policy_entries(broker, [])
         remaining_entries = []
         for entry in variables["destination_policies"]:
-            # An entry is redundant where the rendered broker has the same policy entries without it.
+            # An entry is redundant if the rendered broker has the same policy entries without it.
             expected = _policy_entries(broker, [entry])
             shorter = (
                 shorter_entry
@@ -260,11 +260,11 @@ def _variable_values(nodes: Iterable[ComparedElement], model: type[XmlBean], rel
 def _variable_value(node: ComparedElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
     """Return the value of a variable for an XML element, in its shortest form that the model accepts.
 
-    None where the model accepts nothing of it. ``bare``: without the destination that it applies to.
+    It is None if the model accepts no part of it. ``bare``: the destination to which it applies is omitted.
     """
     if issubclass(model, NamedDestination):
         return _named_destination(node, model)
-    value = {} if bare else _first_keys(node, model)
+    value = {} if bare else _identifying_keys(node, model)
     if value is None:
         return None
     for field, info in model.model_fields.items():
@@ -278,41 +278,45 @@ def _variable_value(node: ComparedElement, model: type[XmlBean], release: Releas
     return _shorten_value(value)
 
 
-def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] | None:
+def _identifying_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] | None:
     """Return the keys that identify a bean or its destination; None for an XML element that no model describes."""
     if issubclass(model, BeanWithTypeKey):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
     if issubclass(model, DestinationPatternBean | DestinationStore):
-        named = [name for name in _DESTINATION_KINDS if name in node.attributes]
-        if issubclass(model, DestinationStore) and not named:
+        kind_attributes = [name for name in _DESTINATION_KINDS if name in node.attributes]
+        if issubclass(model, DestinationStore) and not kind_attributes:
             return {}
-        if len(named) != 1:
+        if len(kind_attributes) != 1:
             return None
-        kind = _DESTINATION_KINDS[named[0]]
+        kind = _DESTINATION_KINDS[kind_attributes[0]]
         return {"kind": kind} if kind.startswith("temp") else {"destination": node.get(kind), "kind": kind}
     return {}
 
 
 def _field_value(node: ComparedElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
     try:
-        written = model.PROPERTIES.get(field) or release.xml_attribute_for_key(node.name, field)
+        xml_name = model.PROPERTIES.get(field) or release.xml_attribute_for_key(node.name, field)
     except KeyError:
         return None
-    if written is None:
+    if xml_name is None:
         return None
-    inner = _model_of(annotation)
-    if inner is None:
-        text = node.attributes.get(written)
-        if text is None or contains_clear_text_password(written, text):
+    nested_model = _model_of(annotation)
+    if nested_model is None:
+        text = node.attributes.get(xml_name)
+        if text is None or contains_clear_text_password(xml_name, text):
             return None
         return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else parse_yaml_scalar(text)
-    holder = node.find(written)
-    if holder is None or not holder.children:
+    property_element = node.find(xml_name)
+    if property_element is None or not property_element.children:
         return None
     if "tuple" in str(annotation):
-        return _variable_values(holder.children, inner, release) or None
-    return _variable_value(holder.children[0], inner, release) if len(holder.children) == 1 else None
+        return _variable_values(property_element.children, nested_model, release) or None
+    return (
+        _variable_value(property_element.children[0], nested_model, release)
+        if len(property_element.children) == 1
+        else None
+    )
 
 
 def _is_valid(model: type[XmlBean], value: dict[str, Any], valid_value: dict[str, Any]) -> bool:
@@ -322,8 +326,8 @@ def _is_valid(model: type[XmlBean], value: dict[str, Any], valid_value: dict[str
     except ValidationError as error:
         try:
             model.model_validate(valid_value)
-        except ValidationError as earlier:
-            return error.error_count() <= earlier.error_count()
+        except ValidationError as earlier_error:
+            return error.error_count() <= earlier_error.error_count()
         return False
     return True
 

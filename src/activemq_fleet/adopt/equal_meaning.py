@@ -37,11 +37,11 @@ def with_default_connector_names(root: ComparedElement) -> ComparedElement:
     if root.name in ("networkConnectors", "transportConnectors"):
         unnamed = [child for child in root.children if child.name == root.name[:-1] and not child.get("name")]
         if root.name == "transportConnectors" or len(unnamed) == 1:
-            named = {id(child): {"name": name_of(child), **child.attributes} for child in unnamed}
+            attributes_by_id = {id(child): {"name": name_of(child), **child.attributes} for child in unnamed}
             return replace(
                 root,
                 children=tuple(
-                    replace(child, attributes=named[id(child)]) if id(child) in named else child
+                    replace(child, attributes=attributes_by_id[id(child)]) if id(child) in attributes_by_id else child
                     for child in root.children
                 ),
             )
@@ -137,10 +137,10 @@ def may_rendered_file_omit_attribute(
 
 
 def _normalize_remote_uri(text: str) -> str:
-    without_spaces = _NIO_SCHEME.sub(lambda match: "ssl://" if match[1] else "tcp://", re.sub(r"\s", "", text))
-    without_spaces = re.sub("^(static|masterslave)://", r"\1:", without_spaces.replace("simple:", "static:"))
+    normalized = _NIO_SCHEME.sub(lambda match: "ssl://" if match[1] else "tcp://", re.sub(r"\s", "", text))
+    normalized = re.sub("^(static|masterslave)://", r"\1:", normalized.replace("simple:", "static:"))
     # A single part needs no brackets. Options at its end then belong to that part.
-    return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", without_spaces)
+    return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", normalized)
 
 
 def _normalize_listening_uri(text: str) -> tuple[object, ...]:

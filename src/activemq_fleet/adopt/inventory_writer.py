@@ -32,7 +32,7 @@ _PLUGIN_FILE = "zz.activemq.yml"
 _GITIGNORE = ".gitignore"
 _CHECKSUM_PREFIX = "sha256 "
 _WIDTH = 110
-_MAXIMUM_INLINE = 4
+_MAXIMUM_INLINE_VARIABLES = 4
 _YAML_TAG_PREFIX = "tag:yaml.org,2002:"
 _COMMENTS = {
     "install": "# The playbook site does not install ActiveMQ: it uses the release in the directory activemq_home.\n"
@@ -53,10 +53,10 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
     for path, variables in _distribute_variables(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
         levels.setdefault(path, {}).update(variables)
     hosts = [document.host for document in proposal.documents]
-    inline = {host: levels.pop(f"host_vars/{host}.yml", {}) for host in hosts if _is_small(levels, host)}
-    everyone = levels.setdefault("group_vars/all.yml", {})
+    inline = {host: levels.pop(f"host_vars/{host}.yml", {}) for host in hosts if _fits_in_hosts_yaml(levels, host)}
+    all_hosts_variables = levels.setdefault("group_vars/all.yml", {})
     if proposal.naming.pattern != DEFAULT_PATTERN:
-        everyone["naming_pattern"] = proposal.naming.pattern
+        all_hosts_variables["naming_pattern"] = proposal.naming.pattern
     origin = f"---\n{MARK} from the files of {count_with_noun(len(hosts), 'host')}.\n"
     notes = {"group_vars/all.yml": _notes_comment(proposal) + _unknown_values_comment(proposal)}
     files = {path: origin + notes.get(path, "") + _variables_yaml(variables) for path, variables in levels.items()}
@@ -65,11 +65,11 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
         files["group_vars/all.yml"] += _SECRETS
     files[_GITIGNORE] = f"{MARK}: git ignores the passwords.\n.secrets/\n"
     contents = {path: text.encode() for path, text in files.items()}
-    seal = (
+    checksum_comment = (
         "# adopt replaces the files of this inventory only while they have this checksum:\n# "
         f"{_CHECKSUM_PREFIX}{_files_digest(contents)}\n"
     )
-    plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
+    plugin = f"---\n{MARK}.\n{checksum_comment}plugin: activemq.fleet.topology\n"
     return dict(sorted({**contents, _PLUGIN_FILE: plugin.encode()}.items()))
 
 
@@ -97,8 +97,10 @@ def _unknown_values_comment(proposal: VariableProposal) -> str:
     if not is_heap_known_for_all_hosts(proposal):
         lines[f"activemq_heap: {DEFAULT_HEAP}"] = "the value of -Xmx"
     width = max(map(len, lines))
-    commented = [f"# {line:<{width}}  # {meaning}" for line, meaning in lines.items()]
-    return "\n".join(["# Before you deploy, uncomment these lines, and set the values of your hosts:", *commented, ""])
+    commented_lines = [f"# {line:<{width}}  # {meaning}" for line, meaning in lines.items()]
+    return "\n".join(
+        ["# Before you deploy, uncomment these lines, and set the values of your hosts:", *commented_lines, ""]
+    )
 
 
 def is_inventory_unedited(files: Mapping[str, bytes]) -> bool:
@@ -153,10 +155,10 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
     return templated_variables
 
 
-def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
+def _fits_in_hosts_yaml(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether the variables of a host are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
-    return len(host_variables) <= _MAXIMUM_INLINE and all(
+    return len(host_variables) <= _MAXIMUM_INLINE_VARIABLES and all(
         isinstance(value, str | int | TextWithNameAsExpression) for value in host_variables.values()
     )
 
@@ -184,7 +186,7 @@ def _yaml_scalar(text: str) -> str:
 
 
 def _variables_by_level(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
-    """Return brokers' variables by the inventory file that sets them, as general as their values allow."""
+    """Return brokers' variables by the inventory file that sets them, in the most general file that is possible."""
     groups = {inventory_group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
     pairs = {
         inventory_group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs_by_name.items()
@@ -217,14 +219,14 @@ def _distribute_variables(
         }
         remaining_hosts = set(variables)
         for level in levels:
-            fits = {
+            is_uniform = {
                 group: remaining_hosts.issuperset(hosts) and len({texts.get(host) for host in hosts}) == 1
                 for group, hosts in level.items()
             }
-            if MASTERS in level and not all(fits.values()):
+            if MASTERS in level and not all(is_uniform.values()):
                 continue
             for group, hosts in level.items():
-                if fits[group]:
+                if is_uniform[group]:
                     remaining_hosts -= set(hosts)
                     if hosts[0] in texts:
                         variables_by_file.setdefault(f"group_vars/{group}.yml", {})[name] = variables[hosts[0]][name]

@@ -1,7 +1,8 @@
-"""Propose ``activemq_broker_attributes`` and ``activemq_xml_fragments`` for what no variable expresses.
+"""Propose ``activemq_broker_attributes`` and ``activemq_xml_fragments`` for XML that no variable expresses.
 
-Follows the merge of ``render.fragments``: a bean contains properties, a property contains beans, and a bean is merged
-into an existing bean if only one of the two may exist. What merging cannot express remains a difference.
+The fragments follow the merge of ``render.fragments``: a bean contains properties, a property contains beans, and a
+bean is merged into an existing bean if only one of the two may exist. XML that merging cannot express remains a
+difference.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _LOCATION_SETTINGS = frozenset({"location", "locations"})
 
 @dataclass(frozen=True, slots=True)
 class _SkippedParts:
-    """The XML that needs no fragment: elements by id that a variable replaces, and values that mean the same."""
+    """The XML that requires no fragment: elements (by id) that a variable replaces, and equivalent values."""
 
     elements: Collection[int]
     directories: Mapping[str, str]
@@ -67,15 +68,17 @@ def propose_attributes_and_fragments(
     fragments = []
     for child in document.broker.children:
         counterpart = next((other for other in broker.children if other.tag == child.tag), None)
-        missing = (
+        missing_part = (
             _remove_skipped(child, skipped)
             if counterpart is None
             else _missing_in_property(child, counterpart, skipped)
         )
-        if missing is not None and not (missing.children or missing.attributes or missing.normalized_text):
+        if missing_part is not None and not (
+            missing_part.children or missing_part.attributes or missing_part.normalized_text
+        ):
             continue  # An empty property has no effect.
-        if missing is not None:
-            fragments.append(_fragment_entry(proposal, document, missing, None))
+        if missing_part is not None:
+            fragments.append(_fragment_entry(proposal, document, missing_part, None))
     unmatched = Counter(child.comparison_key for child in rendered.children)
     for child in document.root.children:
         if child is document.broker or id(child) in skipped.elements or is_console_import(child):
@@ -139,7 +142,7 @@ def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, r
 def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocument, uri: str) -> None:
     """Propose a fragment for the slave of a pure pair whose ``masterConnectorURI`` has placeholders.
 
-    Without it the slave would serve clients. BrokerService makes a MasterConnector of the attribute's value.
+    Without it, the slave would serve clients. BrokerService creates a MasterConnector from the attribute's value.
     """
     node = ComparedElement(f"{{{CORE}}}masterConnector", {"remoteURI": uri})
     services = ComparedElement(f"{{{CORE}}}services", {}, "", (node,))
@@ -187,7 +190,7 @@ def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) 
 def _with_password_references(
     node: ComparedElement, proposal: VariableProposal, document: AdoptedDocument
 ) -> ComparedElement:
-    """Return an XML element with ``${activemq…}`` references for passwords that the inventory holds."""
+    """Return an XML element with ``${activemq…}`` references for passwords that the inventory defines."""
     variables = proposal[document.host]
     network_user = variables.get("network_username")
     users = {user["name"] for user in variables.get("users", [])}
@@ -206,7 +209,7 @@ def _with_password_references(
 
 
 def _remove_skipped(node: ComparedElement, skipped: _SkippedParts) -> ComparedElement | None:
-    """Return an XML element without the children in ``skipped``; None where no child is left."""
+    """Return an XML element without the children in ``skipped``; None if no child remains."""
     if not any(id(child) in skipped.elements for child in node.children):
         return node
     children = tuple(child for child in node.children if id(child) not in skipped.elements)
@@ -219,7 +222,7 @@ def _missing_in_property(
     """Return the parts of a property element that the rendered one lacks, at any depth; None without such parts."""
     missing = []
     unmatched = Counter(child.comparison_key for child in rendered.children)
-    rights = {_destination_key(other) for other in rendered.children}
+    destination_keys = {_destination_key(other) for other in rendered.children}
     rendered_by_key: dict[object, ComparedElement] = {}
     for other in rendered.children:
         rendered_by_key.setdefault(_merge_key(other, rendered), other)
@@ -229,7 +232,7 @@ def _missing_in_property(
         if unmatched[child.comparison_key]:
             unmatched[child.comparison_key] -= 1
             continue
-        if child.name == "authorizationEntry" and _destination_key(child) in rights:
+        if child.name == "authorizationEntry" and _destination_key(child) in destination_keys:
             continue  # The broker merges the entries of a destination, so another entry has no effect.
         key = _merge_key(child, rendered)
         counterpart = rendered_by_key.get(key) if key is not None else None

@@ -17,11 +17,11 @@ from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.schema import LONGEST_VALUE
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
-"""A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
+"""A reference to a property, ``${name}``, but not one with a default, ``${name:default}``."""
 UNKNOWN_HOST = ".invalid"
 """The domain of host names that represent unknown hosts; it never resolves (RFC 2606)."""
 _PLACEHOLDER_WITH_DEFAULT = re.compile(r"\$\{[A-Za-z0-9][A-Za-z0-9._-]*:([^${}]*)\}")
-_WITH_OR_WITHOUT_DEFAULT = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)(?::[^${}]*)?\}")
+_ANY_PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)(?::[^${}]*)?\}")
 _REFERENCE_FORMS = tuple(
     (re.compile(before + PLACEHOLDER.pattern + after), form)
     for before, after, form in (
@@ -33,7 +33,7 @@ _REFERENCE_FORMS = tuple(
 )
 """A pattern for a placeholder at each position of a bridge's URI, with its replacement."""
 _PROPERTY_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
-_MAXIMUM_FILE_BYTES = 1 << 20  # bytes
+_MAXIMUM_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class HostProperties:
     files: tuple[str, ...] = ()
 
     def __or__(self, other: HostProperties) -> HostProperties:
-        """Return both, where the values of ``other`` take precedence."""
+        """Return the properties of both, in which the values of ``other`` take precedence."""
         return HostProperties({**self.values, **other.values}, (*self.files, *other.files))
 
 
@@ -65,13 +65,13 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
         if not separator or Path(text).is_file():
             common |= HostProperties(_read_file(Path(text)), (text,))
             continue
-        named = [host for host in hosts if name in (host, host.partition(".")[0])]
-        if not named:
+        named_hosts = [host for host in hosts if name in (host, host.partition(".")[0])]
+        if not named_hosts:
             raise InputError(
                 f"--properties {text}: no activemq.xml of the host {name} was given: write FILE for all hosts, or "
                 "HOST=FILE with a host whose activemq.xml is given"
             )
-        for host in named:
+        for host in named_hosts:
             properties_by_host[host] |= HostProperties(_read_file(Path(file)), (file,))
     return {host: common | properties for host, properties in properties_by_host.items()}
 
@@ -96,8 +96,8 @@ def replace_known_placeholders(root: etree._Element, properties: Mapping[str, st
     InputError for a value that XML cannot hold or that is too long; the error names the document by ``file``.
     """
 
-    def resolved(text: str, line: int) -> str:
-        value = _WITH_OR_WITHOUT_DEFAULT.sub(lambda match: properties.get(match[1], match[0]), text)
+    def resolve(text: str, line: int) -> str:
+        value = _ANY_PLACEHOLDER.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
             raise InputError(
                 f"{file}:{line}: a value of this element has more than {LONGEST_VALUE} characters after its "
@@ -110,9 +110,9 @@ def replace_known_placeholders(root: etree._Element, properties: Mapping[str, st
         line = int(str(element.sourceline))
         try:
             for name, value in element.attrib.items():
-                element.set(name, resolved(str(value), line))
-            element.text = element.text and resolved(element.text, line)
-            element.tail = element.tail and resolved(element.tail, line)
+                element.set(name, resolve(str(value), line))
+            element.text = element.text and resolve(element.text, line)
+            element.tail = element.tail and resolve(element.tail, line)
         except ValueError:
             raise InputError(
                 f"{file}:{line}: a placeholder ${{…}} of this element has a value with a character that XML does not "
@@ -125,7 +125,7 @@ def placeholder_names(text: str) -> list[str]:
 
     Each is listed once, whether it has a default or not.
     """
-    return list(dict.fromkeys(_WITH_OR_WITHOUT_DEFAULT.findall(text)))
+    return list(dict.fromkeys(_ANY_PLACEHOLDER.findall(text)))
 
 
 def replace_placeholders_with_defaults(element: ComparedElement) -> ComparedElement:

@@ -1,4 +1,4 @@
-"""Hold the variables that an adoption proposes, by host, and check the values of single variables."""
+"""Collect the variables that an adoption proposes, by host, and validate the values of single variables."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class VariableProposal:
     """Variables of hosts that run an agent, by host."""
     secrets: LabeledPasswords = field(default_factory=LabeledPasswords)
     notes: list[str] = field(default_factory=list)
-    _noted: set[str] = field(default_factory=set)
-    _urgent: int = 0
+    _added_notes: set[str] = field(default_factory=set)
+    _urgent_count: int = 0
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
@@ -127,11 +127,11 @@ class VariableProposal:
         files leave out.
         """
         line = f"{names_to_text(sorted(hosts))}: {text}"
-        if line not in self._noted:
-            self._noted.add(line)
+        if line not in self._added_notes:
+            self._added_notes.add(line)
             if is_urgent:
-                self.notes.insert(self._urgent, line)
-                self._urgent += 1
+                self.notes.insert(self._urgent_count, line)
+                self._urgent_count += 1
             else:
                 self.notes.append(line)
 
@@ -141,7 +141,7 @@ class VariableProposal:
 
         They are about errors, and about what the rendered files leave out.
         """
-        return tuple(self.notes[: self._urgent])
+        return tuple(self.notes[: self._urgent_count])
 
     def exclude_elements_from_fragments(self, *nodes: ComparedElement | None) -> None:
         """Exclude elements that proposed variables replace from the XML fragments that ``adopt`` proposes.

@@ -1,8 +1,8 @@
 """Find passwords in existing files and replace each by a reference, so that none is written to the inventory.
 
 An adopted inventory reads each password from a file below ``.secrets`` next to the inventory, to which the operator
-writes the current password. No lookup creates such a file: a random password would lock out all clients. Until the file
-exists, the value is a placeholder that ``site`` refuses.
+writes the current password. No lookup creates such a file, because brokers would reject all clients if the password
+were random. Until the file exists, the value is a placeholder that ``site`` rejects.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from activemq_fleet.site_refusals import placeholder_of_missing_password
 
 MASK = "***"
 _PASSWORD_NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
-# A password inside a text: ``?password=x``, ``//user:x@host``, Oracle's ``:user/x@host``. A reference to a secret is no
-# user's password. Each alternative begins with fixed characters, so that a search takes linear time.
+# A password inside a text: ``?password=x``, ``//user:x@host``, Oracle's ``:user/x@host``. A reference to a secret is
+# not a password. Each alternative begins with fixed characters, so that a search takes linear time.
 _PASSWORD_IN_TEXT = re.compile(
     r"(?i)((?:password|passwd|passphrase|pwd|secret|(?:secret|access|api)[._-]?key|(?:auth|access)[._-]?token)"
     r"(?:\s*=\s*|:\s+)(?:RAW\(|[\"'])?)([^&;)\s\"',]+)"
@@ -36,10 +36,10 @@ _NOT_CLEAR_TEXT = re.compile(r"\$\{[^}:]*:?\}|ENC\(.*\)|#[^{].*|\*\*\*|true|fals
 _HARMLESS_TOKENS = frozenset({"clientIdToken"})
 _EXPRESSION = re.compile(r"#\{([^{}]*)\}")
 _KEYS_IN_EXPRESSION = re.compile(r"\[[^\[\]]*\]")
-_NOT_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_IN_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 # These characters enclose the label of a secret in a text. ``sources`` rejects XML that contains them.
-_OPEN, _CLOSE = "\ue000", "\ue001"
-_MARKED_LABEL = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_LABEL_START, _LABEL_END = "\ue000", "\ue001"
+_MARKED_LABEL = re.compile(f"{_LABEL_START}([^{_LABEL_END}]*){_LABEL_END}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class LabeledPasswords:
     """
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
-    _taken: set[str] = field(default_factory=set)
+    _used_labels: set[str] = field(default_factory=set)
     _next_number: dict[str, int] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
@@ -116,13 +116,13 @@ class LabeledPasswords:
         key = name, "" if _is_reference(value) else value
         label = self._labels.get(key)
         if label is None:
-            slug = _NOT_SLUG.sub("-", name).strip("-.") or "secret"
+            slug = _NOT_IN_LABEL.sub("-", name).strip("-.") or "secret"
             label = slug
-            while label in self._taken:
+            while label in self._used_labels:
                 number = self._next_number[slug] = self._next_number.get(slug, 1) + 1
                 label = f"{slug}-{number}"
             self._labels[key] = label
-            self._taken.add(label)
+            self._used_labels.add(label)
         if is_default_credential(name, value):
             self.accounts_with_default_password[label] = name
             purpose = f"new {purpose}"
@@ -172,8 +172,8 @@ def file_contains_password(path: str, text: str) -> bool:
         node = compared_element_from_lxml(parse_xml_root_element(text.encode()))
     except (UnreadableXmlError, UnicodeEncodeError):
         return True
-    labelled = with_masked_passwords(node)
-    return labelled.comparison_key != node.comparison_key or mask_configuration_file(f"{path}.xml", text) != text
+    masked = with_masked_passwords(node)
+    return masked.comparison_key != node.comparison_key or mask_configuration_file(f"{path}.xml", text) != text
 
 
 def with_masked_passwords(node: ComparedElement) -> ComparedElement:
@@ -184,47 +184,52 @@ def with_masked_passwords(node: ComparedElement) -> ComparedElement:
 def replace_passwords_with_labels(element: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
     """Return a copy of an XML element with labels of secrets in place of clear-text passwords."""
 
-    def label(node: ComparedElement, name: str, value: str) -> str:
+    def label_text(node: ComparedElement, name: str, value: str) -> str:
         owner = node.get("username") or node.get("userName") or node.get("id")
         element_name = node.get("name") or node.get("key")
-        of = f'<{node.name} name="{element_name}">' if element_name and element_name != name else f"<{node.name}>"
-        secret = secrets.secret_reference_for(owner or f"{node.name}-{name}", value, f"{name} of {of}")
-        return f"{_OPEN}{secret.label}{_CLOSE}"
+        element_text = (
+            f'<{node.name} name="{element_name}">' if element_name and element_name != name else f"<{node.name}>"
+        )
+        secret = secrets.secret_reference_for(owner or f"{node.name}-{name}", value, f"{name} of {element_text}")
+        return f"{_LABEL_START}{secret.label}{_LABEL_END}"
 
-    return _replace_passwords(element, label)
+    return _replace_passwords(element, label_text)
 
 
 def _replace_passwords(
-    node: ComparedElement, by: Callable[[ComparedElement, str, str], str], *, below_secret: bool = False
+    node: ComparedElement, replacement_of: Callable[[ComparedElement, str, str], str], *, below_secret: bool = False
 ) -> ComparedElement:
-    """Return an XML element with each clear-text password replaced by ``by(element, name, value)``."""
+    """Return an XML element with each clear-text password replaced by ``replacement_of(element, name, value)``."""
     is_secret = below_secret or any(is_password_name(node.get(name)) for name in ("name", "key"))
 
-    def attribute(name: str, value: str) -> str:
-        local = name.rpartition("}")[2]
-        if is_clear_text_password(local, value) or (is_secret and local == "value" and not _is_reference(value)):
-            return by(node, local if local != "value" else node.get("name") or "value", value)
-        return _replace_in_text(value, node, by)
+    def replace_in_attribute(name: str, value: str) -> str:
+        local_name = name.rpartition("}")[2]
+        if is_clear_text_password(local_name, value) or (
+            is_secret and local_name == "value" and not _is_reference(value)
+        ):
+            return replacement_of(node, local_name if local_name != "value" else node.get("name") or "value", value)
+        return _replace_in_text(value, node, replacement_of)
 
-    def plain(text: str) -> str:
+    def replace_in_plain_text(text: str) -> str:
         if is_secret and not _is_reference(text.strip()):
-            return by(node, node.get("key") or "text", text.strip())
-        return _replace_in_text(text, node, by)
+            return replacement_of(node, node.get("key") or "text", text.strip())
+        return _replace_in_text(text, node, replacement_of)
 
     secret_children = {id(child) for child in _secret_arguments(node)}
     children = [
-        _replace_passwords(child, by, below_secret=is_secret or id(child) in secret_children) for child in node.children
+        _replace_passwords(child, replacement_of, below_secret=is_secret or id(child) in secret_children)
+        for child in node.children
     ]
     return replace(
         node,
-        attributes={name: attribute(name, value) for name, value in node.attributes.items()},
-        text=plain(node.text),
-        children=tuple(replace(child, tail=plain(child.tail)) for child in children),
+        attributes={name: replace_in_attribute(name, value) for name, value in node.attributes.items()},
+        text=replace_in_plain_text(node.text),
+        children=tuple(replace(child, tail=replace_in_plain_text(child.tail)) for child in children),
     )
 
 
 def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
-    """Yield the children of an XML element that are passwords, as the children before them show.
+    """Yield the children of an XML element that the preceding children identify as passwords.
 
     These are the arguments of a bean that calls a method such as ``setPassword``, and in a list the value after the
     name of a password, as in the arguments of ``System.setProperty``.
@@ -237,14 +242,16 @@ def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
             yield value
 
 
-def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedElement, str, str], str]) -> str:
-    """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
+def _replace_in_text(
+    text: str, node: ComparedElement, replacement_of: Callable[[ComparedElement, str, str], str]
+) -> str:
+    """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced."""
     if not any(separator in text for separator in ("=", "@", ": ")):
         return text
 
     def replace_password(match: re.Match[str]) -> str:
         prefix, value = next(pair for pair in zip(match.groups()[::2], match.groups()[1::2], strict=True) if pair[0])
-        return match[0] if _is_reference(value) else prefix + by(node, "uri-password", value)
+        return match[0] if _is_reference(value) else prefix + replacement_of(node, "uri-password", value)
 
     return _PASSWORD_IN_TEXT.sub(replace_password, text)
 
@@ -263,10 +270,12 @@ def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> 
     if is_clear_text_password(name, value):
         return secrets.secret_reference_for(name, value, f"{name} of a variable")
 
-    def label(_node: ComparedElement, kind: str, password: str) -> str:
-        return f"{_OPEN}{secrets.secret_reference_for(kind, password, f'password inside {name}').label}{_CLOSE}"
+    def label_text(_node: ComparedElement, kind: str, password: str) -> str:
+        return (
+            f"{_LABEL_START}{secrets.secret_reference_for(kind, password, f'password inside {name}').label}{_LABEL_END}"
+        )
 
-    marked = _replace_in_text(value, ComparedElement("", {}), label)
+    marked = _replace_in_text(value, ComparedElement("", {}), label_text)
     return value if marked == value else TextWithSecretLabels(marked)
 
 

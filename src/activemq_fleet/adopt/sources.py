@@ -1,4 +1,4 @@
-"""Read the arguments of ``activemq-fleet adopt`` into documents, each with its file, host and release."""
+"""Convert the arguments of ``activemq-fleet adopt`` to documents, each with its file, host and release."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from activemq_fleet.schema import (
 
 ACTIVEMQ_XML = "activemq.xml"
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
-_MAXIMUM_FILE_BYTES = 16 << 20  # bytes
-_NEXT_TO_DOCUMENT = ("jetty-spring.properties", "jetty.xml")
-_IN_TREE = ("bin/env", "bin/setenv")
-_DIRECTORIES_IN_TREE = (("etc/default", ""), ("systemd", ".service"))
+_MAXIMUM_FILE_BYTES = 16 << 20
+_SIBLING_FILES = ("jetty-spring.properties", "jetty.xml")
+_INSTALLATION_FILES = ("bin/env", "bin/setenv")
+_INSTALLATION_DIRECTORIES = (("etc/default", ""), ("systemd", ".service"))
 # Names of files and directories that are not host names.
-_USUAL_NAME = re.compile(
+_USUAL_FILE_NAME = re.compile(
     r"(?i)(apache-)?activemq([-.\d]*)|broker|conf|config|etc|hosts?|opt|home|srv|tmp|data|xml|.*config"
 )
 _CONF_REFERENCE = re.compile(r"\./|file:\$\{activemq\.(?:conf|base\}/conf)\}?/")
-_SPECIFY_FILE_HINT = "name the activemq.xml that the broker reads"
-_SECRET_MARKS = re.compile("[\ue000\ue001]")
+_PATH_HINT = "name the activemq.xml that the broker reads"
+_SECRET_LABEL_MARKS = re.compile("[\ue000\ue001]")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class AdoptedDocument:
     files_read: tuple[str, ...] = ()
     """The paths of all files that were read, the document first."""
     files_refused: tuple[str, ...] = ()
-    """Of each file next to the document that was not read, the reason in one sentence."""
+    """The reason, in one sentence, for each file next to the document that was not read."""
     remarks: tuple[str, ...] = ()
     """Notes for the operator about the form of the file, each a sentence."""
 
@@ -103,10 +103,10 @@ def read_adopted_documents(
             )
         paths[host], roots[host] = path, root
     _check_host_names(files, naming)
-    chosen = _release_by_host(releases, paths)
+    release_by_host = _release_by_host(releases, paths)
     values = read_properties_by_host(properties, paths)
     documents = [
-        _adopted_document(host, path, roots[host], chosen.get(host), naming, values[host])
+        _adopted_document(host, path, roots[host], release_by_host.get(host), naming, values[host])
         for host, path in sorted(paths.items())
     ]
     _check_nodes_unique(documents)
@@ -117,7 +117,7 @@ def read_adopted_documents(
 def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path, Path | None]]:
     """Yield the host and path of each file, and the directory below which it was found; None for a named file.
 
-    The host is "" where neither the argument nor the path shows it.
+    The host is "" if neither the argument nor the path shows it.
     """
     for argument in arguments:
         host, file = "", argument
@@ -157,15 +157,15 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
 def _host_of(path: Path, naming: Naming) -> str:
     """Return the host to which a file belongs; "" for an unknown one.
 
-    Taken from ``…/hosts/HOST/conf/activemq.xml``, else from the nearest directory with a broker's name, else from the
-    file's own name.
+    It is taken from ``…/hosts/HOST/conf/activemq.xml``, or from the nearest directory with a broker's name, or from the
+    name of the file.
     """
     for parts in (path.parts, path.resolve().parts):
         if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
             return parts[-3]
         names = [part for part in reversed(parts[:-1]) if naming.matches_pattern(part)]
-        # A pattern for any name also reads directories such as conf.
-        unusual = (name for name in names if not _USUAL_NAME.fullmatch(name))
+        # A pattern for any name also matches directories such as conf.
+        unusual = (name for name in names if not _USUAL_FILE_NAME.fullmatch(name))
         if names:
             return next(unusual, names[0])
     stem = _file_stem(path)
@@ -214,22 +214,22 @@ def _check_host_names(files: Sequence[tuple[str, Path, Path | None]], naming: Na
     if wrong_host:
         raise InputError(f"{wrong_host}: write the argument HOST=FILE with the name of its host")
     host, path = unparsed[0]
-    guesses = {path: host or _probable_host(path) for host, path, _ in files}
-    if len(set(guesses.values())) < len(guesses):
-        guesses = {path: f"HOST{number}" for number, path in enumerate(guesses, 1)}
-    names = list(guesses.values())
+    probable_hosts = {path: host or _probable_host(path) for host, path, _ in files}
+    if len(set(probable_hosts.values())) < len(probable_hosts):
+        probable_hosts = {path: f"HOST{number}" for number, path in enumerate(probable_hosts, 1)}
+    names = list(probable_hosts.values())
     pair_naming = propose_naming(names)
     if pair_naming and len(pair_naming.identities) < len(names):
         pair_naming = None
     single_broker_naming = propose_single_broker_naming(names, pair_naming, are_brokers=True)
-    by_host = {guess: str(path) for path, guess in guesses.items()}
+    by_host = {probable_host: str(path) for path, probable_host in probable_hosts.items()}
     reason = f"the host name {host} does not match the naming pattern {naming.pattern}"
     if not host:
         reason = (
             f"the host of this file is unknown, because no part of its path matches the naming pattern {naming.pattern}"
         )
         if pair_naming or single_broker_naming:
-            reason += f". The commands below use the assumed host name {guesses[path]}"
+            reason += f". The commands below use the assumed host name {probable_hosts[path]}"
     proposals = {"If the brokers are pairs": pair_naming, "If the brokers are not pairs": single_broker_naming}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
     raise UnparsedHostNamesError(f"{path}: {reason}", by_host, conventions)
@@ -238,7 +238,7 @@ def _check_host_names(files: Sequence[tuple[str, Path, Path | None]], naming: Na
 def _probable_host(path: Path) -> str:
     """Return the probable name of a file's host: the name of the file, or of the nearest directory above it."""
     parts = (_file_stem(path), *reversed(path.resolve().parts[1:-1]))
-    return next((part for part in parts if _HOST_NAME.fullmatch(part) and not _USUAL_NAME.fullmatch(part)), "HOST")
+    return next((part for part in parts if _HOST_NAME.fullmatch(part) and not _USUAL_FILE_NAME.fullmatch(part)), "HOST")
 
 
 def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
@@ -267,13 +267,15 @@ def parse_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopte
     address_by_host = {}
     for text in arguments:
         name, separator, address = text.partition("=")
-        named = [document.host for document in documents if name in (document.host, document.identity.short_host_name)]
-        if not separator or len(named) != 1:
+        matching_hosts = [
+            document.host for document in documents if name in (document.host, document.identity.short_host_name)
+        ]
+        if not separator or len(matching_hosts) != 1:
             raise InputError(
                 f"--address {text}: {_reason_for_address(name, separator, [document.host for document in documents])}"
             )
         try:
-            address_by_host[named[0]] = validated_host_name(address)
+            address_by_host[matching_hosts[0]] = validated_host_name(address)
         except ValueError as error:
             raise InputError(f"--address {text}: {error}") from None
     return address_by_host
@@ -309,7 +311,7 @@ def _adopted_document(
     return AdoptedDocument(
         host=host,
         identity=identity,
-        release=_release(release or (header.release if header else ""), path),
+        release=_parse_release(release or (header.release if header else ""), path),
         file=path.name,
         root=tree,
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
@@ -333,7 +335,7 @@ def _read_document(
 ) -> tuple[bytes, etree._Element, tuple[str, ...]]:
     """Return the content of an activemq.xml, its <beans> with the values of known placeholders, and remarks about it.
 
-    Raises InputError for a file that is none, or that has not exactly one broker.
+    Raises InputError for another kind of file, or for a file that does not have exactly one broker.
     """
     content = read_bytes_within_size_limit(path, root, _MAXIMUM_FILE_BYTES, "Or name the file itself as HOST=FILE")
     kind = foreign_file_kind(content, str(path))
@@ -358,7 +360,7 @@ def _read_document(
         text = join_problem_and_remedy(problem.message, problem.fix) if problem.fix else problem.message
         raise InputError(f"{path}:{problem.line}:{problem.column}: {text}") from None
     if element.tag == f"{{{CORE}}}broker":
-        element = _put_in_beans(element)
+        element = _wrap_in_beans(element)
         remarks.append(
             "the root element of the file is <broker>. The rendered file has <broker> inside <beans>, with the same "
             "meaning: no action is necessary"
@@ -367,7 +369,7 @@ def _read_document(
     if len(brokers) != 1:
         raise InputError(f"{path}: {_no_broker_message(element, len(brokers))}")
     replace_known_placeholders(element, properties, str(path))
-    if _SECRET_MARKS.search(etree.tostring(element, encoding="unicode")):
+    if _SECRET_LABEL_MARKS.search(etree.tostring(element, encoding="unicode")):
         raise InputError(
             f"{path}: the file has the private character U+E000 or U+E001, which adopt does not accept: remove the "
             "character"
@@ -375,7 +377,7 @@ def _read_document(
     return content, element, tuple(remarks)
 
 
-def _put_in_beans(broker: etree._Element) -> etree._Element:
+def _wrap_in_beans(broker: etree._Element) -> etree._Element:
     """Return a ``<beans>`` element with the broker inside, for a file whose root is the broker."""
     beans = parse_xml_root_element(f'<beans xmlns="{BEANS}"/>'.encode())
     beans.append(broker)
@@ -399,12 +401,12 @@ def imported_file_paths(root: ComparedElement) -> list[str]:
 
 def _other_files(path: Path, imports: Iterable[str], companions: CompanionFiles) -> dict[str, str]:
     """Return the texts of the files next to an activemq.xml and in its tree, by path in the tree."""
-    paths = {name: path.parent / name for name in (*_NEXT_TO_DOCUMENT, *filter(_is_below_directory, imports))}
+    paths = {name: path.parent / name for name in (*_SIBLING_FILES, *filter(_is_below_directory, imports))}
     if path.parent.name == "conf":
         tree = path.parents[1]
-        paths |= {name: tree / name for name in _IN_TREE}
-        for directory, ending in _DIRECTORIES_IN_TREE:
-            names = [name for name in companions.sorted_entry_names(tree / directory) if name.endswith(ending)]
+        paths |= {name: tree / name for name in _INSTALLATION_FILES}
+        for directory, suffix in _INSTALLATION_DIRECTORIES:
+            names = [name for name in companions.sorted_entry_names(tree / directory) if name.endswith(suffix)]
             paths |= {f"{directory}/{name}": tree / directory / name for name in names}
     return {name: text for name, file in paths.items() if (text := companions.read_text(file)) is not None}
 
@@ -413,7 +415,7 @@ def _is_below_directory(resource: str) -> bool:
     return ".." not in resource and not resource.startswith("/") and ":" not in resource
 
 
-def _release(text: str, path: Path) -> Release:
+def _parse_release(text: str, path: Path) -> Release:
     try:
         return Release.of(text)
     except ReleaseError as error:
@@ -429,11 +431,11 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
     if root.tag != f"{{{BEANS}}}beans":
         if local_name(str(root.tag)) == "beans":
             namespace = namespace_of(str(root.tag))
-            wrong = f"the namespace {namespace}" if namespace else "no namespace"
-            return f"the root element <beans> has {wrong}: set its attribute xmlns to {BEANS}"
+            namespace_text = f"the namespace {namespace}" if namespace else "no namespace"
+            return f"the root element <beans> has {namespace_text}: set its attribute xmlns to {BEANS}"
         return (
             f"the root element is <{local_name(str(root.tag))}>, but adopt reads files with the root <beans> of the "
-            f"namespace {BEANS}: {_SPECIFY_FILE_HINT}"
+            f"namespace {BEANS}: {_PATH_HINT}"
         )
     nested_broker = next(root.iter(f"{{{CORE}}}broker"), None)
     if nested_broker is not None:
@@ -444,11 +446,13 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
             f"<broker> is in a nested <beans>{profile_suffix}, which adopt does not read: move <broker> directly into "
             "the root element. If the file has several Spring profiles, move the <broker> of the active profile"
         )
-    other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
-    if other is not None:
-        namespace = namespace_of(str(other.tag))
-        where = f"the namespace {namespace}" if namespace else "no namespace"
-        return f"<broker> has {where}, but releases from 5.0 on read only the namespace {CORE}: correct its xmlns"
+    foreign_broker = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
+    if foreign_broker is not None:
+        namespace = namespace_of(str(foreign_broker.tag))
+        namespace_text = f"the namespace {namespace}" if namespace else "no namespace"
+        return (
+            f"<broker> has {namespace_text}, but releases from 5.0 on read only the namespace {CORE}: correct its xmlns"
+        )
     classes = [str(node.get("class")) for node in root.iter(f"{{{BEANS}}}bean")]
     broker_class = next((name for name in classes if "broker" in name.rpartition(".")[2].lower()), None)
     if broker_class:
@@ -460,8 +464,7 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
     if imports:
         return f"the file has no <broker>, but imports {', '.join(imports)}: name the imported file that has <broker>"
     return (
-        "the file has no <broker>, so it is a Spring context without a broker, such as that of a client: "
-        f"{_SPECIFY_FILE_HINT}"
+        f"the file has no <broker>, so it is a Spring context without a broker, such as that of a client: {_PATH_HINT}"
     )
 
 

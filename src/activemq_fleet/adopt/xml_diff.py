@@ -1,7 +1,7 @@
 """Compare XML documents by meaning, without comments, whitespace and the order of attributes.
 
-The order of children counts only where the broker regards it: plugins and destination interceptors are chains, Spring's
-own lists are lists; other properties are read by name, and most lists as sets.
+The order of children is significant only if the broker uses it: plugins and destination interceptors are chains, and
+Spring's own lists are lists. The broker reads other properties by name, and most lists as sets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from activemq_fleet.schema import BEANS, CORE
 
 _LINE_WIDTH = 105
 UNNAMED_BRIDGE = "NC"
-"""What a broker calls a networkConnector without a name (NetworkBridgeConfiguration of the release tags)."""
+"""The default name of a networkConnector (NetworkBridgeConfiguration of the release tags)."""
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 _ORDERED_ELEMENTS = frozenset({"plugins", "destinationInterceptors"})
 _PREFIXES = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
@@ -191,7 +191,7 @@ def document_differences(
                 element_and_descendants(tree), element_and_descendants(mask_secrets(tree)), strict=True
             )
         }
-    return list(_Comparison(host, masked_by_id).of(original.name, original, rendered))
+    return list(_Comparison(host, masked_by_id).differences(original.name, original, rendered))
 
 
 def element_and_descendants(node: ComparedElement) -> Iterator[ComparedElement]:
@@ -204,32 +204,36 @@ def element_and_descendants(node: ComparedElement) -> Iterator[ComparedElement]:
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     host: str
-    shown: Mapping[int, ComparedElement]
+    masked_by_id: Mapping[int, ComparedElement]
     """Each element, by ``id``, with its secrets masked."""
 
-    def of(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[XmlDifference]:
+    def differences(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[XmlDifference]:
         if original.comparison_key == rendered.comparison_key:
             return
         yield from self._attribute_differences(path, original, rendered)
         pairs, removed, added = _pair_children(original.children, rendered.children)
         steps = {**_path_steps(original.children), **_path_steps(rendered.children)}
         for before, after in pairs:
-            yield from self.of(f"{path}/{steps[id(before)]}", before, after)
+            yield from self.differences(f"{path}/{steps[id(before)]}", before, after)
         for child in removed:
-            yield self._difference(f"{path}/{steps[id(child)]}", to_xml(self.shown[id(child)], indent=None), None)
+            yield self._difference(
+                f"{path}/{steps[id(child)]}", to_xml(self.masked_by_id[id(child)], indent=None), None
+            )
         for child in added:
-            yield self._difference(f"{path}/{steps[id(child)]}", None, to_xml(self.shown[id(child)], indent=None))
+            yield self._difference(
+                f"{path}/{steps[id(child)]}", None, to_xml(self.masked_by_id[id(child)], indent=None)
+            )
         if original.is_order_of_children_significant and rendered.is_order_of_children_significant:
             yield from self._order_differences(path, pairs, steps, rendered)
 
     def _attribute_differences(
         self, path: str, original: ComparedElement, rendered: ComparedElement
     ) -> Iterator[XmlDifference]:
-        before, after = self.shown[id(original)], self.shown[id(rendered)]
+        before, after = self.masked_by_id[id(original)], self.masked_by_id[id(rendered)]
         for name in sorted({**original.attributes, **rendered.attributes}):
             if original.attributes.get(name) != rendered.attributes.get(name):
-                place = f"{path}/@{_prefixed_name(name)}"
-                yield self._difference(place, before.attributes.get(name), after.attributes.get(name))
+                attribute_path = f"{path}/@{_prefixed_name(name)}"
+                yield self._difference(attribute_path, before.attributes.get(name), after.attributes.get(name))
         if original.normalized_text != rendered.normalized_text:
             yield self._difference(f"{path}/text()", before.normalized_text or None, after.normalized_text or None)
 
@@ -240,11 +244,11 @@ class _Comparison:
         steps: Mapping[int, str],
         rendered: ComparedElement,
     ) -> Iterator[XmlDifference]:
-        places = {id(after): position for position, (_, after) in enumerate(pairs)}
-        rendered_order = [places[id(child)] for child in rendered.children if id(child) in places]
+        positions = {id(after): position for position, (_, after) in enumerate(pairs)}
+        rendered_order = [positions[id(child)] for child in rendered.children if id(child) in positions]
         if rendered_order != sorted(rendered_order):
             original_steps = ", ".join(steps[id(before)] for before, _ in pairs)
-            rendered_steps = ", ".join(steps[id(pairs[place][0])] for place in rendered_order)
+            rendered_steps = ", ".join(steps[id(pairs[position][0])] for position in rendered_order)
             yield self._difference(path, f"in this order: {original_steps}", f"in this order: {rendered_steps}")
 
     def _difference(self, path: str, before: str | None, after: str | None) -> XmlDifference:
@@ -324,12 +328,12 @@ def is_console_import(node: ComparedElement) -> bool:
 def _path_steps(siblings: Iterable[ComparedElement]) -> dict[int, str]:
     """Return the path step of each of the elements below one XML element, by ``id``."""
     siblings = list(siblings)
-    total = Counter(node.tag for node in siblings)
-    places: Counter[str] = Counter()
+    totals = Counter(node.tag for node in siblings)
+    counts: Counter[str] = Counter()
     steps = {}
     for node in siblings:
-        places[node.tag] += 1
-        steps[id(node)] = f"{node.name}[{places[node.tag]}]" if total[node.tag] > 1 else node.name
+        counts[node.tag] += 1
+        steps[id(node)] = f"{node.name}[{counts[node.tag]}]" if totals[node.tag] > 1 else node.name
         for name in _KEY_ATTRIBUTES.get(node.name, ()):
             if node.get(name):
                 steps[id(node)] = f"{node.name}[@{name}='{node.get(name)}']"
@@ -382,5 +386,5 @@ def _attribute_text(name: str, value: str) -> str:
     namespace = name.removeprefix("{").rpartition("}")[0] if name.startswith("{") else ""
     prefixed = _prefixed_name(name)
     prefix = prefixed.partition(":")[0]
-    declared = f' xmlns:{prefix}="{escape_xml_attribute(namespace)}"' if namespace and prefix != "xml" else ""
-    return f'{declared} {prefixed}="{escape_xml_attribute(value)}"'
+    declaration = f' xmlns:{prefix}="{escape_xml_attribute(namespace)}"' if namespace and prefix != "xml" else ""
+    return f'{declaration} {prefixed}="{escape_xml_attribute(value)}"'
