@@ -137,7 +137,7 @@ def job(hosts: str, out: str, content: str, report: str) -> None:
             read_hosts(spark, hosts),
             out,
             PlanJobOptions(content=content == "1"),
-            tell=print_progress,
+            report_progress=print_progress,
             warn=print_progress,
         )
         ended = time.perf_counter()

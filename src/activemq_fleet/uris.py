@@ -13,13 +13,13 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 
-# How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so
-# that a bridge could stay away half a minute after its peer's take-over.
+# The longest delay between two attempts to reconnect a lost bridge, in ms. The discovery agent's default delay grows to
+# 30 s, so a bridge could be down for 30 s after the failover of its peer.
 BRIDGE_OPTIONS = (("maxReconnectDelay", "2000"),)
-# The defaults of a Java client's list, in ms. The transport's own pauses double up to 30 s:
-# a client of 5.18.3 was blocked for 6.5 s by a take-over that took 3.2 s.
+# The default delays of a Java client's failover transport, in ms. The transport's own delays double up to 30 s: a
+# failover of 3.2 s blocked a client of 5.18.3 for 6.5 s.
 _CLIENT_DELAYS = {"initialReconnectDelay": 100, "maxReconnectDelay": 2000}
-# Between the two rounds of a first connection where a failure must not come too early, in ms.
+# The delay between the two rounds of a bridge's first connection, in ms, for releases that forget early failures.
 _STARTUP_PAUSE = 500
 BRIDGE_KINDS = ("masterslave", "failover", "static")
 
@@ -32,7 +32,7 @@ def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] |
     return f"{scheme}://{join_host_port(bind, port)}{_query(options or {})}"
 
 
-def uri_to_dial(address: Address, scheme: str = "tcp") -> str:
+def connection_uri(address: Address, scheme: str = "tcp") -> str:
     """Return the URI with which a client or bridge connects to a broker's address.
 
     It is ``tcp://host:61616``, or ``ssl://`` for a TLS listener.
@@ -60,11 +60,11 @@ def bridge_uri(
 
     The preferred master is first. ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
     transport must give up after one round, else it reconnects beneath the bridge, which keeps the identity of the dead
-    peer (AMQ-3542); the number for this changed in 5.6. To 5.7 a bridge is noted only after it was started (source:
-    DiscoveryNetworkConnector.onServiceAdd), so that one which fails in the milliseconds before is never tried again:
-    there the very first connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20 bridges
-    did not come back after a take-over. A single broker needs none of this. ``options`` are those of the discovery
-    agent. Raises InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
+    peer (AMQ-3542); the number for this changed in 5.6. To 5.7 a broker records a bridge only after its start (source:
+    DiscoveryNetworkConnector.onServiceAdd), and never reconnects a bridge that fails before: in these releases, the
+    first connection makes two rounds, half a second apart. Measured on 5.5.1: without it, 5 of 20 bridges did not
+    reconnect after a failover. A single broker needs none of this. ``options`` are those of the discovery agent. Raises
+    InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
     if not addresses:
@@ -81,7 +81,7 @@ def bridge_uri(
             f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): set the argument kind to "
             "failover"
         )
-    peers = ",".join(uri_to_dial(address, scheme) for address in addresses)
+    peers = ",".join(connection_uri(address, scheme) for address in addresses)
     tail = _query(dict(options))
     if kind == "static" or len(addresses) == 1:
         return f"static:({peers}){tail}"
@@ -123,18 +123,18 @@ def failover_uri(
     ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport replace
     both.
     """
-    return failover_uri_from_uris([uri_to_dial(address, scheme) for address in addresses], options)
+    return failover_uri_from_uris([connection_uri(address, scheme) for address in addresses], options)
 
 
-def failover_uri_from_uris(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
+def failover_uri_from_uris(uris: Sequence[str], options: Mapping[str, object] | None = None) -> str:
     """Return a failover URI made of the URIs of several brokers.
 
     Each of these starts with ``tcp://`` or ``ssl://``.
     """
-    if not dialled:
+    if not uris:
         raise InputError("failover_uri cannot build a failover URI without a broker: pass at least one broker")
-    texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}
-    return f"failover:({','.join(dialled)}){_query(texts)}"
+    option_texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}
+    return f"failover:({','.join(uris)}){_query(option_texts)}"
 
 
 def _query(options: Mapping[str, str]) -> str:

@@ -151,7 +151,7 @@ def test_plan_on_cluster_writes_same_rows(jobs: Jobs, spark: SparkSession, tmp_p
     process = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"))
     assert process.returncode in (0, 1), process.stderr
     source = read_hosts(spark, str(hosts))
-    plan(spark, source, str(tmp_path / "local"), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
+    plan(spark, source, str(tmp_path / "local"), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files")
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "local", *datasets)
 
@@ -227,7 +227,7 @@ def test_plan_over_spark_connect_writes_same_rows(jobs: Jobs, spark: SparkSessio
             process = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"), location=("--remote", url))
             assert process.returncode in (0, 1), (process.stderr, jobs.cluster.last_output())
     source = read_hosts(spark, str(hosts))
-    plan(spark, source, str(tmp_path / "local"), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
+    plan(spark, source, str(tmp_path / "local"), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files", "components")
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "local", *datasets)
 

@@ -64,7 +64,9 @@ def run(
     output_directory = str(work_directory / out)
     source = read_hosts(spark, str(work_directory / "hosts.jsonl"))
     options.setdefault("since", reusable_plan_path(spark, output_directory, None))
-    return plan(spark, source, output_directory, PlanJobOptions(**options), tell=lambda _: None, warn=lambda _: None)
+    return plan(
+        spark, source, output_directory, PlanJobOptions(**options), report_progress=lambda _: None, warn=lambda _: None
+    )
 
 
 def rows(output_directory: Path, name: str) -> list[dict[str, Any]]:
@@ -161,7 +163,7 @@ def test_hosts_are_read_from_every_file_format(spark: SparkSession, work_directo
     for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
         out = work_directory / name.replace(".", "_")
         source = read_hosts(spark, str(work_directory / name))
-        result = plan(spark, source, str(out), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
+        result = plan(spark, source, str(out), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None)
         assert_plan_is_complete(out, hosts, groups, result)
 
 
@@ -174,7 +176,7 @@ def test_unpaired_surrogate_in_host_name_is_refused(spark: SparkSession, work_di
             read_hosts(spark, str(work_directory / "half.jsonl")),
             str(work_directory / "half"),
             PlanJobOptions(),
-            tell=lambda _: None,
+            report_progress=lambda _: None,
             warn=lambda _: None,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.explain import ExplanationEntry, HostExplanation, explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import HostExplanation, HostStatement, explain_host_by_name, explanation_to_text
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -27,11 +27,11 @@ def with_agents(count: int = 1, **variables: Any) -> Fleet:
     return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
 
 
-def entries(explanation: HostExplanation, section: str, label: str) -> list[ExplanationEntry]:
+def entries(explanation: HostExplanation, section: str, label: str) -> list[HostStatement]:
     return [entry for entry in explanation.section(section).entries if entry.label == label]
 
 
-def entry(explanation: HostExplanation, section: str, label: str) -> ExplanationEntry:
+def entry(explanation: HostExplanation, section: str, label: str) -> HostStatement:
     (match,) = entries(explanation, section, label)
     return match
 

@@ -55,7 +55,7 @@ def test_bridge_uri_without_addresses_or_with_unknown_kind_is_refused(addresses:
     [("nio", "tcp"), ("tcp", "tcp"), ("auto+nio", "tcp"), ("nio+ssl", "ssl"), ("ssl", "ssl")],
 )
 def test_connection_uri_of_listener_is_tcp_or_ssl(scheme: str, connection_scheme: str) -> None:
-    assert uris.uri_to_dial(("h", 1), scheme) == f"{connection_scheme}://h:1"
+    assert uris.connection_uri(("h", 1), scheme) == f"{connection_scheme}://h:1"
 
 
 def test_ipv6_address_in_uri_has_brackets() -> None:

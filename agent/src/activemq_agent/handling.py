@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GROUP = "activemq_fleet.agent.handlers"
 IDLE = 1.0
 """Seconds after which the loop of an idle worker runs again."""
-LOOK_AGAIN = 30.0
+INBOX_POLL_INTERVAL = 30.0
 """Seconds after which an idle worker reads the inbox again."""
 PAGE = 50
 PAGE_BYTES = 1 << 20
@@ -170,7 +170,7 @@ class HandlerWorker:
         self.woken.set()
         while not self._runner.stop.is_set():
             now = self._last_loop_start = self._runner.clock()
-            if self.woken.is_set() or now - last_read_at >= LOOK_AGAIN:
+            if self.woken.is_set() or now - last_read_at >= INBOX_POLL_INTERVAL:
                 self.woken.clear()
                 last_read_at = now
                 try:

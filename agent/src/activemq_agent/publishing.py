@@ -39,7 +39,7 @@ FLUSH = 0.05
 """Seconds that records of what was sent and acknowledged may wait to share a transaction."""
 ANSWER = 5.0
 """Seconds within which the canary of a topic prefix must be received."""
-ASK_AGAIN = 60.0
+CANARY_RETRY_INTERVAL = 60.0
 """Seconds after which the canary of an unproved prefix is sent again."""
 MOST_PREFIXES = 256
 """Largest number of topic prefixes that are remembered and subscribed to; the longest unused one is dropped first."""
@@ -316,7 +316,7 @@ class Publisher:
                 self._mark_unproved(
                     name, f"the broker did not return the agent's test message on the topic {topic} within {ANSWER:g} s"
                 )
-            elif prefix.state == "unproved" and now - prefix.canary_sent_at >= ASK_AGAIN:
+            elif prefix.state == "unproved" and now - prefix.canary_sent_at >= CANARY_RETRY_INTERVAL:
                 prefix.canary_sent_at = now
                 self._send_canary(name)
 

@@ -44,7 +44,7 @@ IDLE = 0.5
 """Seconds after which the loop of an idle subscriber runs again."""
 TRY_AGAIN = 1.0
 """Seconds until a message that found no room is offered to the store again."""
-ASK_AGAIN = 60.0
+RESUBSCRIBE_INTERVAL = 60.0
 """Seconds until the agent subscribes again to a refused topic."""
 WAITING_BYTES = 8 << 20
 """Bytes of messages that wait in memory because their topics are full, over all topic filters."""
@@ -191,7 +191,7 @@ class Subscriber:
                     broker=broker,
                 )
             self.refused[topic_filter] = broker or ""
-            self._resubscribe_at = self._clock() + ASK_AGAIN
+            self._resubscribe_at = self._clock() + RESUBSCRIBE_INTERVAL
             return
         self.refused.pop(topic_filter, None)
         self.granted.add(topic_filter)

@@ -26,7 +26,7 @@ from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.audit.verdict_words import WORST
 
-MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
+MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_IDLE_PERIODS, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
 BUCKETS = 240
 """Number of time slices in a chart."""
 _KINDS_BY_SEVERITY = get_args(IncidentKind)
@@ -68,10 +68,10 @@ class LinkSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriberSilence:
-    """A silence of a subscriber: a period in which it handled no event.
+class SubscriberIdlePeriod:
+    """An idle period of a subscriber: a period in which it handled no event.
 
-    It is timed by the subscriber's own clock.
+    The subscriber's own clock measures it.
     """
 
     subscriber: str
@@ -95,12 +95,12 @@ def _outcome_sort_key(outcome: EventOutcome) -> tuple[int, str]:
     return WORST.index(outcome.verdict), outcome.event_id
 
 
-def _silence_sort_key(silence: SubscriberSilence) -> tuple[float, str]:
-    """Return the key by which an audit report sorts silences of subscribers.
+def _idle_period_sort_key(period: SubscriberIdlePeriod) -> tuple[float, str]:
+    """Return the key by which an audit report sorts idle periods of subscribers.
 
-    The longest silence comes first, then the subscriber decides.
+    The longest period comes first, then the subscriber decides.
     """
-    return -silence.seconds, silence.subscriber
+    return -period.seconds, period.subscriber
 
 
 def _link_sort_key(bridge: LinkSummary) -> tuple[Any, ...]:
@@ -306,16 +306,16 @@ def _unexplained_record_sort_key(wording: UnexplainedRecordGroup) -> tuple[Any, 
     return wording.level == "WARN", -wording.count, wording.host, wording.message
 
 
-def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberSilence]:
-    """Return the longest silences of a subscriber: periods in which it handled no event.
+def longest_idle_periods(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberIdlePeriod]:
+    """Return the longest idle periods of a subscriber: periods in which it handled no event.
 
-    ``moments`` are those at which it handled events. Only silences of a second or more are returned.
+    ``moments`` are those at which it handled events. Only periods of a second or more are returned.
     """
-    foremost = FirstItemsBySortKey[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
+    foremost = FirstItemsBySortKey[SubscriberIdlePeriod](MOST_IDLE_PERIODS, _idle_period_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
-            foremost.add_items_keeping_smallest_keys(SubscriberSilence(subscriber, before, length))
+            foremost.add_items_keeping_smallest_keys(SubscriberIdlePeriod(subscriber, before, length))
     return foremost.items_with_smallest_keys()
 
 
@@ -410,7 +410,7 @@ class EventFigures:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
         self.worst = FirstItemsBySortKey[EventOutcome](MOST_EVENTS, _outcome_sort_key)
-        self.silences = FirstItemsBySortKey[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
+        self.idle_periods = FirstItemsBySortKey[SubscriberIdlePeriod](MOST_IDLE_PERIODS, _idle_period_sort_key)
         self._period = of
         self._slices: dict[int, HandledEventsSlice] = {}
 
@@ -436,7 +436,7 @@ class EventFigures:
         self.messages += other.messages
         self.deliveries += other.deliveries
         self.worst.merge_items_with_smallest_keys(other.worst)
-        self.silences.merge_items_with_smallest_keys(other.silences)
+        self.idle_periods.merge_items_with_smallest_keys(other.idle_periods)
         for number, other_slice in other._slices.items():
             event_slice = self._slice(number)
             event_slice.handled += other_slice.handled

@@ -22,7 +22,7 @@ from activemq_fleet.audit.journals import (
     records_and_gaps_in_order,
 )
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
-from activemq_fleet.audit.report_figures import EventFigures, SubscriberSilence, longest_silences
+from activemq_fleet.audit.report_figures import EventFigures, SubscriberIdlePeriod, longest_idle_periods
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -53,12 +53,12 @@ def journal_lines_with_agent_positions(
             )
 
 
-def iterate_records_gaps_and_silences(
+def iterate_records_gaps_and_idle_periods(
     lines: Iterable[EventJournalLineWithPosition], epochs: Mapping[EpochKey, JournalEpoch]
-) -> Iterator[JournalFinding | SubscriberSilence]:
-    """Yield, for each agent, its event records and gaps in order, then its longest silences, in one iterator.
+) -> Iterator[JournalFinding | SubscriberIdlePeriod]:
+    """Yield, for each agent, its event records and gaps in order, then its longest idle periods, in one iterator.
 
-    A silence is a period in which the agent handled no event. ``lines`` are sorted by agent and position.
+    An idle period is a period in which the agent handled no event. ``lines`` are sorted by agent and position.
     """
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
@@ -66,7 +66,7 @@ def iterate_records_gaps_and_silences(
             if isinstance(finding, EventRecordWithPosition) and finding.kind == "handled" and finding.ts is not None:
                 _append_microseconds(handled, (finding.ts - _EPOCH) // _MICROSECOND)
             yield finding
-        yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
+        yield from longest_idle_periods(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
 def _sort_copies(lines: Iterable[EventJournalLineWithPosition]) -> Iterator[EventJournalLine]:

@@ -101,7 +101,7 @@ def plan_command(
             _host_records(running, hosts, form, inventory),
             output,
             options,
-            tell=print_escaped_to_stderr,
+            report_progress=print_escaped_to_stderr,
             warn=print_warning,
         )
         if result.blocking:

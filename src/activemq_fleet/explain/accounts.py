@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.host_settings import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
@@ -27,7 +27,7 @@ def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     return ExplanationSection("accounts", "Accounts and permissions", (*_login_entries(broker), *rights))
 
 
-def _login_entries(broker: Broker) -> list[ExplanationEntry]:
+def _login_entries(broker: Broker) -> list[HostStatement]:
     """Return the entries that explain how clients log in: without an account, by a plugin, or by which accounts."""
     settings = broker.settings
     if settings.authentication == "none":
@@ -36,10 +36,10 @@ def _login_entries(broker: Broker) -> list[ExplanationEntry]:
     if settings.authentication == "custom":
         text = "a plugin of activemq_xml_fragments decides which clients can log in"
         return [variable_entry(settings, "authentication", "login", text), *accounts]
-    return accounts or [ExplanationEntry("none", "no client can log in, because the broker has no account")]
+    return accounts or [HostStatement("none", "no client can log in, because the broker has no account")]
 
 
-def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
+def _account_entry(account: Account, broker: Broker) -> HostStatement:
     groups = ", ".join(account.groups)
     reason = ""
     is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
@@ -50,7 +50,7 @@ def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
     elif account.name == PROBE_USER:
         reason = "health probes log in with this account"
         reason += "; the password of the account is derived from activemq_network_password" if is_derived else ""
-    return ExplanationEntry(
+    return HostStatement(
         account.name,
         f"in the user groups {groups}" if groups else "in no user group",
         why=reason,
@@ -60,11 +60,11 @@ def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
     )
 
 
-def _permission_entry(permission: Permission) -> ExplanationEntry:
+def _permission_entry(permission: Permission) -> HostStatement:
     rights = (("read", permission.read), ("write", permission.write), ("admin", permission.admin))
     granted = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
     data = {right: list(groups) for right, groups in rights}
-    return ExplanationEntry(
+    return HostStatement(
         f"{permission.kind} {permission.destination}", granted or "no group", variable=PREFIX + "acl", data=data
     )
 
@@ -72,7 +72,7 @@ def _permission_entry(permission: Permission) -> ExplanationEntry:
 def addresses_for_clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section of a host's explanation about the addresses to which clients of a broker connect."""
     unit = _pair_of_broker(fleet, broker)
-    jndi = ExplanationEntry(
+    jndi = HostStatement(
         "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"
     )
     return ExplanationSection(
@@ -90,19 +90,19 @@ def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     return fleet.pairs_by_name[broker.pair]
 
 
-def _java_clients_entry(unit: Pair) -> ExplanationEntry:
+def _java_clients_entry(unit: Pair) -> HostStatement:
     client_uris = [
-        uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme)
+        uris.connection_uri((b.address, b.openwire.port), b.openwire.scheme)
         for b in unit.brokers_in_dialling_order
         if b.openwire
     ]
     uri = uris.failover_uri_from_uris(client_uris) if client_uris else None
-    return ExplanationEntry(
+    return HostStatement(
         "Java", uri or f"none: no node of {unit.name} has an OpenWire connector", data={"failover": uri}
     )
 
 
-def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
+def _mqtt_clients_entry(unit: Pair) -> HostStatement:
     urls, release = mqtt_urls_for_agent_conf(unit), unit.preferred_master.release
     if urls:
         reason = "for agent.conf of failover agents, with the preferred master first"
@@ -110,7 +110,7 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
         reason = f"no node of {unit.name} has an MQTT connector"
     else:
         reason = f"failover agents cannot use MQTT of ActiveMQ {release.text}"
-    return ExplanationEntry("mb.urls", urls or "none", why=reason, data={"mb_urls": urls or None})
+    return HostStatement("mb.urls", urls or "none", why=reason, data={"mb_urls": urls or None})
 
 
 def mqtt_urls_for_agent_conf(pair: Pair) -> str:
@@ -146,12 +146,10 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
         reason = "" if variable else "a stable hash of the agent's host name selects the pair"
         text = f"home pair {agent.pair}"
         entries.append(
-            ExplanationEntry(agent.host, text, why=reason, variable=variable, origin="inventory" if variable else None)
+            HostStatement(agent.host, text, why=reason, variable=variable, origin="inventory" if variable else None)
         )
     if len(agents) > MOST_AGENTS:
-        entries.append(
-            ExplanationEntry("agents", f"and {len(agents) - MOST_AGENTS} more agents, {len(agents)} in total")
-        )
+        entries.append(HostStatement("agents", f"and {len(agents) - MOST_AGENTS} more agents, {len(agents)} in total"))
     if broker.settings.vip:
         reason = f"a load balancer serves group {broker.group} at this address"
         entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=reason))
@@ -164,5 +162,5 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
                 f"this load balancer does not forward clients to {broker.host}, because a slave with activemq_ha: pure "
                 "accepts no clients"
             )
-        entries.append(ExplanationEntry(balancer.host, text))
+        entries.append(HostStatement(balancer.host, text))
     return ExplanationSection("pointing", "Agents and load balancers", tuple(entries)) if entries else None

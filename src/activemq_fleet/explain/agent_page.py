@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.accounts import mqtt_urls_for_agent_conf
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, pair_count, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, pair_count, variable_entry
 from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import takeover_time_text
 from activemq_fleet.render import render_agent
@@ -51,7 +51,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
         reason = f"a stable hash of the host name selects one of the {pairs} pairs of group {agent.group}"
     home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=reason, data={"pair": agent.pair})
     nodes = [
-        ExplanationEntry(
+        HostStatement(
             b.identity.short_host_name,
             f"preferred {b.role}" if b.ha_profile.has_peer else "a single broker",
             why=f"ActiveMQ {b.release.text}",
@@ -68,7 +68,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
 def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
     settings, urls = agent.settings, mqtt_urls_for_agent_conf(pair)
     displayed_keys = [
-        ExplanationEntry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
+        HostStatement("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
         variable_entry(settings, "agent_username", "account", settings.agent_username or "none"),
         variable_entry(settings, "agent_client_id", "client id", settings.agent_client_id or agent.host),
         variable_entry(settings, "agent_topics", "topics", ", ".join(settings.agent_topics) or "none"),
@@ -86,12 +86,10 @@ def _broker_death_section(pair: Pair) -> ExplanationSection:
     if len(brokers) == 1 or not master.ha_profile.has_peer:
         effect = "if {} fails, the agent waits until this broker runs again"
     names = [broker.identity.short_host_name for broker in brokers]
-    entries = [ExplanationEntry(name, effect.format(name)) for name in names]
+    entries = [HostStatement(name, effect.format(name)) for name in names]
+    entries.append(HostStatement("within", takeover_time_text(master, XmlDocument(render_activemq_xml_bytes(master)))))
     entries.append(
-        ExplanationEntry("within", takeover_time_text(master, XmlDocument(render_activemq_xml_bytes(master))))
-    )
-    entries.append(
-        ExplanationEntry(
+        HostStatement(
             "both",
             f"while no node of pair {pair.name} runs, the agent keeps outgoing messages on its host. It connects to no "
             "other pair",

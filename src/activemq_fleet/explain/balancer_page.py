@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualIpAddress
 
 
@@ -13,7 +13,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSecti
     """
     settings = balancer.settings
     entries = [
-        ExplanationEntry(
+        HostStatement(
             group.name,
             ", ".join(b.identity.short_host_name for b in group.brokers if b.openwire) or "none",
             why=_backends_reason(group.brokers),
@@ -27,9 +27,9 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSecti
     return [ExplanationSection("balances", "Targets", (*address_entries, interface, *entries))]
 
 
-def _address_entry(address: VirtualIpAddress) -> ExplanationEntry:
+def _address_entry(address: VirtualIpAddress) -> HostStatement:
     ports = ", ".join(f"{front.connector} {front.port}" for front in address.fronts)
-    return ExplanationEntry(
+    return HostStatement(
         "virtual address",
         f"{address.address} of group {address.group}: {ports}",
         why=f"keepalived uses priority {address.priority} and the virtual router id {address.router_id}",

@@ -15,8 +15,8 @@ NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class ExplanationEntry:
-    """An entry of the explanation of a host: a statement about the host.
+class HostStatement:
+    """A statement about a host: an entry of the explanation of the host.
 
     ``why`` is the statement's reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the
     variable that decides the value; ``origin``: whether the inventory or a default sets the variable. ``data`` holds
@@ -48,7 +48,7 @@ class ExplanationSection:
 
     name: str
     title: str
-    entries: tuple[ExplanationEntry, ...]
+    entries: tuple[HostStatement, ...]
     intro: str = ""
     stacked: bool = False
 
@@ -92,13 +92,13 @@ class HostExplanation:
         return {"host": self.host, "kinds": self.kinds, "title": self.title, "sections": sections}
 
 
-def variable_entry(settings: HostSettings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
+def variable_entry(settings: HostSettings, name: str, label: str, text: str, **more: Any) -> HostStatement:
     """Return an entry of a host's explanation about a value that a variable determines.
 
     The entry has the variable's origin. The variable is ``activemq_NAME``.
     """
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
-    return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)
+    return HostStatement(label, text, variable=PREFIX + name, origin=origin, **more)
 
 
 def is_only_pair_in_group(fleet: Fleet, broker: Broker) -> bool:

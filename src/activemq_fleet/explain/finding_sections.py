@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.topology import Broker, Fleet
 
@@ -33,13 +33,13 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Explanat
             text = (
                 f"this waiver matches no current finding of the host (reason of the waiver: {waiver['reason']}{until})"
             )
-            entries.append(ExplanationEntry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
+            entries.append(HostStatement(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
     if not entries:
-        entries = [ExplanationEntry("none", "this host has no findings and no waivers")]
+        entries = [HostStatement("none", "this host has no findings and no waivers")]
     return ExplanationSection("findings", "Findings and waivers", tuple(entries))
 
 
-def _finding_entry(same: Sequence[Finding], host: str) -> ExplanationEntry:
+def _finding_entry(same: Sequence[Finding], host: str) -> HostStatement:
     """Return the entry of a finding, which names the hosts that have it unless that is ``host`` alone."""
     finding = same[0]
     kind = finding.severity if finding.waived is None else "waived"
@@ -47,7 +47,7 @@ def _finding_entry(same: Sequence[Finding], host: str) -> ExplanationEntry:
     host_prefix = "" if hosts == [host] else f"{' and '.join(hosts)}: "
     position_prefix = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
     details = (f"fix: {finding.fix}",) if finding.waived is None else (f"waived: {finding.waived}",)
-    return ExplanationEntry(
+    return HostStatement(
         f"{kind} {finding.rule}",
         f"{host_prefix}{position_prefix}{finding.message}",
         why=finding.why,

@@ -8,8 +8,8 @@ from activemq_fleet.addresses import join_host_port
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.explanation import (
     NONE,
-    ExplanationEntry,
     ExplanationSection,
+    HostStatement,
     Origin,
     broker_or_pair_noun,
     is_only_pair_in_group,
@@ -45,7 +45,7 @@ def outgoing_links_section(
         planned = {link.name for link in broker.links}
         added_connectors = [connector for connector in document.network_connectors if connector.name not in planned]
         links += [_outgoing_connector_entry(connector, peers.get(connector.name, ())) for connector in added_connectors]
-    entries = links or [ExplanationEntry("none", _no_links_reason(fleet, broker))]
+    entries = links or [HostStatement("none", _no_links_reason(fleet, broker))]
     intro = ""
     if broker.links and broker.ha_profile.shares_store and broker.peer:
         noun = "links to other pairs" if broker.settings.pair_links == "static" else "links"
@@ -68,11 +68,11 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
             yield connector, peers
 
 
-def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
+def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> HostStatement:
     hosts = [peer.identity.short_host_name for peer in peers]
     direction = "messages flow in both directions" if connector.duplex else "messages flow from this broker"
     target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
-    return ExplanationEntry(
+    return HostStatement(
         connector.name or "without a name",
         f"{target}{direction}",
         details=(connector.uri,),
@@ -90,10 +90,10 @@ def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from {name}"
 
 
-def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> ExplanationEntry:
+def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> HostStatement:
     variable, origin = _deciding_variable(fleet, broker, link)
     direction = "messages flow in both directions" if link.duplex else "messages flow from this broker"
-    return ExplanationEntry(
+    return HostStatement(
         link.name,
         f"to {_target_text(fleet, link)}, {link.kind}: {direction}",
         why=_idle_reason(broker, link) or _KINDS[link.kind],
@@ -206,7 +206,7 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
     if multicast_peers and broker.openwire:
         host_list = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of group {broker.group} that discovers {broker.host} opens a link to it: {host_list}"
-        entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
+        entries.append(HostStatement("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
         return ExplanationSection("links-in", "Incoming links", tuple(entries), stacked=True)
     reason = (
@@ -214,12 +214,12 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
         if broker.openwire is None
         else ""
     )
-    return ExplanationSection("links-in", "Incoming links", (ExplanationEntry(NONE, NONE, why=reason),))
+    return ExplanationSection("links-in", "Incoming links", (HostStatement(NONE, NONE, why=reason),))
 
 
-def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> ExplanationEntry:
+def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> HostStatement:
     direction = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
-    return ExplanationEntry(
+    return HostStatement(
         connector.name or "without a name",
         f"{opener.identity.short_host_name} opens this link: {direction}",
         details=(f"at {connector.uri}",),
@@ -229,7 +229,7 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
     )
 
 
-def _incoming_link_entry(unit: str, name: str, brokers_and_links: list[tuple[Broker, Link]]) -> ExplanationEntry:
+def _incoming_link_entry(unit: str, name: str, brokers_and_links: list[tuple[Broker, Link]]) -> HostStatement:
     link = next((link for _, link in brokers_and_links if link.duplex), brokers_and_links[0][1])
     hosts = [broker.identity.short_host_name for broker, _ in brokers_and_links]
     opener = hosts[0] if len(hosts) == 1 else f"the active node of {' and '.join(hosts)}"
@@ -241,7 +241,7 @@ def _incoming_link_entry(unit: str, name: str, brokers_and_links: list[tuple[Bro
         "duplex": link.duplex,
         "dialled_by": [b.host for b, _ in brokers_and_links],
     }
-    return ExplanationEntry(
+    return HostStatement(
         name,
         f"{opener} opens this {link.kind} link: {direction}",
         details=(f"at {at}", *_carried_destination_texts(link)),

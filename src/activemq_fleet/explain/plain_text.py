@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.explanation import NONE, ExplanationEntry, ExplanationSection, HostExplanation
+from activemq_fleet.explain.explanation import NONE, ExplanationSection, HostExplanation, HostStatement
 from activemq_fleet.node.printable import escape_unprintable
 
 MOST_LABEL = 30
@@ -41,7 +41,7 @@ def _section_lines(section: ExplanationSection, width: int, emphasis: Emphasis) 
         yield from _entry_lines(entry, width, column, emphasis)
 
 
-def _entry_lines(entry: ExplanationEntry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
+def _entry_lines(entry: HostStatement, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
     text = f"{entry.text} ({entry.why})" if entry.why else entry.text
     if entry.label == entry.text == NONE:
         yield from _wrap(text, width, _INDENT)
@@ -63,7 +63,7 @@ def _entry_lines(entry: ExplanationEntry, width: int, column: int, emphasis: Emp
         yield from _wrap(detail, width, column)
 
 
-def _variable_word(entry: ExplanationEntry) -> str:
+def _variable_word(entry: HostStatement) -> str:
     """Return an entry's variable as an unbreakable word: ``[activemq_ha]`` or ``[activemq_ha:\u00a0default]``."""
     if not entry.variable:
         return ""

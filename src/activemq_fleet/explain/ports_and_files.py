@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.render import file_mode_of, render_broker
 from activemq_fleet.render.broker_paths import broker_directory_paths
@@ -39,7 +39,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
             "a slave with activemq_ha: pure serves no clients. After promotion it sends its messages to other masters"
         )
         entries.append(
-            ExplanationEntry(
+            HostStatement(
                 "none", "no connector", why=reason if broker.ha_profile.replicates else "activemq_connectors is empty"
             )
         )
@@ -68,7 +68,7 @@ def _listening_note(broker: Broker) -> str:
     return ""
 
 
-def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
+def _connector_entry(broker: Broker, connector: Connector) -> HostStatement:
     settings = broker.settings
     reasons = [_connector_use(connector) + _port_offset_text(settings, connector.port)]
     if connector.uses_tls and settings.tls:
@@ -103,7 +103,7 @@ def _port_offset_text(settings: HostSettings, port: int) -> str:
     return f", {port - settings.port_offset} + port offset {settings.port_offset}" if settings.port_offset else ""
 
 
-def _console_entry(broker: Broker) -> ExplanationEntry:
+def _console_entry(broker: Broker) -> HostStatement:
     settings, port = broker.settings, broker.ports["console"]
     reason = f"web console on {settings.console_bind}{_port_offset_text(settings, port)}"
     data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
@@ -135,7 +135,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
             why="the service unit and the directories have this name",
         ),
         variable_entry(settings, "home", "the release", paths.home, why=_INSTALLED[settings.install]),
-        ExplanationEntry("logs", paths.data),
+        HostStatement("logs", paths.data),
     ]
     for path in render_broker(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
@@ -153,13 +153,11 @@ _INSTALLED = {
 }
 
 
-def file_entry(path: str, below: str, use: str, variable: str = "") -> ExplanationEntry:
+def file_entry(path: str, below: str, use: str, variable: str = "") -> HostStatement:
     """Return the entry of a host's explanation about one deployed file.
 
     ``below`` is the directory on the host.
     """
     mode = f"{file_mode_of(path):04o}"
     data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
-    return ExplanationEntry(
-        path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data
-    )
+    return HostStatement(path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data)

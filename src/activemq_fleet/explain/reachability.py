@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, broker_or_pair_noun
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, broker_or_pair_noun
 from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
@@ -48,7 +48,7 @@ def _unit_nouns(fleet: Fleet) -> str:
 
 def _group_entries(
     group: str, answers: dict[str, MessageReachAnswer], *, is_own_group: bool
-) -> Iterator[ExplanationEntry]:
+) -> Iterator[HostStatement]:
     """Yield an entry for each outcome in a group; the reason shown is that of the first pair with that outcome."""
     by_outcome: dict[str, list[str]] = defaultdict(list)
     for unit, answer in answers.items():
@@ -60,18 +60,18 @@ def _group_entries(
         reason = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
-        yield ExplanationEntry(
+        yield HostStatement(
             group, f"a message {_VERBS[outcome]} {units_text}", why=reason, severity=severity, data=data
         )
 
 
-def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[ExplanationEntry]:
+def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[HostStatement]:
     stranded = routes.source_target_pairs_lost_without(broker.host)
     others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
         routes_text = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
-        yield ExplanationEntry(
+        yield HostStatement(
             "lost routes",
             routes_text,
             why=f"messages cannot take these routes between other {others} while {broker.host} is down",
@@ -79,7 +79,7 @@ def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator
             data=data,
         )
     else:
-        yield ExplanationEntry(
+        yield HostStatement(
             "lost routes",
             f"none: if {broker.host} fails, no route between other {others} is lost",
             data={"stranded": []},

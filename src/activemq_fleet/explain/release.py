@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.topology import Broker, Fleet
 
 
@@ -29,7 +29,7 @@ def release_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
         _security_answer(broker),
     ]
     entries = (
-        ExplanationEntry("has" if is_present else "lacks", text, data={"has": is_present, "what": name})
+        HostStatement("has" if is_present else "lacks", text, data={"has": is_present, "what": name})
         for name, is_present, text in answers
     )
     return ExplanationSection("release", "Release", (release_entry, *entries))

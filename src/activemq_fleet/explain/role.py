@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import (
-    ExplanationEntry,
     ExplanationSection,
+    HostStatement,
     broker_or_pair_noun,
     is_only_pair_in_group,
     pair_count,
@@ -37,13 +37,13 @@ def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     )
 
 
-def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
+def _name_entry(fleet: Fleet, broker: Broker) -> HostStatement:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
     text = f"{identity.short_host_name} is in group {identity.group}"
     set_variables = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
     if len(set_variables) == len(identity.origins):
-        return ExplanationEntry(
+        return HostStatement(
             "name",
             f"{text}, node {identity.node}{domain}",
             why=f"set by {', '.join(set_variables)}",
@@ -52,7 +52,7 @@ def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     variables_note = f", and {', '.join(set_variables)} sets the others" if set_variables else ""
     pattern_note = f"the pattern {fleet.naming_pattern} reads these parts from the host name{variables_note}"
     number = f", number {identity.number}" if identity.number else ""
-    return ExplanationEntry(
+    return HostStatement(
         "name",
         f"{text}{number}, node {identity.node}{domain}",
         details=(pattern_note,),
@@ -62,9 +62,9 @@ def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     )
 
 
-def _role_entry(broker: Broker) -> ExplanationEntry:
+def _role_entry(broker: Broker) -> HostStatement:
     if not broker.ha_profile.has_peer:
-        return ExplanationEntry("preferred role", "none", why="the broker has no peer", data={"role": None})
+        return HostStatement("preferred role", "none", why="the broker has no peer", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
     if broker.settings.naming_parity and broker.identity.origins["node"] == "parity":
         reason = f"the number in the host name is {node}, and activemq_naming_parity is {broker.settings.naming_parity}"
@@ -83,19 +83,19 @@ def _role_entry(broker: Broker) -> ExplanationEntry:
     )
 
 
-def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
+def _pair_entry(fleet: Fleet, broker: Broker) -> HostStatement:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.ha_profile.has_peer:
         others = [b.identity.short_host_name for b in fleet.pairs_by_name[broker.pair].brokers if b is not broker]
         meant = f"this broker and {', '.join(others)}" if others else "this broker"
-        return ExplanationEntry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
+        return HostStatement("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
     if broker.peer is None:
-        return ExplanationEntry("pair", f"{broker.pair}, whose other node is not in the inventory", data=data)
+        return HostStatement("pair", f"{broker.pair}, whose other node is not in the inventory", data=data)
     role = "slave" if broker.role == "master" else "master"
-    return ExplanationEntry("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
+    return HostStatement("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
 
 
-def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
+def _group_entry(fleet: Fleet, broker: Broker) -> HostStatement:
     units = " and ".join(
         pair_and_single_broker_count_texts(other for other in fleet.brokers if other.group == broker.group)
     )
@@ -104,7 +104,7 @@ def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
         shape = "linked by multicast discovery"
         return variable_entry(broker.settings, "discovery", "group", f"{broker.group}, {units} {shape}", data=data)
     if is_only_pair_in_group(fleet, broker):
-        return ExplanationEntry("group", f"{broker.group}, with no other {broker_or_pair_noun(broker)}", data=data)
+        return HostStatement("group", f"{broker.group}, with no other {broker_or_pair_noun(broker)}", data=data)
     if broker.settings.topology != "none":
         shape = f"linked as a {broker.settings.topology}"
     elif variables := _variables_with_links(fleet, broker.group):
@@ -124,7 +124,7 @@ def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
     return [name for name, defines_link in defined.items() if defines_link]
 
 
-def _broker_name_entry(broker: Broker) -> ExplanationEntry:
+def _broker_name_entry(broker: Broker) -> HostStatement:
     if broker.settings.broker_name:
         reason = ""
     elif broker.ha_profile.shares_store:
@@ -136,7 +136,7 @@ def _broker_name_entry(broker: Broker) -> ExplanationEntry:
     return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=reason)
 
 
-def _address_entry(broker: Broker) -> ExplanationEntry:
+def _address_entry(broker: Broker) -> HostStatement:
     return variable_entry(
         broker.settings, "address", "address", broker.address, why="other brokers and clients connect to this address"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from activemq_fleet.errors import InputError, names_to_text
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, HostExplanation
+from activemq_fleet.explain.explanation import ExplanationSection, HostExplanation, HostStatement
 from activemq_fleet.explain.host_pages import inventory_name_of
 from activemq_fleet.explain.link_sections import ttl_in_words
 from activemq_fleet.routes import MessageReachAnswer, Routes
@@ -65,8 +65,8 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
     return pair.preferred_master.host
 
 
-def _outcome_entry(label: str, answer: MessageReachAnswer) -> ExplanationEntry:
-    return ExplanationEntry(
+def _outcome_entry(label: str, answer: MessageReachAnswer) -> HostStatement:
+    return HostStatement(
         label,
         answer.outcome,
         why=answer.why,
@@ -74,13 +74,13 @@ def _outcome_entry(label: str, answer: MessageReachAnswer) -> ExplanationEntry:
     )
 
 
-def _hop_entries(fleet: Fleet, answer: MessageReachAnswer) -> Iterator[ExplanationEntry]:
+def _hop_entries(fleet: Fleet, answer: MessageReachAnswer) -> Iterator[HostStatement]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
         direction_note = " against its direction (duplex)" if hop.back else ""
         reason = f"the message crosses the link {hop.link} of {hop.host}{direction_note}"
-        yield ExplanationEntry(
+        yield HostStatement(
             f"bridge {number}", f"{hop.source} to {hop.target}", why=reason, details=details, data=asdict(hop)
         )
 
@@ -92,7 +92,7 @@ def _failure_entries(
     receiver: str,
     destination: str | None,
     healthy_answer: MessageReachAnswer,
-) -> Iterator[ExplanationEntry]:
+) -> Iterator[HostStatement]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 
     ``healthy_answer`` is the answer while all brokers run; failures that change nothing about it share one entry.
@@ -113,25 +113,25 @@ def _failure_entries(
     if unchanged:
         which = f"any one of {len(unchanged)}" + (" other brokers" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": healthy_answer.outcome}
-        yield ExplanationEntry(
+        yield HostStatement(
             which,
             "changes nothing",
             why=f"the result is the same as when all brokers are up: {healthy_answer.outcome}",
             data=data,
         )
     elif not hosts_by_outcome:
-        yield ExplanationEntry(
+        yield HostStatement(
             "any one", "reaches", why=f"the message arrives even if any one of the {len(fleet.brokers)} brokers is down"
         )
 
 
-def _failure_entry(outcome: str, reason: str, hosts: Sequence[str]) -> ExplanationEntry:
+def _failure_entry(outcome: str, reason: str, hosts: Sequence[str]) -> HostStatement:
     """Return the entry on what happens when any one of the given brokers is down."""
     names = [host.partition(".")[0] for host in hosts]
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
-        return ExplanationEntry(names[0], outcome, why=reason, severity="warning", data=data)
+        return HostStatement(names[0], outcome, why=reason, severity="warning", data=data)
     details = (names_to_text(names, most=_MOST_NAMED),)
-    return ExplanationEntry(
+    return HostStatement(
         f"any one of {len(hosts)} brokers", outcome, why=reason, details=details, severity="warning", data=data
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from activemq_fleet import uris
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.render.broker_paths import STORE_MARKER
 from activemq_fleet.schema import CORE, XmlDocument
 from activemq_fleet.topology import Broker
@@ -57,7 +57,7 @@ _FENCES = {
 }
 
 
-def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[ExplanationEntry]:
+def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[HostStatement]:
     if broker.ha_profile.has_database_lease:
         return _shared_jdbc_entries(broker, lock_settings_of(document))
     if broker.ha_profile.shares_store_directory:
@@ -69,20 +69,20 @@ def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[Explanatio
     )
 
 
-def _directory_entry(broker: Broker, reason: str, *details: str) -> ExplanationEntry:
+def _directory_entry(broker: Broker, reason: str, *details: str) -> HostStatement:
     data = {"directory": broker.store_directory}
     return variable_entry(
         broker.settings, "store_directory", "directory", broker.store_directory, why=reason, details=details, data=data
     )
 
 
-def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[ExplanationEntry]:
+def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[HostStatement]:
     yield _directory_entry(broker, "kahaDB, the same directory for both nodes")
     marker = (
         f"the file {STORE_MARKER} in the store directory must contain {broker.pair}. Otherwise the service unit does "
         "not start the broker"
     )
-    yield ExplanationEntry(
+    yield HostStatement(
         "marker", marker, why="each node would create a separate store if the store directory were not mounted"
     )
     if broker.has_guard:
@@ -101,14 +101,14 @@ def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
             broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive}
         )
     else:
-        yield ExplanationEntry(
+        yield HostStatement(
             "keep-alive",
             f"the active node never checks its lock, because ActiveMQ {broker.release.text} has no <locker>",
             data={"keepalive_ms": None},
         )
 
 
-def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[ExplanationEntry]:
+def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[HostStatement]:
     jdbc = broker.settings.jdbc
     if jdbc:
         # The URL is not shown, because some drivers read the password from it.
@@ -132,25 +132,25 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
     )
 
 
-def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
+def _pure_entries(broker: Broker) -> Iterator[HostStatement]:
     yield _directory_entry(broker, "kahaDB, used by this node only; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
         master_uri = uris.master_connector_uri(broker.peer_address)
-        yield ExplanationEntry(
+        yield HostStatement(
             "copies from",
             master_uri,
             why="the URI has no failover:, because a slave with a failover: URI never takes over",
         )
     elif broker.role == "master" and broker.peer:
         text = f"{broker.host} waits until its slave {broker.peer} connects to port {broker.ports.get('replication')}"
-        yield ExplanationEntry("copied by", text, why="waitForSlave")
-    yield ExplanationEntry(
+        yield HostStatement("copied by", text, why="waitForSlave")
+    yield HostStatement(
         "lock",
         "no lock exists, because each node has a separate store: both nodes can become active in a network partition",
     )
 
 
-def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[ExplanationEntry]:
+def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[HostStatement]:
     root, settings = document.root, broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     if settings.usage:

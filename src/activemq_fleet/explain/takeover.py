@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_with_home_pair_of_broker
-from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
+from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -71,60 +71,60 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
     return ExplanationSection("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
 
 
-def _no_peer_entries(broker: Broker, reason: str) -> Iterator[ExplanationEntry]:
-    yield ExplanationEntry("takes over", _NO_NODE, why=reason, data={"by": None, "seconds": None})
-    yield ExplanationEntry("messages", f"messages stay in the store of {broker.host} until it runs again")
-    yield ExplanationEntry("clients", f"clients wait until {broker.host} runs again: they have no other address")
+def _no_peer_entries(broker: Broker, reason: str) -> Iterator[HostStatement]:
+    yield HostStatement("takes over", _NO_NODE, why=reason, data={"by": None, "seconds": None})
+    yield HostStatement("messages", f"messages stay in the store of {broker.host} until it runs again")
+    yield HostStatement("clients", f"clients wait until {broker.host} runs again: they have no other address")
     if broker.networked:
-        yield ExplanationEntry("links", f"other brokers retry their links to {broker.host} until it runs again")
+        yield HostStatement("links", f"other brokers retry their links to {broker.host} until it runs again")
 
 
-def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[ExplanationEntry]:
+def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[HostStatement]:
     lease = broker.ha_profile.has_database_lease
     lock_noun = "lease" if lease else "lock"
     acquire = int(lock_settings_of(document).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING_SECONDS
-    yield ExplanationEntry(
+    yield HostStatement(
         "takes over", f"{broker.peer}", why=f"the node that holds the {lock_noun} is active", data={"by": broker.peer}
     )
     yield variable_entry(broker.settings, "lock_acquire_interval", "within", within, data={"seconds": seconds})
     if not lease:
-        yield ExplanationEntry("measured", _MEASURED_GUARD if broker.has_guard else _MEASURED_SHARED)
-    yield ExplanationEntry(
+        yield HostStatement("measured", _MEASURED_GUARD if broker.has_guard else _MEASURED_SHARED)
+    yield HostStatement(
         "while standby", f"no client is affected, but {broker.peer} has no standby until {broker.host} runs again"
     )
-    yield ExplanationEntry("messages", f"no acknowledged message is lost, because {broker.peer} opens the same store")
-    yield ExplanationEntry(
+    yield HostStatement("messages", f"no acknowledged message is lost, because {broker.peer} opens the same store")
+    yield HostStatement(
         "clients",
         f"clients with both addresses of the pair connect to {broker.peer}, and send unacknowledged messages again",
     )
     yield from _bridge_entries(broker)
     yield _frozen_node_entry(broker, lock_noun)
     lock_location = "database" if lease else "file system"
-    yield ExplanationEntry(
+    yield HostStatement(
         "if the host fails",
         f"{broker.peer} takes over when the {lock_location} releases the {lock_noun} of the failed host. This happens "
         "after a timeout",
     )
-    yield ExplanationEntry("if both fail", "messages stay in the store until one node of the pair runs again")
-    yield ExplanationEntry("recovery", f"{broker.host} returns as standby, and {broker.peer} stays active")
+    yield HostStatement("if both fail", "messages stay in the store until one node of the pair runs again")
+    yield HostStatement("recovery", f"{broker.host} returns as standby, and {broker.peer} stays active")
 
 
-def _bridge_entries(broker: Broker) -> Iterator[ExplanationEntry]:
+def _bridge_entries(broker: Broker) -> Iterator[HostStatement]:
     if not broker.networked:
         return
     release = broker.release
-    yield ExplanationEntry(
+    yield HostStatement(
         "bridges",
         f"bridges to and from {broker.peer} replace those of {broker.host}, 0.2 to 4.0 s after {broker.peer} is active "
         "(measured)",
     )
     if release.forgets_early_bridge_failures:
         text = "a bridge can stay down after a takeover (1 of 83 on 5.5.1): restart the broker that opens the bridge"
-        yield ExplanationEntry("bridges", text, why=f"release {release.text}")
+        yield HostStatement("bridges", text, why=f"release {release.text}")
 
 
-def _frozen_node_entry(broker: Broker, lock_noun: str) -> ExplanationEntry:
+def _frozen_node_entry(broker: Broker, lock_noun: str) -> HostStatement:
     meaning = {
         "off": "no watchdog checks the broker",
         "warn": "the watchdog warns about the broker, and does not kill it",
@@ -136,7 +136,7 @@ def _frozen_node_entry(broker: Broker, lock_noun: str) -> ExplanationEntry:
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
-def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
+def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[HostStatement]:
     if broker.role == "master":
         yield from _pure_master_entries(fleet, broker, within)
     else:
@@ -145,12 +145,12 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Explana
         "run the playbook resync, because no service unit restarts the failed broker. The playbook stops both nodes, "
         "copies the newer store to the other node, and starts the master before the slave"
     )
-    yield ExplanationEntry(
+    yield HostStatement(
         "recovery", steps, why="a slave that starts with an old store would become a second master with old messages"
     )
 
 
-def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
+def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[HostStatement]:
     others = [
         b.identity.short_host_name
         for group in fleet.groups
@@ -158,38 +158,38 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
         for b in group.brokers
         if b.role == "master" and b.pair != broker.pair
     ]
-    yield ExplanationEntry(
+    yield HostStatement(
         "takes over", f"{broker.peer}", why="a slave is promoted after its master fails", data={"by": broker.peer}
     )
-    yield ExplanationEntry("within", within)
-    yield ExplanationEntry("measured", _MEASURED_PURE)
+    yield HostStatement("within", within)
+    yield HostStatement("measured", _MEASURED_PURE)
     if others:
         host_list = ", ".join(others[:MOST_AGENTS])
-        yield ExplanationEntry("messages", f"the queues of {broker.peer} drain to {host_list} if consumers exist there")
-        yield ExplanationEntry(
+        yield HostStatement("messages", f"the queues of {broker.peer} drain to {host_list} if consumers exist there")
+        yield HostStatement(
             "messages", f"messages of durable topic subscriptions stay on {broker.peer} until the recovery"
         )
     else:
-        yield ExplanationEntry(
+        yield HostStatement(
             "messages",
             f"messages stay on {broker.peer} until the recovery",
             why=f"group {broker.group} has no other master to which they could drain",
         )
-    yield ExplanationEntry(
+    yield HostStatement(
         "clients", "clients connect to another master if they have its address: a promoted slave opens no port"
     )
-    yield ExplanationEntry(
+    yield HostStatement(
         "network partition", "both nodes become active, each with its own messages: activemq_ha: pure is not safe"
     )
 
 
-def _pure_slave_entries(broker: Broker) -> Iterator[ExplanationEntry]:
+def _pure_slave_entries(broker: Broker) -> Iterator[HostStatement]:
     text = f"{broker.peer} continues without {broker.host}, and no client is affected"
-    yield ExplanationEntry("takes over", "not required", why=text, data={"by": broker.peer})
-    yield ExplanationEntry("messages", f"new messages of {broker.peer} have no copy until the recovery")
+    yield HostStatement("takes over", "not required", why=text, data={"by": broker.peer})
+    yield HostStatement("messages", f"new messages of {broker.peer} have no copy until the recovery")
 
 
-def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
+def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[HostStatement]:
     agents = [agent.host for agent in agents_with_home_pair_of_broker(fleet, broker)]
     if not agents:
         return
@@ -198,4 +198,4 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
         effect = f"wait until {broker.host} runs again: they connect to no other pair"
     else:
         effect = f"continue their sessions on {broker.peer}"
-    yield ExplanationEntry("agents", f"{host_list} {effect}", data={"agents": agents})
+    yield HostStatement("agents", f"{host_list} {effect}", data={"agents": agents})

@@ -222,7 +222,7 @@ class ReadOnlyLab:
         with TLS. ``name`` and ``protocol`` are those of ``addresses``.
         """
         return tuple(
-            uris.uri_to_dial((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
+            uris.connection_uri((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
             for broker, connector in self._connectors(name, protocol)
         )
 

@@ -150,7 +150,7 @@ def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Pro
 
 
 @rule("N021", "info", releases="5.6.0", needs="@replayWhenNoConsumers")
-def replay_without_delay(document: Document) -> Iterator[Problem]:
+def missing_replay_delay(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
     Why: without a delay, the messages of a queue move to another broker as soon as their consumer disconnects. When the

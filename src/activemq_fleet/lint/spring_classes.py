@@ -96,14 +96,12 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
         yield bean.problem(text, "class", fix=_class_fix(known_class, properties))
         return
     subject = (
-        f"the class {name} of ActiveMQ {release.text}"
-        if known_class.has_known_java_class_properties
-        else f"the class {name}"
+        f"the class {name} of ActiveMQ {release.text}" if known_class.are_properties_known else f"the class {name}"
     )
     for setting in properties:
         spans = known_class.spans_of_property(setting.name)
-        is_missing = known_class.has_known_java_class_properties and not any(map(release.is_within_span, spans))
-        is_wrong = not known_class.has_known_java_class_properties and setting.name in known_class.renamed
+        is_missing = known_class.are_properties_known and not any(map(release.is_within_span, spans))
+        is_wrong = not known_class.are_properties_known and setting.name in known_class.renamed
         if is_missing or is_wrong or (setting.is_text and setting.name in known_class.not_from_text):
             text = f"{subject} has no property {setting.name}: the broker stops during its start"
             yield setting.node.problem(text, setting.attribute, fix=_property_fix(known_class, setting, spans))

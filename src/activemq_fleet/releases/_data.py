@@ -181,7 +181,7 @@ class SpringBeanClass:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def has_known_java_class_properties(self) -> bool:
+    def are_properties_known(self) -> bool:
         """Whether the properties of the Java class are known.
 
         Otherwise only the names in ``renamed`` are known to be wrong.

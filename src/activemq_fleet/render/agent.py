@@ -93,7 +93,7 @@ def _jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
     It lists the brokers of the agent's home pair.
     """
     connection_uris = [
-        uris.uri_to_dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)
+        uris.connection_uri(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)
     ]
     return _jndi_file(group, uris.failover_uri_from_uris(connection_uris)) if connection_uris else b""
 
@@ -104,7 +104,9 @@ def java_client_files(group: Group) -> dict[str, bytes]:
     It lists every broker that accepts clients, masters first.
     """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
-    connection_uris = [uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
+    connection_uris = [
+        uris.connection_uri((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire
+    ]
     if not connection_uris:
         return {}
     return {"jndi.properties": _jndi_file(group.name, uris.failover_uri_from_uris(connection_uris))}

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
-from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, SubscriberSilence
+from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, SubscriberIdlePeriod
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
@@ -279,11 +279,11 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
     They are shown for each subscriber. Vertical lines mark takeovers.
     """
-    silences = report_data.events.silences.items_with_smallest_keys() if report_data.events.messages else []
+    silences = report_data.events.idle_periods.items_with_smallest_keys() if report_data.events.messages else []
     if not silences:
         return None
     chart = _chart_over_time("Longest times without a handled event", report_data)
-    by_subscriber: dict[str, list[SubscriberSilence]] = {}
+    by_subscriber: dict[str, list[SubscriberIdlePeriod]] = {}
     for silence in silences:
         by_subscriber.setdefault(silence.subscriber, []).append(silence)
     for name in sorted(list(by_subscriber)[:12]):

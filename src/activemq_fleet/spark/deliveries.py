@@ -37,10 +37,10 @@ from activemq_fleet.audit.reached_ranges import (
     reached_ranges_with_keys,
     subscribers_by_name,
 )
-from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberSilence
+from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberIdlePeriod
 from activemq_fleet.audit.verdict_passes import (
     events_with_delivery_outcomes,
-    iterate_records_gaps_and_silences,
+    iterate_records_gaps_and_idle_periods,
     journal_lines_with_agent_positions,
     merge_received_event_ranges,
 )
@@ -133,8 +133,8 @@ def judge_and_write_event_deliveries(
         lines.mapInArrow, partial(_order_records_of_agents, epochs=epochs), [], keep=True
     )
     gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
-    events.silences.add_items_keeping_smallest_keys(
-        *(silence for silence in findings if isinstance(silence, SubscriberSilence))
+    events.idle_periods.add_items_keeping_smallest_keys(
+        *(period for period in findings if isinstance(period, SubscriberIdlePeriod))
     )
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in findings if isinstance(change, AgentSubscriptionChange))
@@ -182,10 +182,10 @@ def _key_lines_by_agent(
 
 def _order_records_of_agents(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
-) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
+) -> Iterator[JournalFinding | SubscriberIdlePeriod | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = FirstItemsBySortKey(MOST_GAPS, journal_gap_sort_key)
-    for finding in iterate_records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
+    for finding in iterate_records_gaps_and_idle_periods((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):

@@ -93,25 +93,34 @@ class PlanResult:
 
 
 def plan(
-    spark: SparkSession, source: HostRecords, out: str, options: PlanJobOptions, *, tell: Report, warn: Report
+    spark: SparkSession,
+    source: HostRecords,
+    out: str,
+    options: PlanJobOptions,
+    *,
+    report_progress: Report,
+    warn: Report,
 ) -> PlanResult:
     """Plan a fleet with Spark, and write the datasets of the plan to an output path.
 
-    Returns the numbers of rows and findings. ``tell`` is called with lines of progress, ``warn`` with warnings. Raises
-    FleetError for variables that ``check`` or ``render`` would refuse, and leaves ``out`` as it was.
+    Returns the numbers of rows and findings. ``report_progress`` is called with lines of progress, ``warn`` with
+    warnings. Raises FleetError for variables that ``check`` or ``render`` would refuse, and leaves ``out`` as it was.
     """
     with AtomicJobOutput(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
         hosts, division = _read_hosts(output, source, options.today)
         for warning in (*source.warnings, *division.warnings):
             warn(warning)
-        tell(
+        report_progress(
             f"{count_with_noun(division.brokers, 'broker')} in {count_with_noun(len(division.groups), 'group')}, "
             f"{count_with_noun(len(division.releases), 'release')}"
         )
         earlier = EarlierPlanOutput(spark, options.since) if options.since else None
         context = PlanContext(
             division=division,
-            schemas={text: zlib.compress(schema_bytes(Release.of(text), progress=tell)) for text in division.releases},
+            schemas={
+                text: zlib.compress(schema_bytes(Release.of(text), progress=report_progress))
+                for text in division.releases
+            },
             content=options.content,
             largest=options.largest,
             earlier=earlier.component_fingerprints() if earlier else {},
@@ -120,7 +129,7 @@ def plan(
         by_component = repartition_by_key(components, _number_of_tasks(spark, division.brokers))
         task, files = partial(_compute_components, context=context), -(-division.brokers // _BROKERS_A_FILE)
         totals, _ = output.run_task_and_write_rows(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
-        return _commit_plan(spark, output, totals, earlier, tell)
+        return _commit_plan(spark, output, totals, earlier, report_progress)
 
 
 def _spark_settings(options: PlanJobOptions) -> dict[str, str]:
