@@ -67,15 +67,15 @@ if not TYPE_CHECKING:  # a type checker would accept every name of a module with
         "topology": ("Agent", "Broker", "Fleet", "Group", "Link", "Pair", "build_fleet"),
         "validation": ("check_fleet", "lint_file", "lint_links_between_files", "repair_file"),
     }
-    _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+    _MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
     def __getattr__(name):
         """Import a name of the API from its module on first use."""
-        if name not in _MODULE_OF:
+        if name not in _MODULE_BY_NAME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        attribute = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        attribute = getattr(import_module(f"{__name__}.{_MODULE_BY_NAME[name]}"), name)
         globals()[name] = attribute
         return attribute
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-# First: it prepares the process for Ansible, and refuses a locale that is not UTF-8.
+# This import must be first: it prepares the process for Ansible, and rejects a locale that is not UTF-8.
 from ansible.cli import CLI
 
 # isort: split
@@ -62,8 +62,8 @@ _PLUGIN_FILE_ERROR = re.compile(r".*\.activemq\.ya?ml: ")
 _POSITION = re.compile(r"^Origin: (/.*:\d+):\d+$", re.MULTILINE)
 _STATED_POSITION = re.compile(r" \((/[^()]*:\d+)\)$")
 _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
-_WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
-_YAML_FAILED = "YAML parsing failed"
+_MISSING_PASSWORD_TEXTS = ("no vault secrets found", "no vault secrets were found")
+_YAML_PARSING_FAILED = "YAML parsing failed"
 _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
 _REMEDIES = {
     "Unable to get JSON decoder for inventory script": (
@@ -80,7 +80,7 @@ _REMEDIES = {
     "missing quotes around a template": ": write the value in quotes",
     "ending in ':' is not allowed": ". The file is read as INI: write groups as [GROUP], or write YAML in a file *.yml",
 }
-"""What to do about mistakes in YAML files that Ansible itself explains, by words of its message."""
+"""The remedies for mistakes in inventories that Ansible's own message explains, by a part of that message."""
 _NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variables")
 _NO_FILE = re.compile(r".*Could not find or access '(.+?)'")
 _NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
@@ -98,12 +98,12 @@ def activemq_variable_origins(
     The dictionary also has the origins of the variables ``other_names``. A variable that ``extra_variables`` (``-e``)
     set has its origin there. Variables of unknown origin are left out.
     """
-    wanted = frozenset(other_names)
+    requested_names = frozenset(other_names)
     tagged_extra = {name: (name, value) for name, value in extra_variables.items()}
     origins = {
         str(name): variable_origin(*tagged_extra.get(name, (name, value)))
         for name, value in variables.items()
-        if isinstance(name, str) and (name.startswith(PREFIX) or name in wanted)
+        if isinstance(name, str) and (name.startswith(PREFIX) or name in requested_names)
     }
     return {name: origin for name, origin in origins.items() if origin is not None}
 
@@ -153,9 +153,9 @@ def open_ansible_inventory(
     Raises InputError for a source of which any part cannot be read: half an inventory would be
     rendered as a smaller fleet. Raises Ansible's own errors for what it refuses.
     """
-    # The command line's own words may be templates, as ansible-playbook takes them.
+    # Extra variables on the command line may be templates, as with ansible-playbook.
     options = {"extra_vars": tuple(map(trust_as_template, extra_vars)), "inventory": tuple(sources)}
-    with _globals_of(options), DeferredWarningContext(variables={}) as warnings:
+    with _temporary_ansible_globals(options), DeferredWarningContext(variables={}) as warnings:
         if not AnsibleCollectionConfig.collection_finder:
             init_plugin_loader(directories_with_this_collection())
         loader = DataLoader()
@@ -169,7 +169,7 @@ def open_ansible_inventory(
         loader.set_vault_secrets(secrets)
         VaultSecretsContext._current = VaultSecretsContext(secrets)
         extra = _read_extra_vars(loader)
-        inventory = _Manager(loader, sources, warnings)
+        inventory = _StrictInventoryManager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
         stated = InventoryFirstVariableManager(HostVars(inventory, variables, loader))
         yield LoadedInventory(loader, inventory, stated, extra, warnings)
@@ -192,36 +192,34 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
 
 
 @contextmanager
-def _globals_of(options: Mapping[str, object]) -> Iterator[None]:
+def _temporary_ansible_globals(options: Mapping[str, object]) -> Iterator[None]:
     """Set Ansible's global state for the loading of one inventory inside a ``with`` block, and restore it."""
     display = Display()
-    before = context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG
+    previous_state = context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG
     functions = ((load_extra_vars, "extra_vars"), (load_options_vars, "options_vars"))
-    remembered = [function.__dict__.pop(name, None) for function, name in functions]
+    cached_values = [function.__dict__.pop(name, None) for function, name in functions]
     context.CLIARGS, VaultSecretsContext._current = CLIArgs(options), None
-    display.verbosity, constants.DEFAULT_DEBUG = (
-        0,
-        False,
-    )  # their additional output goes to stdout, which contains the output of activemq-fleet
-    _forget_files()
+    # Verbose output of Ansible would be written to stdout, among the output of activemq-fleet.
+    display.verbosity, constants.DEFAULT_DEBUG = 0, False
+    _clear_cached_variable_files()
     try:
         yield
     finally:
-        context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG = before
-        for (function, name), value in zip(functions, remembered, strict=True):
+        context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG = previous_state
+        for (function, name), value in zip(functions, cached_values, strict=True):
             function.__dict__.pop(name, None)
             if value is not None:
                 setattr(function, name, value)
 
 
-def _forget_files() -> None:
+def _clear_cached_variable_files() -> None:
     """Empty the list of group_vars and host_vars files that Ansible keeps for a whole process."""
     plugin = sys.modules.get("ansible.plugins.vars.host_group_vars")
     for cache in ("FOUND", "NAK", "CANONICAL_PATHS"):
         getattr(plugin, cache, set()).clear()
 
 
-class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no types
+class _StrictInventoryManager(InventoryManager):  # type: ignore[misc]  # Ansible carries no types
     """Ansible's inventory manager, except that it raises InputError for a source that Ansible would skip."""
 
     def __init__(self, loader: Any, sources: Sequence[str], warnings: DeferredWarningContext) -> None:
@@ -234,54 +232,60 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if source.endswith(_PLUGIN_FILES) and not _reads_plugin_files():
             self._group_brokers(source)
             return True
-        before = len(self._warnings.get_warnings())
+        warning_count = len(self._warnings.get_warnings())
         if not super().parse_source(source, cache=cache):
-            raise InputError(self._refusal(source, before))
+            raise InputError(self._unreadable_source_message(source, warning_count))
         return True
 
-    def _refusal(self, source: str, before: int) -> str:
-        """Return why no plugin could parse a file: the error of the plugin that the file is meant for. Our own plugin
-        also reads the variables of ``all``, so the mistake may be in another file than ``source``.
+    def _unreadable_source_message(self, source: str, earlier_warning_count: int) -> str:
+        """Return the error message for a file that no plugin could parse, with the error of the intended plugin.
+
+        The plugin of this project also reads the variables of ``all``, so the mistake may be in a different file.
         """
         mistakes = [finding for finding in yaml_inventory_file_findings(source) if finding.severity == "error"]
         if mistakes:
             return structure_finding_as_error_text(mistakes[0])
-        refused = f"{source} cannot be read as an inventory"
+        beginning = f"{source} cannot be read as an inventory"
         if not os.access(source, os.X_OK) and not _is_text(source):
-            return f"{refused}: the file is not text in UTF-8. Set -i to an inventory in YAML or INI"
+            return f"{beginning}: the file is not text in UTF-8. Set -i to an inventory in YAML or INI"
         causes = {}
-        for warning in self._warnings.get_warnings()[before:]:
+        for warning in self._warnings.get_warnings()[earlier_warning_count:]:
             plugin = _FAILED_PLUGIN.match(warning.event.msg)
             if plugin and warning.event.chain:
                 causes[plugin[1]] = warning.event.chain.event
         if not causes:
             return (
-                f"{refused}, because no plugin of Ansible knows the format of this file: write the inventory as YAML "
+                f"{beginning}, because no plugin of Ansible knows the format of this file: write the inventory as YAML "
                 "in a file FILE.yml"
             )
-        wanted = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
-        # For a plugin's configuration the plugin yaml reports only that it is one; auto reports what is wrong with it.
-        meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]
-        cause = (meant or list(causes.values()))[0]
+        intended_plugins = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
+        # For the configuration file of a plugin, the plugin yaml only reports the kind of the file. The plugin auto
+        # reports the mistake.
+        intended_causes = [
+            causes[name] for name in intended_plugins if name in causes and _NO_HOSTS not in causes[name].msg
+        ]
+        cause = (intended_causes or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
         reason = reason.removeprefix("Failed to parse inventory: ")
         if _NOT_A_MAPPING in reason:
             return (
-                f"{refused}: the file contains a list, but an inventory is a mapping of groups. Write all: in the "
+                f"{beginning}: the file contains a list, but an inventory is a mapping of groups. Write all: in the "
                 "first line, and hosts: below it"
             )
         contexts = "\n".join(text for event in (cause, *causes.values()) for text in _source_contexts(event))
         position = _POSITION.search(contexts) or _STATED_POSITION.search(reason)
         if position is None:
-            corrected, place = _corrected(reason, source, None)
-            return f"{refused}: {reason}" if corrected == reason else f"{refused}: {corrected} ({place})"
+            corrected_reason, place = _reason_with_remedy_and_place(reason, source, None)
+            return (
+                f"{beginning}: {reason}" if corrected_reason == reason else f"{beginning}: {corrected_reason} ({place})"
+            )
         reason = _STATED_POSITION.sub("", reason)
         path, _, line = position[1].rpartition(":")
         if section := ini_section_error_and_line(path, reason):
-            return f"{refused}: {section[0]} ({path}:{section[1]})"
-        reason, place = _corrected(reason, path, int(line))
-        elsewhere = os.path.realpath(path) != os.path.realpath(source)
-        return f"{place}: {reason}" if elsewhere else f"{refused}: {reason} ({place})"
+            return f"{beginning}: {section[0]} ({path}:{section[1]})"
+        reason, place = _reason_with_remedy_and_place(reason, path, int(line))
+        is_other_file = os.path.realpath(path) != os.path.realpath(source)
+        return f"{place}: {reason}" if is_other_file else f"{beginning}: {reason} ({place})"
 
     def _group_brokers(self, source: str) -> None:
         """Group the brokers as the inventory plugin does, where Ansible cannot load the plugin."""
@@ -304,7 +308,7 @@ def _is_text(path: str) -> bool:
 
 
 def _warning_text(event: Any) -> str:
-    """Return a warning of Ansible in one line; that about a key with two values names the file and the line."""
+    """Return a warning of Ansible as one line; a warning about a repeated key names the file and the line."""
     text = " ".join(format_event_brief_message(event).split())
     key = _DUPLICATE_KEY.match(text)
     position = _POSITION.search("\n".join(_source_contexts(event)))
@@ -328,14 +332,17 @@ def _reads_plugin_files() -> bool:
     return not {"auto", PLUGIN}.isdisjoint(constants.INVENTORY_ENABLED) and inventory_loader.has_plugin(PLUGIN)
 
 
-def _corrected(reason: str, path: str, line: int | None) -> tuple[str, str]:
-    """Return the reason and the place ``FILE:LINE`` of an error, those of the mistake for a file that is not YAML."""
-    mistake = find_yaml_mistake(path) if _YAML_FAILED in reason else None
+def _reason_with_remedy_and_place(reason: str, path: str, line: int | None) -> tuple[str, str]:
+    """Return the reason of an error, followed by its remedy, and the place ``FILE:LINE``.
+
+    For a file that is not YAML, both are those of the first mistake in the file.
+    """
+    mistake = find_yaml_mistake(path) if _YAML_PARSING_FAILED in reason else None
     if mistake is None:
-        default = f": correct this {'line' if line else 'file'}" if _YAML_FAILED in reason else ""
+        default = f": correct this {'line' if line else 'file'}" if _YAML_PARSING_FAILED in reason else ""
         remedy = next((remedy for words, remedy in _REMEDIES.items() if words in reason), default)
         return reason + remedy, f"{path}:{line}" if line else path
-    return f"{_YAML_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
+    return f"{_YAML_PARSING_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
 
 
 def ansible_error_message(error: BaseException) -> str:
@@ -344,7 +351,7 @@ def ansible_error_message(error: BaseException) -> str:
     It has file and line of the error's cause where they are known.
     """
     message = " ".join(str(error).split()).rstrip(".")
-    if any(text in message for text in _WITHOUT_PASSWORD):
+    if any(text in message for text in _MISSING_PASSWORD_TEXTS):
         message += ": set --vault-password-file or --vault-id, or ANSIBLE_VAULT_PASSWORD_FILE"
     if _NO_PASSWORD_FILE.search(message):
         message += ": correct its path in --vault-password-file, --vault-id or ANSIBLE_VAULT_PASSWORD_FILE"
@@ -357,7 +364,7 @@ def ansible_error_message(error: BaseException) -> str:
         obj = cause.obj if isinstance(cause, AnsibleError) else None
         origin = obj if isinstance(obj, Origin) else Origin.get_tag(obj)
         if origin and origin.path:
-            message, place = _corrected(message, origin.path, origin.line_num)
+            message, place = _reason_with_remedy_and_place(message, origin.path, origin.line_num)
             return f"{message} ({place})"
         cause = cause.__cause__ or cause.__context__
     return message

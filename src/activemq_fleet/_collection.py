@@ -12,7 +12,7 @@ from activemq_fleet._version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent
 _DIRECTORY = Path("ansible_collections", "activemq", "fleet")
-_FLEET = _DIRECTORY / "meta" / "runtime.yml"
+_RUNTIME_FILE = _DIRECTORY / "meta" / "runtime.yml"
 
 
 def directories_with_this_collection() -> list[str]:
@@ -22,7 +22,7 @@ def directories_with_this_collection() -> list[str]:
     ``make setup`` has prepared. The list is empty if neither exists: Ansible then uses its default search path.
     """
     candidates = (_PACKAGE.parent, _PACKAGE.parents[1] / ".ansible" / "collections")
-    return [str(path) for path in candidates if (path / _FLEET).is_file()]
+    return [str(path) for path in candidates if (path / _RUNTIME_FILE).is_file()]
 
 
 def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ OPTIONS = {
     "naming_parity": "activemq_naming_parity",
     "master_node": "activemq_master_node",
 }
-"""By option of the plugin's file the variable of all hosts that it sets."""
+"""The variable of all hosts that each option of the plugin's file sets, by option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +55,46 @@ def identify_brokers_and_add_groups(
     refuses; AnsibleError for a file of variables that cannot be read.
     """
     variables = _GroupedVariables(inventory, loader, sources)
-    everyone = variables.merged_variables_of_groups([inventory.groups["all"]])
+    variables_of_all = variables.merged_variables_of_groups([inventory.groups["all"]])
     for option, variable in OPTIONS.items():
-        option_value, variable_value = options.get(option), everyone.get(variable)
+        option_value, variable_value = options.get(option), variables_of_all.get(variable)
         if option_value is not None and variable_value is not None and option_value != variable_value:
             raise InputError(
                 f"the option {option} in the file of the inventory plugin (*.activemq.yml) is {option_value}, but the "
                 f"variable {variable}, which has the same meaning, is {variable_value}: remove one of them"
             )
-    stated = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None}
-    for variable, value in stated.items():
+    option_variables = {
+        OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None
+    }
+    for variable, value in option_variables.items():
         inventory.set_variable("all", variable, value)
-    pattern = {**everyone, **stated}.get(PATTERN_VARIABLE)
-    identities, unclear, nearly, misspelt = [], [], [], list[str]()
+    pattern = {**variables_of_all, **option_variables}.get(PATTERN_VARIABLE)
+    identities, unparsable_names, similar_names, misspelled = [], [], [], list[str]()
     for host in inventory.hosts.values():
-        of_host = variables.host_variables(host)
-        misspelt += misspelled_identity_variable_problems(host.name, of_host)
+        host_variables = variables.host_variables(host)
+        misspelled += misspelled_identity_variable_problems(host.name, host_variables)
         try:
-            naming = Naming.naming_of_host(host.name, of_host, str(pattern) if pattern else None)
+            naming = Naming.naming_of_host(host.name, host_variables, str(pattern) if pattern else None)
         except SettingsError as error:
-            raise _with_origin(error, of_host) from None
+            raise _with_origin(error, host_variables) from None
         try:
             identity = naming.identify_broker(host.name)
         except UnparsableBrokerNameError as error:
-            unclear.append(str(error))
+            unparsable_names.append(str(error))
             continue
         except InputError as error:
-            raise _with_origin(error, of_host) from None
+            raise _with_origin(error, host_variables) from None
         if identity is not None:
             identities.append(identity)
         elif naming.looks_like_misspelled_broker(host.name):
-            nearly.append(host.name)
+            similar_names.append(host.name)
     for group, names in inventory_groups_of_brokers(identities).items():
         inventory.add_group(group)
         for name in names:
             inventory.add_child(group, name)
     for identity in identities:
         inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
-    return BrokerIdentities(tuple(identities), tuple(unclear), tuple(nearly), tuple(misspelt))
+    return BrokerIdentities(tuple(identities), tuple(unparsable_names), tuple(similar_names), tuple(misspelled))
 
 
 def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
@@ -100,27 +102,32 @@ def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any
 
     A problem ends with the file and line of the variable.
     """
-    meant_parts = {name: meant for name in variables if isinstance(name, str) and (meant := _meant_part(name))}
+    intended_variables = {
+        name: intended
+        for name in variables
+        if isinstance(name, str) and (intended := _intended_identity_variable(name))
+    }
     return [
-        f"{host}: {name} is not a variable of activemq.fleet: did you mean {meant}?{_place_of(name, variables[name])}"
-        for name, meant in meant_parts.items()
-        if variables.get(meant) is None
+        f"{host}: {name} is not a variable of activemq.fleet: did you mean {intended}?"
+        f"{_origin_suffix(name, variables[name])}"
+        for name, intended in intended_variables.items()
+        if variables.get(intended) is None
     ]
 
 
 @lru_cache(maxsize=4096)
-def _meant_part(name: str) -> str | None:
+def _intended_identity_variable(name: str) -> str | None:
     """Return the variable of a host's group, pair or node that a misspelled variable name means, or None."""
     if name.startswith(PREFIX) or most_similar_name(name, PART_VARIABLES, certain=True) is None:
         return None
-    # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
+    # This import loads the models of all settings, which the inventory plugin does not need in other cases.
     from activemq_fleet.settings.variable_validation import probable_activemq_variable
 
-    meant = probable_activemq_variable(name)
-    return meant if meant in PART_VARIABLES else None
+    intended = probable_activemq_variable(name)
+    return intended if intended in PART_VARIABLES else None
 
 
-def _place_of(name: str, value: object) -> str:
+def _origin_suffix(name: str, value: object) -> str:
     origin = variable_origin(name, value)
     return f" ({origin[0]}:{origin[1]})" if origin else ""
 
@@ -172,8 +179,9 @@ def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[s
             winner, value = definitions[-1]
             rivals = [
                 group.name
-                for group, other in definitions[:-1]
-                if (group.depth, group.priority) == (winner.depth, winner.priority) and _are_different(other, value)
+                for group, other_value in definitions[:-1]
+                if (group.depth, group.priority) == (winner.depth, winner.priority)
+                and _are_different(other_value, value)
             ]
             if rivals and variables.variables_set_on_host(host).get(name) is None:
                 conflicts.append(ConflictingGroupVariable(host.name, name, rivals[-1], winner.name))

@@ -1,7 +1,7 @@
 """Separate the variables of an inventory from those that hosts and tasks add while a play runs.
 
-Ansible ranks the facts of a host above its inventory variables, ``host_vars`` included. A module that runs on a host
-returns facts as it likes, so a fact must not configure anything: root on one managed host would configure the fleet.
+In Ansible, the facts of a host take precedence over its inventory variables, ``host_vars`` included. A module on a host
+can return any fact, so a fact must not configure anything: root on one managed host could configure the fleet.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ansible.vars.hostvars import HostVars
 
 from activemq_fleet.naming import PREFIX
 
-_INTERNAL = f"__{PREFIX}"
-"""Begins the names that the playbooks register; a fact of such a name would take the place of a result."""
-_FACTS = ("ansible_facts", "ansible_local")
+_PLAYBOOK_RESULT_PREFIX = f"__{PREFIX}"
+"""The prefix of the names that the playbooks register. A fact with such a name would replace a result."""
+_FACT_VARIABLES = ("ansible_facts", "ansible_local")
 
 
 class InventoryFirstVariableManager:
@@ -28,10 +28,10 @@ class InventoryFirstVariableManager:
     """
 
     def __init__(self, hostvars: Any) -> None:
-        self._inventory, self._play = hostvars._inventory, hostvars._variable_manager
-        self._stated = copy(self._play)
-        self._stated._fact_cache = cache_loader.get("ansible.builtin.memory")
-        self._stated._nonpersistent_fact_cache, self._stated._vars_cache = {}, {}
+        self._inventory, self._play_variables = hostvars._inventory, hostvars._variable_manager
+        self._inventory_variables = copy(self._play_variables)
+        self._inventory_variables._fact_cache = cache_loader.get("ansible.builtin.memory")
+        self._inventory_variables._nonpersistent_fact_cache, self._inventory_variables._vars_cache = {}, {}
         self.hostvars = HostVars(self._inventory, self, hostvars._loader)
 
     def get_vars(self, host: Any, include_hostvars: bool = False, stage: str = "task") -> dict[str, Any]:
@@ -39,11 +39,14 @@ class InventoryFirstVariableManager:
 
         Their templates are not evaluated. The signature is Ansible's.
         """
-        stated: dict[str, Any] = self._stated.get_vars(host=host, include_hostvars=False, stage=stage)
-        if self._facts(host.name) or any(cache.get(host.name) for cache in self._task_caches()):
-            added = self._play.get_vars(host=host, include_hostvars=False, stage=stage)
-            stated = {**added, **{name: value for name, value in stated.items() if name not in _FACTS}}
-        return stated | {"hostvars": self.hostvars}
+        variables: dict[str, Any] = self._inventory_variables.get_vars(host=host, include_hostvars=False, stage=stage)
+        if self._cached_facts(host.name) or any(cache.get(host.name) for cache in self._task_caches()):
+            play_variables = self._play_variables.get_vars(host=host, include_hostvars=False, stage=stage)
+            variables = {
+                **play_variables,
+                **{name: value for name, value in variables.items() if name not in _FACT_VARIABLES},
+            }
+        return variables | {"hostvars": self.hostvars}
 
     def errors_for_runtime_variables_by_host(self) -> dict[str, list[str]]:
         """Return, by host, an error for each variable ``activemq_…`` that facts or tasks set at runtime.
@@ -51,12 +54,12 @@ class InventoryFirstVariableManager:
         Only the inventory may set these variables. The errors are lines of text.
         Hosts without such variables are omitted.
         """
-        problems = {host: list(self._problems(host)) for host in self._inventory.hosts}
+        problems = {host: list(self._runtime_variable_problems(host)) for host in self._inventory.hosts}
         return {host: lines for host, lines in problems.items() if lines}
 
-    def _problems(self, host: str) -> Iterator[str]:
-        for name in self._facts(host):
-            if str(name).startswith((PREFIX, _INTERNAL)):
+    def _runtime_variable_problems(self, host: str) -> Iterator[str]:
+        for name in self._cached_facts(host):
+            if str(name).startswith((PREFIX, _PLAYBOOK_RESULT_PREFIX)):
                 yield (
                     f"{name} is a fact of the host, but only the inventory, group_vars, host_vars and extra variables "
                     f"(-e) may set it. A module or a task with set_fact returned this fact: remove {name} there, and "
@@ -70,11 +73,11 @@ class InventoryFirstVariableManager:
                     "variable name in the task"
                 )
 
-    def _facts(self, host: str) -> Mapping[Any, Any]:
+    def _cached_facts(self, host: str) -> Mapping[Any, Any]:
         try:
-            return self._play._fact_cache.get(host) or {}
+            return self._play_variables._fact_cache.get(host) or {}
         except KeyError:
             return {}
 
     def _task_caches(self) -> tuple[Mapping[str, Any], ...]:
-        return self._play._nonpersistent_fact_cache, self._play._vars_cache
+        return self._play_variables._nonpersistent_fact_cache, self._play_variables._vars_cache

@@ -26,7 +26,7 @@ from activemq_fleet._ansible_internals import (
 )
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 
 
 class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries no types
@@ -39,14 +39,14 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
 
     def handle_marker(self, value: Marker) -> str:
         if isinstance(value, TruncationMarker):
-            return ""  # the text after the placeholder of a template that ended early
+            return ""  # the text after the placeholder in a template that is truncated there
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
     def restore_ciphertexts(self, text: str) -> str | UndecryptedVaultValue:
         """Replace the placeholders of encrypted values in a text by their ciphertexts, and return the text.
 
-        Two are equal for equal text around equal ciphertexts.
+        Two results are equal if their texts and their ciphertexts are equal.
         """
         if self._token not in text:
             return text
@@ -57,8 +57,8 @@ class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
     """Ansible's template engine with compiled templates cached for all hosts: compiling takes most of the time."""
 
     def __init__(self, loader: Any, encrypted: _EncryptedValues) -> None:
-        closed = RoutingMarkerBehavior({VaultExceptionMarker: encrypted, TruncationMarker: encrypted})
-        super().__init__(loader=loader, marker_behavior=closed)
+        marker_behavior = RoutingMarkerBehavior({VaultExceptionMarker: encrypted, TruncationMarker: encrypted})
+        super().__init__(loader=loader, marker_behavior=marker_behavior)
         self._compiled: dict[tuple[str, TemplateOptions], Any] = {}
 
     def _compile_template(self, template: str, options: TemplateOptions) -> Any:
@@ -91,25 +91,25 @@ class TemplateEvaluator:
 
         The value has plain Python types. Raises AnsibleError for a template that fails.
         """
-        kind = type(raw)
-        if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):
+        raw_type = type(raw)
+        if raw_type in _PLAIN_TYPES and (raw_type is not str or not is_possibly_template(raw)):
             return raw
-        known = self._constants.get(id(raw))
-        if known is not None:
-            return known[1]
-        value = self._plain(self._engine.template(raw))
+        cached = self._constants.get(id(raw))
+        if cached is not None:
+            return cached[1]
+        value = self._to_plain_value(self._engine.template(raw))
         if _is_constant(raw):
             self._constants[id(raw)] = raw, value
         return value
 
-    def _plain(self, value: Any) -> Any:
+    def _to_plain_value(self, value: Any) -> Any:
         if isinstance(value, str):
             return self._encrypted.restore_ciphertexts(str.__str__(value))
         if isinstance(value, Mapping):
-            return {self._plain(key): self._plain(item) for key, item in value.items()}
+            return {self._to_plain_value(key): self._to_plain_value(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self._plain(item) for item in value]
-        return value if type(value) in _PLAIN else transform_to_native_types(value, redact=False)
+            return [self._to_plain_value(item) for item in value]
+        return value if type(value) in _PLAIN_TYPES else transform_to_native_types(value, redact=False)
 
 
 def _is_constant(raw: Any) -> bool:
@@ -120,4 +120,4 @@ def _is_constant(raw: Any) -> bool:
         return all(_is_constant(key) and _is_constant(value) for key, value in raw.items())
     if isinstance(raw, list | tuple):
         return all(_is_constant(item) for item in raw)
-    return type(raw) in _PLAIN or isinstance(raw, EncryptedString | int | float)
+    return type(raw) in _PLAIN_TYPES or isinstance(raw, EncryptedString | int | float)

@@ -15,7 +15,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 _WITHOUT_KEY = re.compile(r"[\s\[{-]*(?:#.*)?")
 _INDENTATION = re.compile(r"[ \t]*")
-_BEGINS_PART = re.compile(r"\[|---|\.\.\.")
+_SECTION_BEGIN = re.compile(r"\[|---|\.\.\.")
 
 
 def line_of_variable_key(path: str, name: str, value_line: int) -> int | None:
@@ -49,7 +49,7 @@ def line_of_last_definition(path: str, name: str, first_line: int) -> int:
         content = line.strip()
         if not content or content.startswith("#"):
             continue
-        if _indentation(line) < indentation or _BEGINS_PART.match(line):
+        if _indentation(line) < indentation or _SECTION_BEGIN.match(line):
             break
         if _indentation(line) == indentation and _key_pattern(name).match(content):
             last = number
@@ -77,6 +77,6 @@ def _lines_of(path: str) -> Sequence[str]:
 
 
 @lru_cache(maxsize=64)
-def _read_lines(path: str, _changed: int, _size: int) -> Sequence[str]:
+def _read_lines(path: str, _mtime_ns: int, _size: int) -> Sequence[str]:
     with open(path, encoding="utf-8") as file:
         return split_lines(file.read())

@@ -1,4 +1,4 @@
-"""Find the place of a mistake in a YAML file: Ansible names the place where its parser noticed it."""
+"""Find the position of a mistake in a YAML file: Ansible names the position at which its parser detects the mistake."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import yaml
 
 _VAULT = "$ANSIBLE_VAULT"
-_NO_KEY = "while scanning a simple key"
-_QUOTED = "while scanning a quoted scalar"
+_IN_SIMPLE_KEY = "while scanning a simple key"
+_IN_QUOTED_SCALAR = "while scanning a quoted scalar"
 _IN_BRACKETS = frozenset({"while parsing a flow mapping", "while parsing a flow sequence", "while parsing a flow node"})
 _ORPHANED_VALUE = "mapping values are not allowed here"
 _OPEN_QUOTE = "the quote of a value is not closed: add the quote at the end of the value"
@@ -45,7 +45,7 @@ def find_yaml_mistake(path: str) -> YamlMistake | None:
     try:
         yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        return _mistake_of(error, text)
+        return _mistake_from_error(error, text)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         return YamlMistake(line, f"the value contains the control character U+{error.character:04X}: remove it")
@@ -54,33 +54,33 @@ def find_yaml_mistake(path: str) -> YamlMistake | None:
     return None
 
 
-def _mistake_of(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
-    begin, noticed = error.context_mark, error.problem_mark
-    if noticed is None:
+def _mistake_from_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
+    context_mark, problem_mark = error.context_mark, error.problem_mark
+    if problem_mark is None:
         return None
     lines = text.split("\n")
-    if noticed.line < len(lines) and "\t" in lines[noticed.line]:
-        return None  # Ansible explains tabs
+    if problem_mark.line < len(lines) and "\t" in lines[problem_mark.line]:
+        return None  # Ansible's message explains tabs.
     context = error.context or ""
-    if begin is not None and context == _NO_KEY:
-        return YamlMistake(begin.line + 1, _without_colon(lines[begin.line]))
-    if begin is not None and context == _QUOTED:
-        return YamlMistake(begin.line + 1, _OPEN_QUOTE)
-    if (opened := _line_of_open_quote(text, noticed)) is not None:
-        return YamlMistake(opened + 1, _OPEN_QUOTE)
-    if context in _IN_BRACKETS and (bracket := _open_bracket(text, noticed.index)) is not None:
+    if context_mark is not None and context == _IN_SIMPLE_KEY:
+        return YamlMistake(context_mark.line + 1, _missing_colon_reason(lines[context_mark.line]))
+    if context_mark is not None and context == _IN_QUOTED_SCALAR:
+        return YamlMistake(context_mark.line + 1, _OPEN_QUOTE)
+    if (quote_line := _line_of_open_quote(text, problem_mark)) is not None:
+        return YamlMistake(quote_line + 1, _OPEN_QUOTE)
+    if context in _IN_BRACKETS and (bracket := _open_bracket(text, problem_mark.index)) is not None:
         line = lines[bracket.line]
         if line.startswith(_TEMPLATE, max(bracket.column - 1, 0)):
-            return None  # Ansible explains templates without quotes
+            return None  # Ansible's message explains templates without quotes.
         reason = (
             f"the bracket {line[bracket.column]} is not closed, or a comma between two entries inside it is missing: "
             "add the closing bracket or the comma"
         )
-        if noticed.line > bracket.line:
-            reason = f"{reason} (the parser noticed it on line {noticed.line + 1})"
+        if problem_mark.line > bracket.line:
+            reason = f"{reason} (the parser noticed it on line {problem_mark.line + 1})"
         return YamlMistake(bracket.line + 1, reason)
     if error.problem == _ORPHANED_VALUE:
-        return _orphaned_value(text, noticed.line)
+        return _orphaned_value_mistake(text, problem_mark.line)
     return None
 
 
@@ -90,18 +90,17 @@ def _tokens(text: str) -> Iterator[yaml.Token]:
         yield from yaml.scan(text, yaml.SafeLoader)
 
 
-def _line_of_open_quote(text: str, noticed: yaml.Mark) -> int | None:
+def _line_of_open_quote(text: str, problem_mark: yaml.Mark) -> int | None:
     """Return the index of the line with a quoted YAML value that is not closed in its line; None without one.
 
-    The quote ends at a quote of a later value.
-
-    The parser reads the values between as one, and notices the mistake behind the quote that opens the later one.
+    The parser reads the text up to the first quote of a later value as one value, and detects the mistake after that
+    quote.
     """
     for token in _tokens(text):
-        if token.start_mark.index >= noticed.index:
+        if token.start_mark.index >= problem_mark.index:
             break
         is_quoted = isinstance(token, yaml.ScalarToken) and token.style in ("'", '"')
-        if is_quoted and token.start_mark.line < token.end_mark.line == noticed.line:
+        if is_quoted and token.start_mark.line < token.end_mark.line == problem_mark.line:
             return int(token.start_mark.line)
     return None
 
@@ -119,7 +118,7 @@ def _open_bracket(text: str, index: int) -> yaml.Mark | None:
     return brackets[-1] if brackets else None
 
 
-def _orphaned_value(text: str, line: int) -> YamlMistake:
+def _orphaned_value_mistake(text: str, line: int) -> YamlMistake:
     """Return the YAML mistake of a colon after text that is no key: ``line`` is the index of its line."""
     begin, column = line, 0
     for token in _tokens(text):
@@ -130,10 +129,10 @@ def _orphaned_value(text: str, line: int) -> YamlMistake:
         return YamlMistake(line + 1, "a value contains a colon and a space: write the value in quotes")
     if lines[begin][:column].strip(" -"):
         return YamlMistake(line + 1, "the line is not indented like the keys before it: indent it like them")
-    return YamlMistake(begin + 1, _without_colon(lines[begin]))
+    return YamlMistake(begin + 1, _missing_colon_reason(lines[begin]))
 
 
-def _without_colon(line: str) -> str:
+def _missing_colon_reason(line: str) -> str:
     """Return the description of a YAML line without a colon; its value may be a secret, and is not shown."""
     key = _KEY.match(line)
     if key is None:

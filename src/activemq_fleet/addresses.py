@@ -33,7 +33,8 @@ def validated_host_name(text: str) -> str:
     of java.net.URI), and the broker then opens no connection.
     """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    # No name ends like an address, and most texts are names. A zone is any text, and has no meaning for the peer.
+    # Only a text that contains a colon or ends with a digit can be an address. Most texts are names, which are not
+    # parsed as addresses. An address with a zone (%) is not accepted, because a zone has no meaning on other hosts.
     if "%" not in bare and (":" in bare or bare[-1:].isdigit()):
         try:
             return str(ipaddress.ip_address(bare))
@@ -52,10 +53,11 @@ def validated_host_name(text: str) -> str:
             "use an IP address, or a host name without underscores",
         )
     labels = bare.split(".")
-    wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
-    if wrong is not None:
+    invalid_label = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
+    if invalid_label is not None:
         raise InvalidHostNameError(
-            f"the host name {bare!r} is not valid" + (f" because of its part {wrong!r}" if wrong != bare else ""),
+            f"the host name {bare!r} is not valid"
+            + (f" because of its part {invalid_label!r}" if invalid_label != bare else ""),
             "between dots, use 1 to 63 letters, digits and hyphens, without a hyphen at the beginning or end",
         )
     if not labels[-1][0].isalpha():
@@ -82,10 +84,10 @@ def may_be_same_host(name: str, other: str) -> bool:
 
     They are equal in any case, or one is the other without its domain.
     """
-    first, second = name.lower().rstrip("."), other.lower().rstrip(".")
-    if first == second:
-        return bool(first)
-    short, long = sorted((first, second), key=len)
+    name_without_dot, other_without_dot = name.lower().rstrip("."), other.lower().rstrip(".")
+    if name_without_dot == other_without_dot:
+        return bool(name_without_dot)
+    short, long = sorted((name_without_dot, other_without_dot), key=len)
     return bool(short) and ":" not in short and not short.isdigit() and long.startswith(f"{short}.")
 
 

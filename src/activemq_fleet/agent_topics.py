@@ -43,7 +43,7 @@ def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
     before the subscriber connects are lost (20 of 20 on 5.18.3 and 6.3.1,
     ``tests/integration/test_agent_first_event.py``).
     """
-    topic = topic_filter.replace("+", CANARY)  # which must be a whole level, as # is (``config.check_filter``)
+    topic = topic_filter.replace("+", CANARY)  # Wildcards are complete levels (``config.check_filter``).
     if topic.endswith("#"):
         return canary_topic(topic[:-1].removesuffix("/"), agent)
     return topic if topic != topic_filter else None
@@ -70,8 +70,8 @@ def is_barrier_topic(topic: str) -> bool:
 
     It is ``PREFIX/__barrier__/AGENT``, or has the older form ``PREFIX/__barrier__``.
     """
-    rooted = f"/{topic}"
-    return rooted.endswith(f"/{BARRIER}") or rooted.rpartition("/")[0].endswith(f"/{BARRIER}")
+    topic_with_slash = f"/{topic}"
+    return topic_with_slash.endswith(f"/{BARRIER}") or topic_with_slash.rpartition("/")[0].endswith(f"/{BARRIER}")
 
 
 def is_barrier_topic_of(topic: str, agent: str) -> bool:

@@ -1,4 +1,4 @@
-"""Write files and directory trees atomically: whole or not at all."""
+"""Write files and directory trees atomically."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -
         replace_file(
             str(target),
             content,
-            0o666 & ~_umask() if mode is None else mode,
+            0o666 & ~_current_umask() if mode is None else mode,
             temporary=str(target.with_name(f".{target.name}.{secrets.token_hex(8)}")),
             durable=False,
         )
@@ -134,14 +134,14 @@ def os_errors_as_output_errors(action: str, target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        files = [path for path in target.parents if os.path.exists(path) and not os.path.isdir(path)]
-        if files:
-            reason = f"{files[0]} is not a directory"
+        parent_files = [path for path in target.parents if os.path.exists(path) and not os.path.isdir(path)]
+        if parent_files:
+            reason = f"{parent_files[0]} is not a directory"
         raise OutputError(error.errno or errno.EIO, reason, str(target), action) from error
 
 
 def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
-    root.chmod(0o777 & ~_umask())
+    root.chmod(0o777 & ~_current_umask())
     for directory in {os.path.dirname(f"{root}/{name}") for name in files}:
         os.makedirs(directory, exist_ok=True)
     for name, content in files.items():
@@ -160,14 +160,14 @@ def exchange_paths(staged: Path, target: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         if not _exchange(staged, target):
-            aside = Path(f"{staged}.old")
-            os.rename(target, aside)
+            previous = Path(f"{staged}.old")
+            os.rename(target, previous)
             try:
                 os.rename(staged, target)
             except OSError:
-                os.rename(aside, target)
+                os.rename(previous, target)
                 raise
-            os.rename(aside, staged)
+            os.rename(previous, staged)
 
 
 def _exchange(first_path: Path, second_path: Path) -> bool:
@@ -182,7 +182,7 @@ def _exchange(first_path: Path, second_path: Path) -> bool:
     return return_code == 0
 
 
-def _umask() -> int:
+def _current_umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

@@ -45,7 +45,8 @@ FONTS: Mapping[str, Font] = MappingProxyType({
     "badge": Font(10, 600),
     "note": Font(12),
 })  # fmt: skip
-# Hundredths of an em, rounded up, measured on DejaVu Sans 2.37; bold characters are about 9 wider.
+# The widths of characters in hundredths of an em, rounded up, measured with DejaVu Sans 2.37. Bold characters are about
+# 9 hundredths wider.
 _WIDTHS = {
     character: width
     for width, characters in (
@@ -58,8 +59,8 @@ _WIDTHS = {
 }  # fmt: skip
 _OTHER_WIDTH, _MONO_WIDTH, _BOLD_EXTRA = 64, 60.3, 9
 _WIDE_FROM = "\u2e80"
-# At least the number of a pair and the letter of a node: 02-a.
-_NAME_END = 4
+# The number of characters at the end of a host name that are never cut: the number of a pair and its node, as in 02-a.
+_MINIMUM_END_LENGTH = 4
 
 
 class Canvas:
@@ -76,13 +77,13 @@ class Canvas:
 
         ``tooltip`` and ``text`` are plain text; underscores in attribute names become hyphens.
         """
-        written = "".join(
+        attribute_text = "".join(
             f' {name.replace("_", "-")}="{escape_html(number) if isinstance(number, str) else format_decimal(number)}"'
             for name, number in attributes.items()
         )
         content = f"<title>{escape_html(tooltip)}</title>" if tooltip else ""
         content += escape_html(text)
-        self._elements.append(f'<{tag} class="{css}"{written}' + (f">{content}</{tag}>" if content else "/>"))
+        self._elements.append(f'<{tag} class="{css}"{attribute_text}' + (f">{content}</{tag}>" if content else "/>"))
 
     def add_rect(
         self, css: str, x: float, y: float, width: float, height: float, tooltip: str = "", *, radius: float = 0
@@ -123,10 +124,10 @@ class Canvas:
 
         ``title`` is read by screen readers and shown as a tooltip.
         """
-        moved = (
+        transform = (
             f' transform="translate({format_decimal(position[0])} {format_decimal(position[1])})"' if position else ""
         )
-        self._elements.append(f"<g{moved}>")
+        self._elements.append(f"<g{transform}>")
         if title:
             self._elements.append(f"<title>{escape_html(title)}</title>")
         yield
@@ -150,15 +151,15 @@ def text_width(text: str, font: str) -> float:
 
     The font is named in ``FONTS``.
     """
-    chosen = FONTS[font]
-    extra = _BOLD_EXTRA if chosen.weight >= 600 else 0
+    font_style = FONTS[font]
+    extra = _BOLD_EXTRA if font_style.weight >= 600 else 0
     hundredths = 0.0
     for character in text:
         if character >= _WIDE_FROM:
             hundredths += 100
         else:
-            hundredths += _MONO_WIDTH if chosen.mono else _WIDTHS.get(character, _OTHER_WIDTH) + extra
-    return hundredths / 100 * chosen.size
+            hundredths += _MONO_WIDTH if font_style.mono else _WIDTHS.get(character, _OTHER_WIDTH) + extra
+    return hundredths / 100 * font_style.size
 
 
 def shorten_to_width(text: str, font: str, width: float) -> str:
@@ -168,8 +169,8 @@ def shorten_to_width(text: str, font: str, width: float) -> str:
     """
     if text_width(text, font) <= width:
         return text
-    fits = bisect_right(range(len(text)), width, key=lambda length: text_width(text[:length] + "…", font))
-    return text[: max(fits - 1, 0)] + "…"
+    fitting_length = bisect_right(range(len(text)), width, key=lambda length: text_width(text[:length] + "…", font))
+    return text[: max(fitting_length - 1, 0)] + "…"
 
 
 def cut_host_name_in_middle(name: str, font: str, width: float, number: str = "") -> str:
@@ -180,7 +181,7 @@ def cut_host_name_in_middle(name: str, font: str, width: float, number: str = ""
     if text_width(name, font) <= width:
         return name
     from_number = len(name) - name.rfind(number) if number and number in name else 0
-    for length in (max(_NAME_END, from_number), _NAME_END):
+    for length in (max(_MINIMUM_END_LENGTH, from_number), _MINIMUM_END_LENGTH):
         beginning = shorten_to_width(name[:-length], font, width - text_width(name[-length:], font))
         if len(beginning) > 1:
             return beginning + name[-length:]

@@ -71,17 +71,17 @@ class ConnectionRefusal:
 
         The sentence names both hosts.
         """
-        where = f"connector {self.name} of {refusing_host} (port {self.port})"
-        account = f"the user {self.user}, which has no account on {refusing_host}" if self.user else "no userName"
+        listener = f"connector {self.name} of {refusing_host} (port {self.port})"
+        account_text = f"the user {self.user}, which has no account on {refusing_host}" if self.user else "no userName"
         return {
             "closed": f"{connecting_host} connects to port {self.port} of {refusing_host}, which has no connector at "
             "this port",
-            "protocol": f"{connecting_host} connects to {where}, which does not support OpenWire",
-            "clear": f"{connecting_host} connects without TLS to {where}, which requires TLS",
-            "tls": f"{connecting_host} connects with TLS to {where}, which does not use TLS",
-            "certificate": f"{where} requires a client certificate, but {connecting_host} has none",
-            "authority": f"{where} uses TLS, but {connecting_host} has no trust store",
-            "account": f"{where} requires authentication, but {connecting_host} connects with {account}",
+            "protocol": f"{connecting_host} connects to {listener}, which does not support OpenWire",
+            "clear": f"{connecting_host} connects without TLS to {listener}, which requires TLS",
+            "tls": f"{connecting_host} connects with TLS to {listener}, which does not use TLS",
+            "certificate": f"{listener} requires a client certificate, but {connecting_host} has none",
+            "authority": f"{listener} uses TLS, but {connecting_host} has no trust store",
+            "account": f"{listener} requires authentication, but {connecting_host} connects with {account_text}",
         }[self.kind]
 
 

@@ -72,7 +72,7 @@ class Finding:
     edits: tuple[TextEdit, ...] = ()
     """The edits of ``file`` that repair the mistake without changing what the file means; () where none are known."""
     origin: InventoryVariablesOfValue | None = field(default=None, compare=False, repr=False)
-    """Which variables of the inventory can have set the value of a rendered file; None where that is not known."""
+    """The variables of the inventory that can set the value in a rendered file; None where they are not known."""
 
     @property
     def blocks(self) -> bool:
@@ -93,18 +93,18 @@ class Finding:
         The reason of a waiver follows. Control and invisible characters are escaped: a message may quote what a host or
         a client wrote.
         """
-        return _line_of(self, self.host)
+        return _finding_line(self, self.host)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary for JSON.
 
         JSON output and the dataset ``findings`` have the same keys.
         """
-        return {name: getattr(self, name) for name in _COLUMNS}
+        return {name: getattr(self, name) for name in _DATASET_COLUMNS}
 
 
 # Hosts, edits and origin are not among the columns of the dataset; all others are text or numbers.
-_COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in ("hosts", "edits", "origin"))
+_DATASET_COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in ("hosts", "edits", "origin"))
 
 
 def merged_finding_lines(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
@@ -125,16 +125,16 @@ def _line_of_equal_findings(findings: Sequence[Finding], source_of: Callable[[Fi
     ending = f" ({positions_to_text(sources)})" if sources else ""
     hosts = list(dict.fromkeys(finding.host for finding in findings))
     lines = {finding.line for finding in findings}
-    shown = findings[0] if len(lines) == 1 else replace(findings[0], line=None)
-    return _line_of(shown, names_to_text(hosts)) + ending
+    merged_finding = findings[0] if len(lines) == 1 else replace(findings[0], line=None)
+    return _finding_line(merged_finding, names_to_text(hosts)) + ending
 
 
-def _line_of(finding: Finding, host: str) -> str:
+def _finding_line(finding: Finding, host: str) -> str:
     waived = f" (waived: {finding.waived})" if finding.waived else ""
     place = f"{finding.file}:{finding.line}" if finding.line else finding.file
     subject = f"{host} ({place})" if host and place else host or place
-    about = " ".join(filter(None, (finding.rule, subject)))
-    return escape_unprintable(f"{about}: {finding.message_and_fix_sentences}{waived}")
+    prefix = " ".join(filter(None, (finding.rule, subject)))
+    return escape_unprintable(f"{prefix}: {finding.message_and_fix_sentences}{waived}")
 
 
 def join_problem_and_remedy(problem: str, remedy: str) -> str:
@@ -143,9 +143,9 @@ def join_problem_and_remedy(problem: str, remedy: str) -> str:
     The remedy begins with a capital letter, except before a name. The text has no period at its end, so that a caller
     can add a reason or a place.
     """
-    stop = "" if problem.endswith(("?", ".", "…")) else "."
+    punctuation = "" if problem.endswith(("?", ".", "…")) else "."
     verb, blank, rest = remedy.partition(" ")
-    return f"{problem}{stop} {verb.capitalize() if verb.isalpha() and verb.islower() else verb}{blank}{rest}"
+    return f"{problem}{punctuation} {verb.capitalize() if verb.isalpha() and verb.islower() else verb}{blank}{rest}"
 
 
 def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:

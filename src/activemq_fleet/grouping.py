@@ -11,7 +11,7 @@ from activemq_fleet.naming import Identity
 BROKERS = "activemq_brokers"
 MASTERS = "activemq_masters"
 SLAVES = "activemq_slaves"
-_OTHER = re.compile(r"[^a-z0-9_]")
+_INVALID_CHARACTER = re.compile(r"[^a-z0-9_]")
 
 
 def inventory_group_name(kind: str, name: str) -> str:
@@ -19,7 +19,7 @@ def inventory_group_name(kind: str, name: str) -> str:
 
     An example is ``activemq_pair_orders_mq01`` for the pair ``Orders-mq01``.
     """
-    return f"activemq_{kind}_{_OTHER.sub('_', name.lower())}"
+    return f"activemq_{kind}_{_INVALID_CHARACTER.sub('_', name.lower())}"
 
 
 def inventory_groups_of_brokers(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:

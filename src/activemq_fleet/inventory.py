@@ -45,17 +45,18 @@ if TYPE_CHECKING:
 
 OLDEST_ANSIBLE = (2, 19)
 """The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
-# Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
+# The prefixes of variables that hosts without a broker also use. All other variables are for brokers only, so a failed
+# template of such a variable on another host is not an error.
 _PREFIXES_OF_OTHER_HOSTS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(r"\w+")
-_NOT_SET = re.compile(r"\b(activemq_\w+) is not set\b")
+_UNSET_VARIABLE = re.compile(r"\b(activemq_\w+) is not set\b")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
-_CONNECTION = ("ansible_port", "ansible_connection")
+_CONNECTION_VARIABLES = ("ansible_port", "ansible_connection")
 # Consequences of a key that Ansible ignores or misreads. They are reported after the key is corrected.
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
 _CORRECT_CONFIGURATION = "correct this setting in ansible.cfg or in the environment variables of Ansible"
-# What Ansible prints about keys and names for which there is a finding T038.
+# The messages of Ansible about keys and names that the rule T038 also reports.
 _REPORTED_BY_FINDING = re.compile(
     r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
 )
@@ -227,8 +228,8 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     from activemq_fleet._ansible import activemq_variable_origins
     from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 
-    stated = InventoryFirstVariableManager(hostvars).hostvars
-    hosts = ((str(host), stated.raw_get(host)) for host in stated)
+    inventory_hostvars = InventoryFirstVariableManager(hostvars).hostvars
+    hosts = ((str(host), inventory_hostvars.raw_get(host)) for host in inventory_hostvars)
     members = {str(group): [str(host) for host in names] for group, names in groups.items()}
     data = _read_hosts(hosts, members, loader, _PositionReader(activemq_variable_origins, {}))
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
@@ -250,10 +251,10 @@ def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
 
     The error names host and variable.
     """
-    _raise_for_problems(errors_for_runtime_variables_by_host(hostvars))
+    _raise_settings_error_if_any(errors_for_runtime_variables_by_host(hostvars))
 
 
-def _raise_for_problems(problems_by_host: Mapping[str, Sequence[str]]) -> None:
+def _raise_settings_error_if_any(problems_by_host: Mapping[str, Sequence[str]]) -> None:
     """Raise one SettingsError for the problems of all hosts, if there are any; hosts share a line for each problem."""
     hosts_by_problem: dict[str, list[str]] = {}
     for host, problems in problems_by_host.items():
@@ -286,7 +287,7 @@ def _ansible_module() -> Iterator[Any]:
         from activemq_fleet import _ansible
     except ansible.errors.AnsibleError as error:
         raise InputError(f"Ansible cannot start ({error}): {_CORRECT_CONFIGURATION}") from None
-    except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
+    except SystemExit as error:  # Ansible stops the process if the locale is not UTF-8.
         reason = str(error).removeprefix("ERROR: ").rstrip(".")
         raise InputError(
             f"Ansible cannot start ({reason}): set LC_ALL=C.UTF-8 in the environment, and unset PYTHONUTF8"
@@ -299,23 +300,25 @@ def _ansible_module() -> Iterator[Any]:
 
 def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -> InventoryData:
     hosts = loaded.inventory.get_hosts()
-    about_files = _file_findings(loaded.inventory)
+    file_findings = _file_findings(loaded.inventory)
     if not hosts:
-        causes = [structure_finding_as_error_text(finding) for finding in about_files if finding.blocks]
+        causes = [structure_finding_as_error_text(finding) for finding in file_findings if finding.blocks]
         reason = "".join(f" ({text})" for text in loaded.ansible_warnings()[:1])
         raise InputError(
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
-    _raise_for_problems(loaded.stated.errors_for_runtime_variables_by_host())
+    _raise_settings_error_if_any(loaded.stated.errors_for_runtime_variables_by_host())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
-    places = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in about_files)
-    reported = [
-        text for text in loaded.ansible_warnings() if not (_REPORTED_BY_FINDING.match(text) or text.startswith(places))
+    reported_positions = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in file_findings)
+    warnings = [
+        text
+        for text in loaded.ansible_warnings()
+        if not (_REPORTED_BY_FINDING.match(text) or text.startswith(reported_positions))
     ]
     return dataclasses.replace(
-        data, warnings=(*loaded.collection_version_warnings(), *reported), findings=(*about_files, *data.findings)
+        data, warnings=(*loaded.collection_version_warnings(), *warnings), findings=(*file_findings, *data.findings)
     )
 
 
@@ -327,10 +330,10 @@ def _file_findings(inventory: Any) -> list[Finding]:
     files = (str(source) for source in inventory._inventory.processed_sources)
     layout = InventoryLayout(tuple(filter(os.path.isfile, files)), groups, frozenset(map(str, inventory.hosts)))
     conflicts = conflicting_group_variables(inventory, inventory._loader, inventory._sources)
-    return [*inventory_structure_findings(layout), *map(_conflict_finding, conflicts)]
+    return [*inventory_structure_findings(layout), *map(_group_conflict_finding, conflicts)]
 
 
-def _conflict_finding(conflict: ConflictingGroupVariable) -> Finding:
+def _group_conflict_finding(conflict: ConflictingGroupVariable) -> Finding:
     return Finding(
         rule="T040",
         severity="error" if conflict.variable in PART_VARIABLES else "warning",
@@ -343,15 +346,15 @@ def _conflict_finding(conflict: ConflictingGroupVariable) -> Finding:
     )
 
 
-def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Finding]:
-    for name, meant in misspelt.items():
+def _misspelled_variable_findings(host: str, intended_by_name: Mapping[str, str]) -> Iterator[Finding]:
+    for name, intended in intended_by_name.items():
         yield Finding(
             rule="T036",
             severity="warning",
             host=host,
             message=f"the variable {name} has no effect: the names of activemq.fleet's variables begin with {PREFIX}",
-            fix=f"rename {name} to {meant}. If {name} has another purpose, add a waiver of T036 to activemq_waivers",
-            why=f"the value of {name} does not set {meant}",
+            fix=f"rename {name} to {intended}. If {name} has another purpose, add a waiver of T036 to activemq_waivers",
+            why=f"the value of {name} does not set {intended}",
         )
 
 
@@ -370,10 +373,10 @@ def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
 
     lines: dict[str, None] = {}
     hosts_by_line: dict[str, Sequence[str]] = {}
-    misspelt_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
-    misspelt_by_host = {host: misspelt for host, misspelt in misspelt_by_host.items() if misspelt}
+    misspelled_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
+    misspelled_by_host = {host: misspelled for host, misspelled in misspelled_by_host.items() if misspelled}
     for line, hosts in _hosts_by_merged_line(error, data).items():
-        hint, position = _misspelling_hint(line, hosts, misspelt_by_host, data.positions)
+        hint, position = _misspelling_hint(line, hosts, misspelled_by_host, data.positions)
         position = position or _position_of_line(line, hosts[0], data)
         line += hint or _unread_variable_hint(line, hosts[0], data)
         line = f"{line} ({position.file}:{position.line})" if position else line
@@ -414,11 +417,11 @@ def _position_of_line(line: str, host: str, data: InventoryData) -> Position | N
 
 
 def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:
-    """Return a hint at a file that sets a variable but is not read; "" without such a file.
+    """Return a hint about a file that sets a variable but that Ansible does not read; "" without such a file.
 
     The line ``line`` of an error reports that the variable is not set.
     """
-    match = _NOT_SET.search(line)
+    match = _UNSET_VARIABLE.search(line)
     if match is None or host not in data.directories or match[1] in data.hosts.get(host, {}):
         return ""
     return unread_definition_hint(match[1], data.directories[host], data.findings)
@@ -427,18 +430,18 @@ def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:
 def _misspelling_hint(
     line: str,
     hosts: Iterable[str],
-    misspelt_by_host: Mapping[str, Mapping[str, str]],
+    misspelled_by_host: Mapping[str, Mapping[str, str]],
     positions_by_host: Mapping[str, Mapping[str, Position]],
 ) -> tuple[str, Position | None]:
-    """Return a hint at a misspelt variable of a host that may be meant in a line of an error, and its position.
+    """Return a hint about a misspelled variable that a line of an error probably concerns, and its position.
 
     The host lacks the variable that the line names. The result is "" and None without such a variable.
     """
     words = frozenset(_VARIABLE.findall(line))
-    for host in hosts if misspelt_by_host else ():
-        for name, meant in misspelt_by_host.get(host, {}).items():
-            if meant in words and meant not in positions_by_host[host]:
-                hint = f"; the variable {name} of host {host} is ignored: did you mean {meant}?"
+    for host in hosts if misspelled_by_host else ():
+        for name, intended in misspelled_by_host.get(host, {}).items():
+            if intended in words and intended not in positions_by_host[host]:
+                hint = f"; the variable {name} of host {host} is ignored: did you mean {intended}?"
                 return hint, positions_by_host[host][name]
     return "", None
 
@@ -471,14 +474,14 @@ class _PositionReader:
         self._lines: dict[str, Mapping[str, int]] = {}
 
     def variable_positions(
-        self, host: str, variables: Mapping[Any, Any], misspelt: Iterable[str]
+        self, host: str, variables: Mapping[Any, Any], misspelled_names: Iterable[str]
     ) -> dict[str, Position]:
         """Return the positions (file and line) of a host's variables, by variable name.
 
         Those of the ``misspelt`` ones are included. The position of the host itself in its inventory file has the key
         ""; it is missing if that file is unknown.
         """
-        origins = self._read_origins(variables, self._extra, misspelt)
+        origins = self._read_origins(variables, self._extra, misspelled_names)
         values = {**variables, **self._extra}
         positions = {name: Position(*origin, values.get(name)) for name, origin in origins.items()}
         file = variables.get("inventory_file")
@@ -490,7 +493,7 @@ class _PositionReader:
 
 
 def _first_lines_of_words(path: str) -> Mapping[str, int]:
-    """Return by word of an inventory file, such as the name of a host, the first line that contains it."""
+    """Return the number of the first line that contains each word of an inventory file, by word."""
     first_lines: dict[str, int] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(split_lines(file.read()), 1):
@@ -519,22 +522,22 @@ def _read_hosts(
     machines: dict[str, tuple[str, ...]] = {}
     positions: dict[str, dict[str, Position]] = {}
     findings: list[Finding] = []
-    wrong: dict[str, list[str]] = {}
+    problems_by_host: dict[str, list[str]] = {}
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
         address = variables.get("ansible_host", host)
         if isinstance(address, str):
-            machines[host] = (address, *(str(variables.get(name)) for name in _CONNECTION))
-        misspelt = variables_by_misspelled_name(variables)
+            machines[host] = (address, *(str(variables.get(name)) for name in _CONNECTION_VARIABLES))
+        misspelled = variables_by_misspelled_name(variables)
         if reader is not None:
-            positions[host] = reader.variable_positions(host, variables, [*misspelt, "ansible_host"])
+            positions[host] = reader.variable_positions(host, variables, [*misspelled, "ansible_host"])
         try:
             _check_naming_variables(host, variables)
-            values_by_host[host] = _values(host, variables, templates.switch_to_host(variables), brokers)
+            values_by_host[host] = _evaluated_variables(host, variables, templates.switch_to_host(variables), brokers)
         except SettingsError as error:
-            wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
-        findings += _misspelt_findings(host, misspelt)
-    _raise_for_problems(wrong)
+            problems_by_host[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
+        findings += _misspelled_variable_findings(host, misspelled)
+    _raise_settings_error_if_any(problems_by_host)
     return InventoryData(
         values_by_host,
         groups,
@@ -546,19 +549,21 @@ def _read_hosts(
 
 
 def _check_naming_variables(host: str, variables: Mapping[Any, Any]) -> None:
-    """Raise SettingsError for a misspelt group, pair or node: all other errors would be about its consequences."""
+    """Raise SettingsError for a misspelled group, pair or node: all other errors would be about its consequences."""
     from activemq_fleet._inventory_groups import misspelled_identity_variable_problems
 
     if problems := misspelled_identity_variable_problems(host, variables):
         raise SettingsError(*problems)
 
 
-def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
+def _evaluated_variables(
+    host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]
+) -> dict[str, object]:
     """Return the values of one host's variables. Raises SettingsError for variables whose template fails."""
     from activemq_fleet._ansible import AnsibleError, ansible_error_message
 
     values: dict[str, object] = {}
-    failed: dict[str, AnsibleError] = {}
+    errors_by_name: dict[str, AnsibleError] = {}
     for name, raw in variables.items():
         if isinstance(name, str) and name.startswith(PREFIX):  # YAML allows keys that are not text.
             if name in PART_VARIABLES and isinstance(raw, str) and "{{" in raw:
@@ -569,18 +574,19 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
             try:
                 values[name] = templates.evaluate_template(raw)
             except AnsibleError as reason:
-                failed[name] = reason
-    if failed:
+                errors_by_name[name] = reason
+    if errors_by_name:
         is_broker = host in brokers or _is_named_as_broker(host, values)
-        meant = [name for name in failed if is_broker or name.startswith(_PREFIXES_OF_OTHER_HOSTS)]
-        if meant:
+        relevant_names = [name for name in errors_by_name if is_broker or name.startswith(_PREFIXES_OF_OTHER_HOSTS)]
+        if relevant_names:
             raise SettingsError(
                 *(
-                    f"{host}: the template in {name} has no value, because {ansible_error_message(failed[name])}. "
-                    "Correct the template, or define the variables that the template uses"
-                    for name in meant
+                    f"{host}: the template in {name} has no value, because "
+                    f"{ansible_error_message(errors_by_name[name])}. Correct the template, or define the variables "
+                    "that the template uses"
+                    for name in relevant_names
                 )
-            ) from failed[meant[0]]
+            ) from errors_by_name[relevant_names[0]]
     return values
 
 

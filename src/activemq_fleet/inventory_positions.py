@@ -14,7 +14,7 @@ from activemq_fleet.value_origins import KIND, matching_start_tags
 
 _VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[^\s,:;\"'()]+")
-_FRAGMENTS = f"{PREFIX}xml_fragments"
+_FRAGMENTS_VARIABLE = f"{PREFIX}xml_fragments"
 _LITERAL_BLOCK = re.compile(r"\|[-+0-9]*\s*(?:#.*)?$")
 
 
@@ -50,8 +50,8 @@ def position_of_reported_value(positions: Positions, finding: Finding) -> Positi
     host, and not in that of the pattern.
     """
     variables = {name: position for name, position in positions.items() if name not in ("", PATTERN_VARIABLE)}
-    by_value = finding.origin and _position_of_origin(variables, finding.origin, finding.message)
-    return by_value or position_of_first_variable_in_text(variables, finding.message)
+    value_position = finding.origin and _position_of_origin(variables, finding.origin, finding.message)
+    return value_position or position_of_first_variable_in_text(variables, finding.message)
 
 
 def position_of_first_variable_in_text(
@@ -71,10 +71,10 @@ def position_of_first_variable_in_text(
 
 
 def _position_of_origin(positions: Positions, origin: InventoryVariablesOfValue, message: str) -> Position | None:
-    if _FRAGMENTS in positions and origin.element:
-        in_fragment = _position_in_fragments(positions[_FRAGMENTS], origin)
-        if in_fragment:
-            return in_fragment
+    if _FRAGMENTS_VARIABLE in positions and origin.element:
+        fragment_position = _position_in_fragments(positions[_FRAGMENTS_VARIABLE], origin)
+        if fragment_position:
+            return fragment_position
     entry = max(_entries(positions, origin), key=lambda entry: entry.score, default=None)
     if entry and entry.score:
         return entry.position_of_reported_value_or_key(origin, message)
@@ -110,12 +110,12 @@ class _Entry:
         """
         words = {word.strip(".") for word in _WORD.findall(finding_message)}
         attribute, _ = _reported_attribute(origin)
-        tests = (
+        candidates = (
             [leaf for leaf in self.leaves if leaf.text in origin.reported and leaf.text in words],
-            [leaf for leaf in self.leaves if leaf.is_key and _normalized(leaf.text) == attribute],
+            [leaf for leaf in self.leaves if leaf.is_key and _normalized_name(leaf.text) == attribute],
             [leaf for leaf in self.leaves if leaf.text in origin.reported and not leaf.is_key],
         )
-        leaves = next(filter(None, tests), [])
+        leaves = next(filter(None, candidates), [])
         return next((leaf.position for leaf in leaves if leaf.position), self.position)
 
 
@@ -126,14 +126,14 @@ def _entries(positions: Positions, origin: InventoryVariablesOfValue) -> Iterato
             continue
         if isinstance(position.value, Mapping) and not origin.is_attribute:
             continue  # A position of the complete element does not belong to one of the keys.
-        for key, value in _items(position.value):
+        for key, value in _keyed_items(position.value):
             leaves = (*_key_leaf(key), *_leaves(value, str(key)))
-            place = leaves[0].position if leaves else None
-            start = _position(value) if key is None else place
-            yield _Entry(start or place or position, leaves, _score(leaves, origin))
+            first_position = leaves[0].position if leaves else None
+            begin = _position_of_value(value) if key is None else first_position
+            yield _Entry(begin or first_position or position, leaves, _score(leaves, origin))
 
 
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+def _keyed_items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
     elif isinstance(value, list | tuple):
@@ -146,7 +146,7 @@ def _leaves(value: Any, key: str = "") -> Iterator[_Leaf]:
     if isinstance(value, bool):
         yield _Leaf(str(value).lower(), key, False, None)
     elif isinstance(value, str | int | float):
-        yield _Leaf(_without_kind(str(value)), key, False, _position(value))
+        yield _Leaf(_without_destination_prefix(str(value)), key, False, _position_of_value(value))
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _key_leaf(name)
@@ -158,7 +158,7 @@ def _leaves(value: Any, key: str = "") -> Iterator[_Leaf]:
 
 def _key_leaf(key: Any) -> Iterator[_Leaf]:
     if isinstance(key, str):
-        yield _Leaf(str(key), str(key), True, _position(key))
+        yield _Leaf(str(key), str(key), True, _position_of_value(key))
 
 
 def _score(leaves: tuple[_Leaf, ...], origin: InventoryVariablesOfValue) -> int:
@@ -168,30 +168,30 @@ def _score(leaves: tuple[_Leaf, ...], origin: InventoryVariablesOfValue) -> int:
     value below it counts as well.
     """
     attribute, value = _reported_attribute(origin)
-    below_key = [leaf for leaf in leaves if _normalized(leaf.key) == attribute]
+    below_key = [leaf for leaf in leaves if _normalized_name(leaf.key) == attribute]
     texts = {leaf.text for leaf in leaves}.intersection(origin.identifying)
     by_key = 2 if below_key else 0
     return len(texts) + by_key + any(leaf.text == value for leaf in below_key)
 
 
 def _reported_attribute(origin: InventoryVariablesOfValue) -> tuple[str, str]:
-    """Return the normalized name and the value of the reported attribute; ("", "") for an element as a whole."""
+    """Return the normalized name and the value of the reported attribute; ("", "") for a complete element."""
     if not origin.is_attribute:
         return "", ""
     [(name, value)] = origin.attributes
-    return _normalized(name), _without_kind(value)
+    return _normalized_name(name), _without_destination_prefix(value)
 
 
-def _normalized(name: str) -> str:
+def _normalized_name(name: str) -> str:
     """Return a name of an attribute or a key in one form: ``memoryLimit`` and ``memory_limit`` are equal."""
     return name.replace("_", "").lower()
 
 
-def _without_kind(text: str) -> str:
+def _without_destination_prefix(text: str) -> str:
     return KIND.sub("", text, count=1)
 
 
-def _position(value: Any) -> Position | None:
+def _position_of_value(value: Any) -> Position | None:
     from activemq_fleet._ansible_internals import variable_origin
 
     place = variable_origin("", value)

@@ -25,12 +25,12 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.schemas import read_json_schema_text
 from activemq_fleet.topology import build_fleet
 
-_GROUP = "brokers"
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_DEFAULT_GROUP = "brokers"
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _STANDALONE = {"activemq_ha": "none", "activemq_fence": "none", "activemq_watchdog": "warn"}
 _ACCOUNT_ID = 990
 _SCHEMAS = ".schemas"
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_INVALID_PAIR_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
 _ACL = [
     {"destination": ">", "kind": kind, "read": "apps", "write": "apps", "admin": "apps"} for kind in ("queue", "topic")
 ]
@@ -55,11 +55,11 @@ class InventoryScaffoldRequest:
 
 @dataclass(frozen=True, slots=True)
 class _NamedHosts:
-    """Hosts with the variables by which their names are read: those of all hosts, and those of single hosts."""
+    """Hosts with their naming variables: ``common`` for all hosts, and ``host_variables`` for single hosts."""
 
     identities: tuple[Identity, ...]
     common: Mapping[str, str] = field(default_factory=dict)
-    stated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    host_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def parsed_host_names_by_pair(self) -> dict[str, list[Identity]]:
@@ -104,7 +104,7 @@ def scaffold_inventory(request: InventoryScaffoldRequest) -> ScaffoldedInventory
     named = _read_names(request.hosts)
     _check_fleet(request, named)
     texts = {
-        "hosts.yml": "".join(_hosts_lines(named)),
+        "hosts.yml": "".join(_inventory_file_lines(named)),
         "group_vars/all.yml": "".join(_variable_lines(request, named)),
         "zz.activemq.yml": "---\n# Puts brokers into groups such as activemq_masters and activemq_pair_NAME.\n"
         "plugin: activemq.fleet.topology\n",
@@ -127,7 +127,7 @@ def _interpretation_lines(named: _NamedHosts) -> Iterator[str]:
 
 
 def _read_names(arguments: Sequence[str]) -> _NamedHosts:
-    """Return hosts with the variables by which they are read: as few as possible, by the convention that reads most."""
+    """Return hosts with their naming variables, as few as possible, by the convention that matches the most names."""
     pairs = [tuple(argument.split(",")) for argument in arguments if "," in argument]
     for pair in pairs:
         if len(pair) != 2:
@@ -135,31 +135,41 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
                 f"{','.join(pair)}: the argument names {len(pair)} hosts, but a pair has two nodes: write NODE1,NODE2"
             )
     names = [name for argument in arguments for name in argument.split(",")]
-    seen = set()
+    checked_names = set()
     for name in names:
         try:
             validated_host_name(name)
         except ValueError as error:
             raise InputError(f"host argument {name!r}: {error}") from None
-        if name in seen:
+        if name in checked_names:
             raise InputError(f"the arguments list the host {name} twice: list each host once")
-        seen.add(name)
-    free = [argument for argument in arguments if "," not in argument]
-    naming, common = _convention([name for name in free if not _is_address(name)])
-    read = {name: identity for name in free if (identity := _identity(naming, name)) and not _is_address(name)}
-    stated = {name: _stated_parts(name, [name], DEFAULT_MASTER_NODE) for name in free if name not in read}
+        checked_names.add(name)
+    single_hosts = [argument for argument in arguments if "," not in argument]
+    naming, common = _best_naming_convention([name for name in single_hosts if not _is_address(name)])
+    identities_by_name = {
+        name: identity
+        for name in single_hosts
+        if (identity := _identity_or_none(naming, name)) and not _is_address(name)
+    }
+    host_variables = {
+        name: _explicit_identity_variables(name, [name], DEFAULT_MASTER_NODE)
+        for name in single_hosts
+        if name not in identities_by_name
+    }
     for pair in pairs:
-        stated |= {name: _stated_parts(name, pair, node) for name, node in zip(pair, "ab", strict=True)}
-    if common and stated:
+        host_variables |= {
+            name: _explicit_identity_variables(name, pair, node) for name, node in zip(pair, "ab", strict=True)
+        }
+    if common and host_variables:
         # The pattern and the node marks of all hosts would also apply to these hosts.
-        stated |= {name: _identity_variables(identity) for name, identity in read.items()}
+        host_variables |= {name: _identity_variables(identity) for name, identity in identities_by_name.items()}
         common = {}
     identities = []
     for name in names:
-        identity = Naming.naming_of_host(name, {**common, **stated.get(name, {})}).identify_broker(name)
-        assert identity is not None  # noqa: S101 -- the convention or the variables read it
+        identity = Naming.naming_of_host(name, {**common, **host_variables.get(name, {})}).identify_broker(name)
+        assert identity is not None  # noqa: S101 -- the convention or the variables match the name
         identities.append(identity)
-    return _NamedHosts(tuple(identities), common, stated)
+    return _NamedHosts(tuple(identities), common, host_variables)
 
 
 def _is_address(name: str) -> bool:
@@ -167,46 +177,46 @@ def _is_address(name: str) -> bool:
 
 
 def _identity_variables(identity: Identity) -> dict[str, str]:
-    """Return the variables of a host by which it is read as the identity, without any convention."""
+    """Return the variables that give a host its identity, without any naming convention."""
     node = DEFAULT_MASTER_NODE if identity.role == "master" else "b"
     return {"activemq_group": identity.group, "activemq_pair": identity.pair, "activemq_node": node}
 
 
-def _convention(names: Sequence[str]) -> tuple[Naming, dict[str, str]]:
-    """Return the naming convention that reads the most names, and the variables of all hosts that set it."""
+def _best_naming_convention(names: Sequence[str]) -> tuple[Naming, dict[str, str]]:
+    """Return the naming convention that matches the most names, and the variables of all hosts that set it."""
     default = Naming()
-    read = [name for name in names if _identity(default, name)]
-    proposal = propose_naming(names) if len(read) < len(names) else None
-    if proposal is None or len(proposal.identities) <= len(read):
+    parsed_names = [name for name in names if _identity_or_none(default, name)]
+    proposal = propose_naming(names) if len(parsed_names) < len(names) else None
+    if proposal is None or len(proposal.identities) <= len(parsed_names):
         return default, {}
     return proposal.naming, proposal.variables()
 
 
-def _identity(naming: Naming, name: str) -> Identity | None:
+def _identity_or_none(naming: Naming, name: str) -> Identity | None:
     try:
         return naming.identify_broker(name)
     except UnparsableBrokerNameError:
         return None
 
 
-def _stated_parts(host: str, members: Sequence[str], node: str) -> dict[str, str]:
+def _explicit_identity_variables(host: str, members: Sequence[str], node: str) -> dict[str, str]:
     """Return the variables of a host whose name has no group or node; ``members`` are the hosts of its pair."""
     labels = [name if _is_address(name) else name.partition(".")[0] for name in members]
-    pair = _NOT_IN_NAMES.sub("-", "-".join(labels)).strip("-")
-    parts = {
-        "activemq_group": _GROUP,
+    pair = _INVALID_PAIR_NAME_CHARACTERS.sub("-", "-".join(labels)).strip("-")
+    variables = {
+        "activemq_group": _DEFAULT_GROUP,
         "activemq_pair": pair,
         "activemq_node": node,
     }
     # Without this variable, the broker's name is the first label, which several addresses share.
     if _is_address(host):
-        parts["activemq_broker_name"] = pair
-    return parts
+        variables["activemq_broker_name"] = pair
+    return variables
 
 
 def _check_fleet(request: InventoryScaffoldRequest, named: _NamedHosts) -> None:
     """Raise InputError for the first error or warning about the topology that the inventory would have."""
-    common = {**_settings(request, named), **named.common}
+    common = {**_common_settings(request, named), **named.common}
     variables = {
         identity.name: {
             **common,
@@ -225,12 +235,12 @@ def _check_fleet(request: InventoryScaffoldRequest, named: _NamedHosts) -> None:
 
 def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
     """Return the variables of one host: the parts of its identity, and those of a broker without a peer among pairs."""
-    alone = named.standalone_hosts
-    is_exception = host in alone and len(alone) < len(named.identities)
-    return {**named.stated.get(host, {}), **(_STANDALONE if is_exception else {})}
+    standalone = named.standalone_hosts
+    is_standalone_among_pairs = host in standalone and len(standalone) < len(named.identities)
+    return {**named.host_variables.get(host, {}), **(_STANDALONE if is_standalone_among_pairs else {})}
 
 
-def _settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str, object]:
+def _common_settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str, object]:
     """Return the variables of all hosts whose values are no templates."""
     has_pairs = len(named.standalone_hosts) < len(named.identities)
     profile = {
@@ -240,7 +250,7 @@ def _settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str
         "activemq_fence": "guard",
         "activemq_watchdog": "kill",
     }
-    is_local = {identity.name for identity in named.identities} <= _LOOPBACK
+    is_local = {identity.name for identity in named.identities} <= _LOOPBACK_NAMES
     return {
         "activemq_release": request.release,
         **(profile if has_pairs else {**_STANDALONE, "activemq_topology": "none"}),
@@ -253,7 +263,7 @@ def _settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str
     }
 
 
-def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
+def _inventory_file_lines(named: _NamedHosts) -> Iterator[str]:
     yield "---\n"
     yield f"# yaml-language-server: $schema={_SCHEMAS}/inventory.schema.json\n"
     yield "# The brokers by pair. `activemq-fleet names -i .` in this directory shows how it reads each name.\n"
@@ -262,21 +272,21 @@ def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
     yield "all:\n  hosts:\n"
     for pair, members in named.parsed_host_names_by_pair.items():
         is_pair = members[0].name not in named.standalone_hosts
-        what = "a pair" if is_pair else "a broker without a peer"
-        yield f"    # {pair}: {what}, in group {members[0].group}\n"
+        description = "a pair" if is_pair else "a broker without a peer"
+        yield f"    # {pair}: {description}, in group {members[0].group}\n"
         for identity in members:
             variables = _host_variables(named, identity.name)
-            preferred = " # the preferred master" if is_pair and identity.role == "master" else ""
-            yield f"    {_key(identity.name)}:{preferred}\n"
+            comment = " # the preferred master" if is_pair and identity.role == "master" else ""
+            yield f"    {_yaml_key(identity.name)}:{comment}\n"
             yield from (f"      {line}\n" for line in split_lines(plain_variables_to_yaml(variables)))
 
 
-def _key(host: str) -> str:
+def _yaml_key(host: str) -> str:
     return plain_variables_to_yaml({host: 0}).rpartition(":")[0]
 
 
 def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> Iterator[str]:
-    settings = _settings(request, named)
+    settings = _common_settings(request, named)
     yield "---\n"
     yield f"# yaml-language-server: $schema=../{_SCHEMAS}/variables.schema.json\n"
     yield "# Variables of all brokers. `ansible-doc -t role activemq.fleet.broker` describes every variable.\n\n"
@@ -338,7 +348,7 @@ def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[st
     yield "activemq_tls:\n"
     for store, path in (("keystore", "broker"), ("truststore", "ca")):
         yield f"  {store}: /etc/activemq/{path}.p12\n"
-        yield f"  {store}_password: {_secret(store)}\n"
+        yield f"  {store}_password: {_password_lookup(store)}\n"
 
 
 def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str, object]) -> Iterator[str]:
@@ -375,17 +385,17 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
     )
     if len(named.parsed_host_names_by_pair) > 1 and len(named.standalone_hosts) < len(named.identities):
         yield "activemq_network_username: network # the account of the links between brokers\n"
-        yield f"activemq_network_password: {_secret('network')}\n"
+        yield f"activemq_network_password: {_password_lookup('network')}\n"
     yield (
         "activemq_users: # the accounts of clients\n"
         "  - name: app\n"
         "    groups: [apps]\n"
-        f"    password: {_secret('app')}\n"
+        f"    password: {_password_lookup('app')}\n"
         "  # The web console and Jolokia accept only accounts of the group admins. To log in there, activate this\n"
         "  # account, and give the group rights in activemq_acl, such as read: [apps, admins]:\n"
         "  # - name: admin\n"
         "  #   groups: [admins]\n"
-        f"  #   password: {_secret('admin')}\n"
+        f"  #   password: {_password_lookup('admin')}\n"
         "\n# What the groups of accounts may do. Accounts of links and agents get the rights that they need.\n"
         "activemq_acl:\n"
         + "".join(
@@ -395,6 +405,6 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
     )
 
 
-def _secret(name: str) -> str:
+def _password_lookup(name: str) -> str:
     lookup = f"lookup('ansible.builtin.password', secrets ~ '/{name}', length=24, chars=['ascii_letters', 'digits'])"
     return f'"{{{{ {lookup} }}}}"'

@@ -34,12 +34,12 @@ Parity = Literal["odd-even", "even-odd"]
 
 _NEARLY_MATCHING_NAME = re.compile(r"-mq[0-9]+", re.IGNORECASE)
 _EXAMPLES = {"activemq_group": "orders", "activemq_pair": "orders-mq01", "activemq_node": "a"}
-_GROUPS = ("group", "number", "node")
+_PATTERN_GROUPS = ("group", "number", "node")
 _LAST_DIGITS = re.compile(r"[0-9]+(?=[^0-9]*$)")
 _SEPARATORS = "-_"
 _WRITE_GROUPS_FIX = f"write (?P<group>…), (?P<number>…) and (?P<node>…) in {PATTERN_VARIABLE}"
-_OTHER_MARKS = {"a": "b", "b": "a", "A": "B", "B": "A"}
-# A node mark in a host name of an unknown fleet, such as in a file of another project.
+_MARK_OF_OTHER_NODE = {"a": "b", "b": "a", "A": "B", "B": "A"}
+# The node mark in a host name of an unknown fleet, such as a name in a file of another project.
 _FOREIGN_MARK = re.compile(
     r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE
 )
@@ -156,13 +156,15 @@ class Naming:
         Raises InputError for a pattern that cannot be used, and UnparsableBrokerNameError for a broker of which neither
         the name nor a variable states a part.
         """
-        parsed = self._parse(host_name)
+        parsed = self._parse_host_name(host_name)
         if parsed is None and not self.stated.keys() & {"pair", "node"}:
             return None
         name_parts = parsed or _ParsedName()
         parts = {part: self.stated.get(part) or getattr(name_parts, part) for part in STATED_PARTS}
         if missing := [part for part, text in parts.items() if not text]:
-            raise UnparsableBrokerNameError(host_name, *self._reason_and_fix(missing, is_parsed=parsed is not None))
+            raise UnparsableBrokerNameError(
+                host_name, *self._missing_parts_reason_and_fix(missing, is_parsed=parsed is not None)
+            )
         digits = _LAST_DIGITS.search(parts["pair"])
         by_name = "parity" if self.parity else "name"
         return Identity(
@@ -190,7 +192,7 @@ class Naming:
 
         The variables of the host are not considered.
         """
-        return self._parse(name) is not None
+        return self._parse_host_name(name) is not None
 
     def looks_like_misspelled_broker(self, name: str) -> bool:
         """Return whether a host name is probably a misspelled broker name.
@@ -199,9 +201,9 @@ class Naming:
         """
         return _NEARLY_MATCHING_NAME.search(name) is not None and self.identify_broker(name) is None
 
-    def _parse(self, name: str) -> _ParsedName | None:
+    def _parse_host_name(self, name: str) -> _ParsedName | None:
         """Return the parts that a name has; None where it does not match the pattern."""
-        regex = _compiled(self.pattern)
+        regex = _compiled_pattern(self.pattern)
         if self.parity and not ("number" in regex.groupindex and "node" not in regex.groupindex):
             raise InputError(
                 f"{PARITY_VARIABLE}: {self.parity} requires an {PATTERN_VARIABLE} with (?P<number>…) and without "
@@ -210,7 +212,7 @@ class Naming:
         match = regex.search(name)
         if match is None:
             return None
-        parts = {part: match[part] for part in (*_GROUPS, "pair") if part in regex.groupindex}
+        parts = {part: match[part] for part in (*_PATTERN_GROUPS, "pair") if part in regex.groupindex}
         if not all(parts.values()):
             return None
         return self._parse_by_parity(name, match, parts) if self.parity else _parse_by_mark(name, match, parts)
@@ -234,37 +236,40 @@ class Naming:
                 "1 (the pairs are 1 and 2, 3 and 4)",
                 f"rename the host, or set {PARITY_VARIABLE}: even-odd, which pairs the numbers 0 and 1",
             )
-        # As wide as the wider number, so that both nodes name their pair alike: 09-10, also if host 9 has no zero.
+        # The width is that of the wider number, so that both nodes have the same pair name: 09-10, even if the name of
+        # host 9 has no zero.
         width = max(len(text), len(str(lower + 1)))
-        both = tuple(str(member_number).zfill(width) for member_number in (lower, lower + 1))
-        other = both[1] if number == lower else both[0]
+        pair_numbers = tuple(str(member_number).zfill(width) for member_number in (lower, lower + 1))
+        other_number = pair_numbers[1] if number == lower else pair_numbers[0]
         label = name.partition(".")[0]
-        pair = f"{label[:start]}{both[0]}-{both[1]}{label[end:]}" if end <= len(label) else ""
+        pair = f"{label[:start]}{pair_numbers[0]}-{pair_numbers[1]}{label[end:]}" if end <= len(label) else ""
         return _ParsedName(
             group=parts.get("group", ""),
-            number=both[0],
+            number=pair_numbers[0],
             node="odd" if number % 2 else "even",
             pair=parts.get("pair") or pair,
             other_node="even" if number % 2 else "odd",
-            other_name=f"{name[:start]}{other}{name[end:]}",
+            other_name=f"{name[:start]}{other_number}{name[end:]}",
         )
 
-    def _reason_and_fix(self, missing: list[str], *, is_parsed: bool) -> tuple[str, str]:
+    def _missing_parts_reason_and_fix(self, missing: list[str], *, is_parsed: bool) -> tuple[str, str]:
         """Return the reason why parts are missing, and the fix."""
-        lacking = [group for group in _GROUPS if group not in _compiled(self.pattern).groupindex]
-        wanted = " and ".join(PREFIX + part for part in missing)
+        groups_not_in_pattern = [
+            group for group in _PATTERN_GROUPS if group not in _compiled_pattern(self.pattern).groupindex
+        ]
+        variables = " and ".join(PREFIX + part for part in missing)
         verb = "is" if len(missing) == 1 else "are"
         reason = f"the {' and '.join(missing)} of the broker {verb} unknown"
-        fix = f"set {wanted} of the host"
+        fix = f"set {variables} of the host"
         if not is_parsed:
             reason = f"{reason}, because the host name does not match {PATTERN_VARIABLE}"
             return reason, f"{fix}, or correct {PATTERN_VARIABLE}"
-        needed = [part for part in missing if part in lacking and not (part == "node" and self.parity)]
-        if not needed:
+        addable = [part for part in missing if part in groups_not_in_pattern and not (part == "node" and self.parity)]
+        if not addable:
             return f"{reason}, because the host name does not contain {'it' if len(missing) == 1 else 'them'}", fix
-        groups = " and ".join(f"(?P<{part}>…)" for part in needed)
+        groups = " and ".join(f"(?P<{part}>…)" for part in addable)
         fix = f"{fix}, or add {groups} to {PATTERN_VARIABLE}"
-        if "node" in needed and "number" not in lacking:
+        if "node" in addable and "number" not in groups_not_in_pattern:
             fix = f"{fix}. If odd and even numbers distinguish the nodes, set {PARITY_VARIABLE} to odd-even or even-odd"
         return f"{reason}, because {PATTERN_VARIABLE} does not contain {groups}", fix
 
@@ -291,14 +296,14 @@ def is_certainly_pair_node(host: str) -> bool:
 def _parse_by_mark(name: str, match: re.Match[str], parts: Mapping[str, str]) -> _ParsedName:
     node = parts.get("node", "")
     start, end = match.span("node") if node else (0, 0)
-    other = _OTHER_MARKS.get(node, "")
+    other_mark = _MARK_OF_OTHER_NODE.get(node, "")
     return _ParsedName(
         group=parts.get("group", ""),
         number=parts.get("number", ""),
         node=node,
         pair=parts.get("pair") or (_pair_name(name.partition(".")[0], parts, start, end) if node else ""),
-        other_node=other,
-        other_name=f"{name[:start]}{other}{name[end:]}" if other else "",
+        other_node=other_mark,
+        other_name=f"{name[:start]}{other_mark}{name[end:]}" if other_mark else "",
     )
 
 
@@ -319,7 +324,7 @@ def _pair_name(label: str, parts: Mapping[str, str], start: int, end: int) -> st
 
 
 @lru_cache(maxsize=64)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled_pattern(pattern: str) -> re.Pattern[str]:
     """Return the compiled pattern. Raises InputError for an invalid regular expression or one without named groups."""
     try:
         regex = re.compile(pattern)
@@ -327,7 +332,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise InputError(
             f"{PATTERN_VARIABLE} is not a valid regular expression: {error}. Correct the expression"
         ) from None
-    if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
+    if regex.groupindex.keys().isdisjoint((*_PATTERN_GROUPS, "pair")):
         raise InputError(
             f"{PATTERN_VARIABLE} contains none of the named capture groups (?P<group>…), (?P<number>…), (?P<node>…) "
             f"and (?P<pair>…): {_WRITE_GROUPS_FIX}"

@@ -1,7 +1,7 @@
 """Propose the naming convention that reads a list of host names as pairs.
 
-Conventions are made from what names differ in, and each is judged by reading all names with it: the best one makes most
-names nodes of complete pairs.
+The candidates are derived from the differences between names. The best candidate is the one with which the most names
+are nodes of complete pairs.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from activemq_fleet.naming import (
     Naming,
 )
 
-_RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
+_CHARACTER_RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _TRAILING_ROLE = re.compile(r"([A-Za-z]+)(primary|secondary|master|slave|standby|backup)", re.IGNORECASE)
 _SOFTWARE = re.compile(r"(?:activemq|amq|mq|broker|jms|esb)$", re.IGNORECASE)
 _SOFTWARE_WORD = re.compile(r"mq|broker|jms|esb", re.IGNORECASE)
-_MASTERS = ("primary", "master", "active", "main", "live", "prod", "left")
-_WORDS = re.compile(
+_MASTER_WORDS = ("primary", "master", "active", "main", "live", "prod", "left")
+_NODE_WORDS = re.compile(
     "primary|secondary|master|slave|active|passive|main|standby|backup|spare|live|dr|prod|left|right|blue|green|"
     "first|second|odd|even|hot|cold|one|two|east|west|north|south"
 )
-"""Words that mark the nodes of a pair; other words are rather a place or what a broker is for."""
+"""Words that mark the nodes of a pair. Other words probably name a location or the purpose of a broker."""
 _SEPARATORS = "-_"
 _MAXIMUM_MARKS = 8
-_END = r"(?:\.|$)"
-# Each name as that of a single broker: its first label, or the complete name, such as an IP address.
-_ANY_NAME = (f"^(?P<pair>(?P<group>[^.]*[^.0-9][^.]*)){_END}", "^(?P<pair>(?P<group>.+))$")
+_LABEL_END = r"(?:\.|$)"
+# Patterns for single brokers: the first label of each name, or the complete name, such as an IP address, is the pair.
+_ANY_NAME_PATTERNS = (f"^(?P<pair>(?P<group>[^.]*[^.0-9][^.]*)){_LABEL_END}", "^(?P<pair>(?P<group>.+))$")
 _MAXIMUM_FILES = 4
 
 
@@ -131,21 +131,24 @@ def propose_naming(names: Iterable[str]) -> NamingConventionProposal | None:
 
     Return the convention by which the most names form complete pairs, or None if no convention forms a pair.
     """
-    known = list(dict.fromkeys(names))
+    unique_names = list(dict.fromkeys(names))
     best: NamingConventionProposal | None = None
-    for naming in _candidates(known):
-        proposal = NamingConventionProposal(naming, _identities_in_pairs(naming, known))
-        if _names_read_by(proposal) > (_names_read_by(best) if best else (0, 0)):
+    for naming in _candidate_conventions(unique_names):
+        proposal = NamingConventionProposal(naming, _identities_in_pairs(naming, unique_names))
+        if _count_parsed_names(proposal) > (_count_parsed_names(best) if best else (0, 0)):
             best = proposal
-        elif best and best.rival is None and _names_read_by(proposal) == _names_read_by(best):
+        elif best and best.rival is None and _count_parsed_names(proposal) == _count_parsed_names(best):
             best = best if proposal.pairs == best.pairs else replace(best, rival=naming)
     return best
 
 
-def _names_read_by(proposal: NamingConventionProposal) -> tuple[int, int]:
-    """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
-    read = [identity.short_host_name for identity in proposal.identities]
-    return sum(1 for host in read if _SOFTWARE_WORD.search(host)), len(read)
+def _count_parsed_names(proposal: NamingConventionProposal) -> tuple[int, int]:
+    """Return how many names a proposal parses: the number of names with a word such as ``mq``, and the total number.
+
+    Hosts whose names lack such a word may not be brokers.
+    """
+    parsed_hosts = [identity.short_host_name for identity in proposal.identities]
+    return sum(1 for host in parsed_hosts if _SOFTWARE_WORD.search(host)), len(parsed_hosts)
 
 
 def propose_single_broker_naming(
@@ -157,11 +160,13 @@ def propose_single_broker_naming(
     ``pair_proposal``, the proposal of pairs, matches as many names and does not depend on odd and even numbers.
     ``are_brokers``: all names are names of brokers, so a convention that matches any name is allowed.
     """
-    numbered = [label for name in names if (label := _label(name)).pair_number_index is not None]
-    insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]
-    patterns = [f"^(?P<pair>{inside}){_END}" for inside in insides]
+    numbered = [label for name in names if (label := _split_label(name)).pair_number_index is not None]
+    inner_patterns = [
+        pattern.removeprefix("^").removesuffix(_LABEL_END) for pattern in _most_suggested_patterns(numbered, ())
+    ]
+    patterns = [f"^(?P<pair>{inner}){_LABEL_END}" for inner in inner_patterns]
     best: NamingConventionProposal | None = None
-    for pattern in (*patterns, *(_ANY_NAME if are_brokers else ())):
+    for pattern in (*patterns, *(_ANY_NAME_PATTERNS if are_brokers else ())):
         naming = Naming(pattern, stated={"node": DEFAULT_MASTER_NODE})
         identities = [
             identity for name in names if naming.matches_pattern(name) and (identity := naming.identify_broker(name))
@@ -169,19 +174,19 @@ def propose_single_broker_naming(
         pair_names = {identity.pair for identity in identities}
         if len(pair_names) == len(identities) > (len(best.identities) if best else int(not are_brokers)):
             best = NamingConventionProposal(naming, tuple(identities))
-    sure = (
+    is_pair_proposal_sufficient = (
         pair_proposal
         and not pair_proposal.naming.parity
         and len(pair_proposal.identities) >= len(best.identities if best else ())
     )
-    return None if sure else best
+    return None if is_pair_proposal_sufficient else best
 
 
-def _label(name: str) -> _Label:
+def _split_label(name: str) -> _Label:
     """Return the runs of a name's first label; a role at the end of letters is a separate run, as in ``amqmaster``."""
-    runs = _RUNS.findall(name.partition(".")[0])
-    split = ((match[1], match[2]) if (match := _TRAILING_ROLE.fullmatch(run)) else (run,) for run in runs)
-    return _Label(tuple(part for parts in split for part in parts))
+    runs = _CHARACTER_RUNS.findall(name.partition(".")[0])
+    split_runs = ((match[1], match[2]) if (match := _TRAILING_ROLE.fullmatch(run)) else (run,) for run in runs)
+    return _Label(tuple(part for parts in split_runs for part in parts))
 
 
 def _identities_in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
@@ -198,42 +203,44 @@ def _identities_in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity
     return tuple(sorted((member for pair in complete_pairs for member in pair), key=lambda member: order[member.name]))
 
 
-def _candidates(names: Sequence[str]) -> Iterator[Naming]:
+def _candidate_conventions(names: Sequence[str]) -> Iterator[Naming]:
     """Yield conventions in order of preference; the order decides where several match the same number of names."""
     yield Naming()
-    labels = [_label(name) for name in names]
+    labels = [_split_label(name) for name in names]
     positioned_marks = _node_marks(labels)
-    usual = [(at, marks) for at, marks in positioned_marks if _is_usual(at, marks)]
-    yield from _marked_candidates(labels, usual)
-    numbered = [] if _have_suffixes(names) else [label for label in labels if label.pair_number_index is not None]
-    for pattern in _patterns(numbered, ()):
+    usual_marks = [(position, marks) for position, marks in positioned_marks if _are_usual_marks(position, marks)]
+    yield from _conventions_with_node_marks(labels, usual_marks)
+    numbered = (
+        [] if _has_name_extending_another(names) else [label for label in labels if label.pair_number_index is not None]
+    )
+    for pattern in _most_suggested_patterns(numbered, ()):
         yield Naming(pattern, parity="odd-even")
         yield Naming(pattern, parity="even-odd")
-    yield from _marked_candidates(labels, [mark for mark in positioned_marks if mark not in usual])
+    yield from _conventions_with_node_marks(labels, [mark for mark in positioned_marks if mark not in usual_marks])
 
 
-def _have_suffixes(names: Iterable[str]) -> bool:
-    """Return whether a name is another name with a suffix, as ``mq01-dr`` of ``mq01``, so no number marks nodes."""
+def _has_name_extending_another(names: Iterable[str]) -> bool:
+    """Return whether a name is another name with a suffix, such as ``mq01-dr``. Numbers then do not mark nodes."""
     labels = {name.partition(".")[0] for name in names}
     return any(
         label[:at] in labels for label in labels for at, character in enumerate(label) if character in _SEPARATORS
     )
 
 
-def _marked_candidates(
+def _conventions_with_node_marks(
     labels: Sequence[_Label], positioned_marks: Iterable[tuple[int, tuple[str, str]]]
 ) -> Iterator[Naming]:
-    for at, marks in positioned_marks:
-        marked = [marked_label for label in labels if (marked_label := _mark_label(label, at, marks))]
-        for pattern in _patterns(marked, marks):
+    for position, marks in positioned_marks:
+        marked = [marked_label for label in labels if (marked_label := _mark_label(label, position, marks))]
+        for pattern in _most_suggested_patterns(marked, marks):
             yield Naming(pattern, marks[0])
 
 
-def _is_usual(at: int, marks: tuple[str, str]) -> bool:
+def _are_usual_marks(position: int, marks: tuple[str, str]) -> bool:
     """Return whether two marks probably mark nodes and not places: letters, known words, or digits at the end."""
     if marks[0].isdigit():
-        return at == -1
-    return all(len(mark) == 1 or _WORDS.fullmatch(mark.lower()) for mark in marks)
+        return position == -1
+    return all(len(mark) == 1 or _NODE_WORDS.fullmatch(mark.lower()) for mark in marks)
 
 
 def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
@@ -245,7 +252,7 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     runs_by_context: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for label in labels:
         for at, run in enumerate(label.runs):
-            if run.isalnum() and (run.isalpha() or _can_be_mark(label, at)):
+            if run.isalnum() and (run.isalpha() or _can_be_node_mark(label, at)):
                 runs_by_context[*label.runs[:at], "", *label.runs[at + 1 :], str(at - len(label.runs))].append(run)
     counted: Counter[tuple[int, tuple[str, str]]] = Counter()
     for key, runs in runs_by_context.items():
@@ -257,18 +264,18 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     return ordered[:_MAXIMUM_MARKS]
 
 
-def _can_be_mark(label: _Label, at: int) -> bool:
+def _can_be_node_mark(label: _Label, at: int) -> bool:
     """Return whether a run of digits can mark the node: another number follows, or one precedes a separator."""
     if at != label.pair_number_index:
         return True
-    others = any(run.isdigit() for run in label.runs[:at])
-    return others and at > 0 and label.runs[at - 1][-1] in _SEPARATORS
+    has_earlier_number = any(run.isdigit() for run in label.runs[:at])
+    return has_earlier_number and at > 0 and label.runs[at - 1][-1] in _SEPARATORS
 
 
 def _master_mark_first(run: str, other_run: str) -> tuple[str, str]:
     if len(run) == len(other_run) and run[:-1] == other_run[:-1] and not run.isdigit():
         run, other_run = run[-1], other_run[-1]
-    rank = {word: position for position, word in enumerate(_MASTERS)}
+    rank = {word: position for position, word in enumerate(_MASTER_WORDS)}
     first, second = sorted((run, other_run), key=lambda mark: (rank.get(mark.lower(), len(rank)), mark))
     return first, second
 
@@ -285,38 +292,38 @@ def _mark_label(label: _Label, at: int, marks: tuple[str, str]) -> _Label | None
     return None
 
 
-def _patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -> Iterator[str]:
+def _most_suggested_patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -> Iterator[str]:
     """Yield patterns that match the labels, in order of how many labels suggest each."""
-    shapes = Counter(shape for label in labels if (shape := _shape(label, marks)))
-    for shape, _ in shapes.most_common(2):
-        yield shape
+    pattern_counts = Counter(pattern for label in labels if (pattern := _suggested_pattern(label, marks)))
+    for pattern, _ in pattern_counts.most_common(2):
+        yield pattern
 
 
-def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
-    """Return the pattern that one label suggests: text around its number and its mark is taken as it is."""
+def _suggested_pattern(label: _Label, marks: tuple[str, ...]) -> str | None:
+    """Return the pattern that one label suggests; it contains the text around the number and the mark unchanged."""
     number, runs = label.pair_number_index, label.runs
     if label.mark == 0 and not label.fixed:
         return _pattern_after_node(label, marks)
-    places = sorted(at for at in (label.mark, number) if at is not None)
-    head = "".join(runs[: places[0]]) + (runs[places[0]][: label.fixed] if places[0] == label.mark else "")
-    group, before = _group_of(head)
+    indices = sorted(at for at in (label.mark, number) if at is not None)
+    beginning = "".join(runs[: indices[0]]) + (runs[indices[0]][: label.fixed] if indices[0] == label.mark else "")
+    group, before = _split_group(beginning)
     if not group:
         return None
     node = f"(?P<node>{'|'.join(marks)})"
     digits = "(?P<number>[0-9]+)"
-    between = "".join(runs[places[0] + 1 : places[-1]]) if len(places) > 1 else ""
-    if len(places) > 1 and places[-1] == label.mark:
-        between += runs[places[-1]][: label.fixed]
-    rest = "".join(runs[places[-1] + 1 :])
-    parts = [node if at == label.mark else digits for at in places]
-    start = f"(?P<group>[^.]+?){_literal(before)}"
-    middle = _literal(between)
-    if marks and places[-1] == label.mark and not rest and not (between or before).endswith("-"):
+    between = "".join(runs[indices[0] + 1 : indices[-1]]) if len(indices) > 1 else ""
+    if len(indices) > 1 and indices[-1] == label.mark:
+        between += runs[indices[-1]][: label.fixed]
+    rest = "".join(runs[indices[-1] + 1 :])
+    parts = [node if at == label.mark else digits for at in indices]
+    start = f"(?P<group>[^.]+?){_escaped_literal(before)}"
+    middle = _escaped_literal(between)
+    if marks and indices[-1] == label.mark and not rest and not (between or before).endswith("-"):
         # The name of the pair must not depend on the default form GROUP-mqNUMBER.
         inside = start + (parts[0] + middle if len(parts) > 1 else "")
         pair = inside.rstrip("_")
-        return rf"^(?P<pair>{pair}){inside[len(pair) :]}{parts[-1]}{_END}"
-    return f"^{start}{middle.join(parts)}{_literal(rest)}{_END}"
+        return rf"^(?P<pair>{pair}){inside[len(pair) :]}{parts[-1]}{_LABEL_END}"
+    return f"^{start}{middle.join(parts)}{_escaped_literal(rest)}{_LABEL_END}"
 
 
 def _pattern_after_node(label: _Label, marks: tuple[str, ...]) -> str | None:
@@ -326,21 +333,22 @@ def _pattern_after_node(label: _Label, marks: tuple[str, ...]) -> str | None:
     first = 1 + bool(between)
     if len(runs) <= first:
         return None
-    start = f"^(?P<node>{'|'.join(marks)}){_literal(between)}(?P<pair>(?P<group>[^.]+?)"
+    start = f"^(?P<node>{'|'.join(marks)}){_escaped_literal(between)}(?P<pair>(?P<group>[^.]+?)"
     number = label.pair_number_index
     if number is None or number <= first:
-        return f"{start}){_END}"
-    before = "" if runs[number - 1].isalnum() else runs[number - 1]
-    return f"{start}{_literal(before)}(?P<number>[0-9]+){_literal(''.join(runs[number + 1 :]))}){_END}"
+        return f"{start}){_LABEL_END}"
+    before = _escaped_literal("" if runs[number - 1].isalnum() else runs[number - 1])
+    after = _escaped_literal("".join(runs[number + 1 :]))
+    return f"{start}{before}(?P<number>[0-9]+){after}){_LABEL_END}"
 
 
-def _group_of(head: str) -> tuple[str, str]:
-    """Return the group in the text before number and mark, and what follows it there: separators and ``mq``."""
+def _split_group(head: str) -> tuple[str, str]:
+    """Split the text before number and mark into the group and the rest, such as separators and ``mq``."""
     text = head.rstrip(_SEPARATORS)
     group = _SOFTWARE.sub("", text).rstrip(_SEPARATORS)
     return (group, head[len(group) :]) if group else (text, head[len(text) :])
 
 
-def _literal(text: str) -> str:
-    """Return a pattern for the text itself, with hyphens as they are."""
+def _escaped_literal(text: str) -> str:
+    """Return a pattern that matches the text literally; hyphens are not escaped."""
     return re.escape(text).replace(r"\-", "-")

@@ -1,16 +1,16 @@
-"""Find the names that a misspelt name may mean; the agent's distribution links this file."""
+"""Find the names that a misspelled name may mean; the agent's distribution links this file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-_POSSIBLE = 0.6
+_LEAST_RATIO = 0.6
 """The least ratio of difflib for a hint in an error that is reported anyway."""
-_CERTAIN = 0.8
+_LEAST_CERTAIN_RATIO = 0.8
 """The least ratio where only the similarity is evidence of a mistake, such as one wrong digit of 5.18.3."""
-_MOST_MISSING = 2
-"""How many letters such a name may have too many or too few."""
+_LARGEST_LENGTH_DIFFERENCE = 2
+"""The largest difference between the lengths of two names that are certainly similar."""
 
 
 def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> list[str]:
@@ -23,12 +23,12 @@ def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> 
     opposites = {name.lower().replace("min", "max"), name.lower().replace("max", "min")} - {name.lower()}
     matcher = SequenceMatcher()
     matcher.set_seq2(name.lower())  # the matcher keeps its index of the second text
-    least = _CERTAIN if certain else _POSSIBLE
+    least = _LEAST_CERTAIN_RATIO if certain else _LEAST_RATIO
     ratios: list[tuple[float, str]] = []
     for candidate in set(known):
         if candidate.lower() in opposites:
             continue
-        if certain and abs(len(candidate) - len(name)) > _MOST_MISSING:
+        if certain and abs(len(candidate) - len(name)) > _LARGEST_LENGTH_DIFFERENCE:
             continue
         if _has_swapped_letters(name.lower(), candidate.lower()):
             ratios.append((1.0, candidate))

@@ -19,12 +19,12 @@ from activemq_fleet.topology import Agent, Broker, Fleet
 RULE = "T030"
 MISSING = "T031"
 IGNORED = "T042"
-# A requirement of pip: one with extras or a version, or one of our own names, which is no directory of wheels.
+# A requirement of pip: a name with extras or a version, or a name of this project, as opposed to a path of a wheel.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\]|[<>~!=;@]).*|activemq[._-]+(fleet|agent)", re.IGNORECASE
 )
-_PLACEHOLDER = "missing-password-"
-_MISSING_PASSWORD = re.compile(rf"{_PLACEHOLDER}([A-Za-z0-9._-]*[A-Za-z0-9_])")
+_PLACEHOLDER_PREFIX = "missing-password-"
+_MISSING_PASSWORD = re.compile(rf"{_PLACEHOLDER_PREFIX}([A-Za-z0-9._-]*[A-Za-z0-9_])")
 _SOURCE_WITHOUT_ARCHIVE = {
     "none": "with activemq_install: none, the release must already be in activemq_home on each host",
     "package": "with activemq_install: package, the Debian package determines the release",
@@ -36,10 +36,10 @@ def site_playbook_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning for each reason why the playbook ``site`` refuses a host (T030)."""
     for broker in fleet.brokers:
         for message, fix in _broker_refusals(broker):
-            yield _refusal(broker.host, message, fix)
+            yield _refusal_finding(broker.host, message, fix)
     for agent in fleet.agents:
         for message, fix in _agent_refusals(agent):
-            yield _refusal(agent.host, message, fix)
+            yield _refusal_finding(agent.host, message, fix)
 
 
 def placeholder_of_missing_password(label: str) -> str:
@@ -47,7 +47,7 @@ def placeholder_of_missing_password(label: str) -> str:
 
     An inventory that ``activemq-fleet adopt`` wrote has this value until the file exists.
     """
-    return f"{_PLACEHOLDER}{label}"
+    return f"{_PLACEHOLDER_PREFIX}{label}"
 
 
 def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
@@ -107,23 +107,23 @@ def reports_site_playbook_refusal(finding: Finding) -> bool:
     return finding.rule == RULE and finding.waived is None
 
 
-def _refusal(host: str, message: str, fix: str) -> Finding:
+def _refusal_finding(host: str, message: str, fix: str) -> Finding:
     text = f"{message}, so the `site` playbook will fail"
     why = "the `site` playbook checks the whole inventory first, and stops before it changes a host"
     return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix, why=why)
 
 
-def _missing_passwords(settings: BaseModel) -> Iterator[tuple[str, str]]:
+def _missing_password_refusals(settings: BaseModel) -> Iterator[tuple[str, str]]:
     labels = sorted({match[1] for text in _texts_in(settings) for match in _MISSING_PASSWORD.finditer(text)})
     if labels:
         files = ", ".join(f".secrets/{label}" for label in labels)
-        many = len(labels) > 1
+        is_plural = len(labels) > 1
         yield (
-            f"the inventory reads {'passwords' if many else 'a password'} from {files} in the directory of the "
-            f"inventory, but {'these files do' if many else 'this file does'} not exist",
-            f"write the password to {'each file' if many else 'the file'}, or replace the reference to the file in the "
-            "variable with a password that ansible-vault encrypts. If it is a default password of ActiveMQ, choose "
-            "another password, and configure it in the clients, too",
+            f"the inventory reads {'passwords' if is_plural else 'a password'} from {files} in the directory of the "
+            f"inventory, but {'these files do' if is_plural else 'this file does'} not exist",
+            f"write the password to {'each file' if is_plural else 'the file'}, or replace the reference to the file "
+            "in the variable with a password that ansible-vault encrypts. If it is a default password of ActiveMQ, "
+            "choose another password, and configure it in the clients, too",
         )
 
 
@@ -147,7 +147,7 @@ def _texts_in(value: object) -> Iterator[str]:
 
 def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     settings = broker.settings
-    yield from _missing_passwords(settings)
+    yield from _missing_password_refusals(settings)
     archive, sha512 = settings.release_archive_path_or_url(), settings.release_archive_sha512()
     if settings.install == "archive" and not (archive and sha512):
         values = {"activemq_archive": archive, "activemq_archive_sha512": sha512}
@@ -158,19 +158,21 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
             "URL), and activemq_archive_sha512 to the checksum that Apache publishes next to it. If the release is "
             "already installed, set activemq_install: none",
         )
-    elif settings.install == "archive" and archive and (other := _other_release(archive, broker)):
+    elif (
+        settings.install == "archive" and archive and (archive_release := _mismatched_archive_release(archive, broker))
+    ):
         yield (
-            f"activemq_archive is {archive}, an archive of release {other}, but activemq_release is "
+            f"activemq_archive is {archive}, an archive of release {archive_release}, but activemq_release is "
             f"{broker.release.text}",
             f"set activemq_archive and activemq_archive_sha512 to the archive of {broker.release.text} and its "
-            f"checksum, or set activemq_release to {other}",
+            f"checksum, or set activemq_release to {archive_release}",
         )
     elif settings.install == "jars" and (not archive or "://" in archive):
         yield (
             f"activemq_install is jars, but activemq_archive is {f'a URL: {archive}' if archive else 'not set'}",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
-    # Who installs and runs brokers himself, as a lab does, starts their guards himself too.
+    # A program that installs and runs the brokers itself, such as the lab, also starts their guards.
     if broker.has_guard and settings.service != "systemd" and settings.install != "none":
         yield (
             f"activemq_fence is {settings.fence}, which requires activemq_service: systemd, but activemq_service is "
@@ -187,14 +189,14 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
             )
 
 
-def _other_release(archive: str, broker: Broker) -> str | None:
+def _mismatched_archive_release(archive: str, broker: Broker) -> str | None:
     """Return the release in the name of Apache's archive if it is not the broker's; None for other names."""
     match = _ARCHIVE.fullmatch(archive.rpartition("/")[2])
     return match[1] if match and match[1] != broker.release.text else None
 
 
 def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
-    yield from _missing_passwords(agent.settings)
+    yield from _missing_password_refusals(agent.settings)
     package = agent.settings.agent_package or ""
     if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not pins_one_version(package):
         yield (

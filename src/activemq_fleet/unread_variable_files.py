@@ -25,23 +25,23 @@ def unread_definition_hint(variable: str, directory: str, findings: Iterable[Fin
     reads only from the working directory.
     """
     definition = re.compile(rf"^[ \t]*[\"']?{re.escape(variable)}[\"']?[ \t]*[:=]", re.MULTILINE)
-    about_files = [finding for finding in findings if finding.rule == _UNREAD_FILE and finding.file]
-    for path in _files_around(Path(directory).absolute()):
-        reason = _reason_unread(path, Path(directory).absolute(), about_files)
+    unread_file_findings = [finding for finding in findings if finding.rule == _UNREAD_FILE and finding.file]
+    for path in _candidate_variable_files(Path(directory).absolute()):
+        reason = _unread_reason(path, Path(directory).absolute(), unread_file_findings)
         if reason and (line := _line_of_definition(path, definition)):
-            return f"; {_path_from_here(path)}:{line} sets {variable}, but {reason}"
+            return f"; {_displayed_path(path)}:{line} sets {variable}, but {reason}"
     return ""
 
 
-def _files_around(directory: Path) -> Iterator[Path]:
+def _candidate_variable_files(directory: Path) -> Iterator[Path]:
     """Yield the files of variables below a directory, and those of group_vars and host_vars near it.
 
     Directories with a separate inventory are left out: their variables belong to that inventory.
     """
-    is_read_or_foreign = directory.parent == Path.cwd() or _has_inventory(directory.parent)
-    near = [] if is_read_or_foreign else [directory.parent / name for name in _DIRECTORIES]
+    is_parent_excluded = directory.parent == Path.cwd() or _has_inventory(directory.parent)
+    neighboring_directories = [] if is_parent_excluded else [directory.parent / name for name in _DIRECTORIES]
     count = 0
-    for top in dict.fromkeys((directory, *near)):
+    for top in dict.fromkeys((directory, *neighboring_directories)):
         for parent, names, files in os.walk(top):
             names[:] = sorted(name for name in names if not name.startswith("."))
             if top == directory and Path(parent) == directory:
@@ -68,19 +68,19 @@ def _has_inventory(directory: str | Path) -> bool:
         return False
 
 
-def _reason_unread(path: Path, directory: Path, findings: Iterable[Finding]) -> str:
-    """Return why Ansible does not read a file, and what to do; "" for a file that it may have read."""
+def _unread_reason(path: Path, directory: Path, findings: Iterable[Finding]) -> str:
+    """Return the reason why Ansible does not read a file, and the remedy; "" for a file that Ansible may read."""
     if directory not in path.parents:
         return (
             f"Ansible reads {path.parent.name} only next to the inventory file or the playbook: move the directory to "
-            f"{_path_from_here(directory)}"
+            f"{_displayed_path(directory)}"
         )
-    inside = path.relative_to(directory).parts
-    top = directory.joinpath(*inside[: 2 if inside[0] in _DIRECTORIES else 1])
+    parts_below = path.relative_to(directory).parts
+    top = directory.joinpath(*parts_below[: 2 if parts_below[0] in _DIRECTORIES else 1])
     for finding in findings:
         if Path(os.path.abspath(finding.file or "")).is_relative_to(top):
             return f"{finding.message}: {finding.fix}"
-    if inside[0] not in _DIRECTORIES:
+    if parts_below[0] not in _DIRECTORIES:
         return (
             "Ansible reads variables only from the directories group_vars and host_vars: move the file to group_vars, "
             "and give it the name of a group"
@@ -101,6 +101,6 @@ def _line_of_definition(path: Path, definition: re.Pattern[str]) -> int | None:
     return text.count("\n", 0, match.end()) + 1 if match else None
 
 
-def _path_from_here(path: Path) -> str:
+def _displayed_path(path: Path) -> str:
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from activemq_fleet.node.state.evidence import MachineFacts
 
 _Node = TypeVar("_Node")
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 _EVERY_RULE = RuleSelection()
 _NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 SchemaSource = Callable[[Release], CompiledActivemqXsd]
@@ -249,7 +249,7 @@ def lint_links_between_files(
         return ()
     documents: dict[str, Document] = {}
     for path, content in contents.items():
-        if b"duplex" in content.replace(b"\0", b""):  # of UTF-16 every other byte
+        if b"duplex" in content.replace(b"\0", b""):  # In UTF-16, every second byte of these letters is 0.
             with suppress(UnreadableXmlError):
                 documents[path] = Document(XmlDocument(content), releases[path])
     return tuple(
@@ -273,13 +273,13 @@ def mark_findings_waived_by_comments(
     return waive_suppressed_findings(findings, contents, known_rule_ids(), select_rules(select, ignore))
 
 
-def _refuse_unknown_waivers(fleet: Fleet) -> None:
+def _raise_for_unknown_waivers(fleet: Fleet) -> None:
     if not fleet.waivers:
-        return  # no file with the ids is read
-    known = frozenset(known_rule_ids())
+        return  # The file with the rule ids is not read without need.
+    known_ids = frozenset(known_rule_ids())
     hosts_by_problem: dict[str, list[str]] = {}
     for rule in dict.fromkeys(waiver["rule"] for waiver in fleet.waivers):
-        if rule not in known:
+        if rule not in known_ids:
             hosts = [b.host for b in fleet.brokers if any(w.rule == rule for w in b.settings.waivers)]
             hosts_by_problem[
                 f"activemq_waivers has a waiver of {rule}, but no rule has this id: correct the id (`activemq-fleet "
@@ -302,27 +302,27 @@ def fleet_with_check_findings(
     """Check a fleet with its rendered files, and return the fleet with the findings of ``activemq-fleet check``.
 
     They are about topology, schema, rules and routes, in the order of a report. ``documents`` are rendered activemq.xml
-    by inventory name, each of which is parsed once; their trees are forgotten. ``schema_of`` is called once per
+    by inventory name, each of which is parsed once; their trees are discarded. ``schema_of`` is called once per
     release; None omits the checks that require a schema. Lines and columns are 1-based, in those documents.
     ``for_site`` adds what the playbook ``site`` refuses (T030) or ignores (T042), ``files_here`` archives that are not
     on this machine (T031); these are warnings. Waivers are applied. Raises what ``schema_of`` raises.
     """
-    _refuse_unknown_waivers(fleet)
+    _raise_for_unknown_waivers(fleet)
     schemas = cache(schema_of) if schema_of else None
     view = FleetView(fleet, documents)
-    by_schema: list[Finding] = []
-    by_rules: list[Finding] = []
+    schema_results: list[Finding] = []
+    rule_results: list[Finding] = []
     for broker in fleet.brokers:
         document = documents[broker.host]
         if schemas:
-            by_schema += _schema_findings(broker, document, schemas(broker.release))
-        by_schema += _unfenced_findings(broker, document)
-        by_rules += broker_findings(view, broker, selection)
+            schema_results += _schema_findings(broker, document, schemas(broker.release))
+        schema_results += _unprotected_store_findings(broker, document)
+        rule_results += broker_findings(view, broker, selection)
         document.discard_parsed_tree()
-    by_rules += whole_fleet_findings(view, selection)
+    rule_results += whole_fleet_findings(view, selection)
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
-    by_routes = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
-    findings = [*by_schema, *by_rules, *by_routes]
+    route_results = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
+    findings = [*schema_results, *rule_results, *route_results]
     findings += (*site_playbook_refusal_findings(fleet), *ignored_release_archive_findings(fleet)) if for_site else ()
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes_rule)
@@ -342,22 +342,22 @@ def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument])
     return fleet_with_check_findings(fleet, documents, None)
 
 
-def map_hosts_and_join_errors(hosts: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
+def map_hosts_and_join_errors(hosts: Iterable[_Node], make: Callable[[_Node], _Result]) -> list[_Result]:
     """Return a list of a function's result for each host; raise one SettingsError with the problems of all hosts.
 
     A host is a broker, agent or load balancer, a result such as its rendered files. ``make`` is called for all hosts;
     if it raised SettingsError, one SettingsError with the problems of all hosts is raised.
     """
-    made: list[_Made] = []
+    results: list[_Result] = []
     problems: list[str] = []
     for host in hosts:
         try:
-            made.append(make(host))
+            results.append(make(host))
         except SettingsError as error:
             problems += error.problems
     if problems:
         raise SettingsError(*dict.fromkeys(problems))
-    return made
+    return results
 
 
 def preflight_findings(
@@ -371,8 +371,8 @@ def preflight_findings(
     name.
     """
     findings: list[Finding] = []
-    for host, facts_of_host in facts.items():
-        findings += host_findings(brokers[host], facts_of_host, facts.get(brokers[host].peer or ""))
+    for host, machine_facts in facts.items():
+        findings += host_findings(brokers[host], machine_facts, facts.get(brokers[host].peer or ""))
     return apply_waivers(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 
@@ -402,9 +402,9 @@ def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) ->
     return None
 
 
-def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Finding]:
-    """Yield an error (T032) for a guarded broker whose store is not the kahaDB directory that its guard fences."""
-    reason = _reason_unfenced(broker, document.root) if broker.has_guard else ""
+def _unprotected_store_findings(broker: Broker, document: XmlDocument) -> Iterator[Finding]:
+    """Yield an error (T032) for a guarded broker whose store is not the kahaDB directory that its guard protects."""
+    reason = _unprotected_store_reason(broker, document.root) if broker.has_guard else ""
     if reason:
         yield error_finding(
             "T032",
@@ -415,7 +415,7 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
         )
 
 
-def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
+def _unprotected_store_reason(broker: Broker, root: etree._Element) -> str:
     adapter = root.find(f"{{{CORE}}}broker/{{{CORE}}}persistenceAdapter")
     stores = [] if adapter is None else [store for store in adapter if isinstance(store.tag, str)]
     names = [etree.QName(store).localname for store in stores]
@@ -423,9 +423,9 @@ def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
         if not names:
             return "activemq_xml_fragments removes the element kahaDB from activemq.xml"
         return f"activemq_xml_fragments replaces the element kahaDB of activemq.xml with {' and '.join(names)}"
-    moved = [name for name in ("indexDirectory", "directoryArchive") if stores[0].get(name) is not None]
-    if moved:
-        return f"activemq_xml_fragments sets {' and '.join(moved)} of the element kahaDB"
+    directory_attributes = [name for name in ("indexDirectory", "directoryArchive") if stores[0].get(name) is not None]
+    if directory_attributes:
+        return f"activemq_xml_fragments sets {' and '.join(directory_attributes)} of the element kahaDB"
     directory = stores[0].get("directory")
     if directory == kahadb_directory_in_xml(broker):
         return ""

@@ -48,7 +48,7 @@ _SECTIONS = {
 }
 """The sections by the name of an element; the innermost element with a section decides."""
 
-_BY_ATTRIBUTE = {
+_VARIABLE_BY_ATTRIBUTE = {
     ("broker", "brokerName"): "broker_name",
     ("broker", "schedulerDirectory"): "scheduler",
     ("broker", "schedulerSupport"): "scheduler",
@@ -75,10 +75,10 @@ _START_TAG = re.compile(r"""<(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>(?:[^<
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')""")
 _WHITE_SPACE = re.compile(r"\r\n|[\t\r\n]")
 _SEPARATOR = re.compile(r"[\s,?&()=;]+")
-_NO_IDENTITY = re.compile(r"true|false|[0-9]*")
+_NOT_IDENTIFYING = re.compile(r"true|false|[0-9]*")
 """Values that occur in many entries of a variable and identify none of them."""
 KIND = re.compile(r"^(?:[a-z][a-z0-9+]*://|file:)")
-"""The kind of a destination or address, which an XML attribute may lack where the variable has it, or reversed."""
+"""The prefix of a destination or address. Either the XML attribute or the variable may lack this prefix."""
 
 
 def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> InventoryVariablesOfValue:
@@ -88,12 +88,20 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Inven
     """
     name, attributes = path[0]
     depth, section = _section_of(path)
-    by_attribute = _BY_ATTRIBUTE.get((name, attribute))
-    settings = ((by_attribute,) if by_attribute else ()) + section.settings
+    attribute_variable = _VARIABLE_BY_ATTRIBUTE.get((name, attribute))
+    settings = ((attribute_variable,) if attribute_variable else ()) + section.settings
     reported = part or attributes.get(attribute) or " ".join(attributes.values())
-    around = [attributes, *(outer for _, outer in path[1:depth])]
-    kinds = (name for outer in around for name in outer if name in _DESTINATION_KINDS)
-    identifying = (*kinds, *(piece for outer in around for value in outer.values() for piece in _pieces(value)))
+    attribute_maps = [attributes, *(attribute_map for _, attribute_map in path[1:depth])]
+    kind_names = (name for attribute_map in attribute_maps for name in attribute_map if name in _DESTINATION_KINDS)
+    identifying = (
+        *kind_names,
+        *(
+            piece
+            for attribute_map in attribute_maps
+            for value in attribute_map.values()
+            for piece in _value_and_words(value)
+        ),
+    )
     return InventoryVariablesOfValue(
         tuple(f"{PREFIX}{variable}" for variable in section.parts),
         tuple(f"{PREFIX}{variable}" for variable in settings),
@@ -101,8 +109,8 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Inven
         attributes=tuple((key, attributes[key]) for key in ([attribute] if attribute in attributes else attributes)),
         other_attributes=tuple(item for item in attributes.items() if attribute in attributes and item[0] != attribute),
         is_attribute=attribute in attributes,
-        reported=_pieces(reported),
-        identifying=tuple(dict.fromkeys(piece for piece in identifying if not _NO_IDENTITY.fullmatch(piece))),
+        reported=_value_and_words(reported),
+        identifying=tuple(dict.fromkeys(piece for piece in identifying if not _NOT_IDENTIFYING.fullmatch(piece))),
     )
 
 
@@ -111,9 +119,9 @@ def variable_of_attribute(path: XmlPath, attribute: str) -> str | None:
 
     XML fragments, which can set each attribute, are not considered.
     """
-    by_attribute = _BY_ATTRIBUTE.get((path[0][0], attribute))
+    attribute_variable = _VARIABLE_BY_ATTRIBUTE.get((path[0][0], attribute))
     _, section = _section_of(path)
-    variables = ((by_attribute,) if by_attribute else ()) + section.parts + section.settings
+    variables = ((attribute_variable,) if attribute_variable else ()) + section.parts + section.settings
     return f"{PREFIX}{variables[0]}" if variables else None
 
 
@@ -171,7 +179,7 @@ def origin_of_release() -> InventoryVariablesOfValue:
 
 
 @lru_cache(maxsize=1 << 12)  # the files of many brokers have the same values
-def _pieces(value: str) -> tuple[str, ...]:
+def _value_and_words(value: str) -> tuple[str, ...]:
     """Return a value of an activemq.xml and the words of which it consists, without destination kinds and ``file:``."""
-    pieces = (value, *_SEPARATOR.split(value))
-    return tuple(dict.fromkeys(KIND.sub("", piece, count=1) for piece in pieces if piece))
+    parts = (value, *_SEPARATOR.split(value))
+    return tuple(dict.fromkeys(KIND.sub("", part, count=1) for part in parts if part))

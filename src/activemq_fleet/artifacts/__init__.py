@@ -1,7 +1,8 @@
 """Provide schemas, jars, distributions and Java: from a cache, a given file, or Maven.
 
-Every function is safe to call from several processes at once; a file or directory is in the cache whole or not at all.
-``progress`` gets one line before each download; by default the lines go to the logger ``activemq_fleet.artifacts``.
+Several processes can call each function at the same time; files and directories are added to the cache atomically.
+``progress`` is called with one line before each download; by default the lines are logged by the logger
+``activemq_fleet.artifacts``.
 """
 
 from __future__ import annotations

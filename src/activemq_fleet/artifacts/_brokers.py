@@ -25,7 +25,7 @@ EXPORTER_SHA512 = (
 )
 """The checksum of the metrics exporter's jar, as Maven delivered it when it was chosen."""
 _SECONDS_PER_DAY = 86400
-"""Seconds until a failed download of a distribution is tried again: Maven takes half a minute to fail."""
+"""Seconds until a failed download of a distribution is repeated: Maven takes 30 s to fail."""
 
 
 class RecentDownloadFailureError(ArtifactError):
@@ -51,17 +51,17 @@ def fetch_jar_directory(release: Release, *, progress: Progress = log_progress) 
     mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web
     console and no JDBC driver. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
     """
-    listed = files(__package__).joinpath("broker-pom.xml")
+    pom_resource = files(__package__).joinpath("broker-pom.xml")
 
-    def make(part: Path) -> None:
+    def copy_jars(directory: Path) -> None:
         progress(f"fetching the jars of ActiveMQ {release} …")
-        with as_file(listed) as pom:
-            _maven.copy_dependencies(pom, release.jar_properties, release.jar_profiles, part)
+        with as_file(pom_resource) as pom:
+            _maven.copy_dependencies(pom, release.jar_properties, release.jar_profiles, directory)
 
-    # A directory made from an older list lacks jars and may be in use, so each list has its own directory.
-    version = hashlib.sha256(listed.read_bytes()).hexdigest()[:8]
+    # A directory that was made with an older POM lacks jars and may be in use, so each POM has a separate directory.
+    version = hashlib.sha256(pom_resource.read_bytes()).hexdigest()[:8]
     try:
-        return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
+        return ensure_cached(f"jars/{release}-{version}", copy_jars, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(
             f"the jars of ActiveMQ {release} are not available: {error}. {local_archive_hint(release)}"
@@ -81,18 +81,18 @@ def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_
     if not release.distribution_available:
         return None
     failure_file = cache_directory() / "distributions" / f".{release}.refused"
-    _raise_recent_download_failure(failure_file)
+    _raise_if_download_failed_recently(failure_file)
 
-    def make(part: Path) -> None:
+    def download_and_unpack(directory: Path) -> None:
         progress(f"fetching the distribution of ActiveMQ {release} …")
-        download = part.with_suffix(".download")
+        download = directory.with_suffix(".download")
         shutil.rmtree(download, ignore_errors=True)
         try:
-            _unpack(_download(release, download, failure_file), part)
+            _unpack(_download(release, download, failure_file), directory)
         finally:
             shutil.rmtree(download, ignore_errors=True)
 
-    return ensure_cached(name, make, progress=progress)
+    return ensure_cached(name, download_and_unpack, progress=progress)
 
 
 def _download(release: Release, directory: Path, failure_file: Path) -> Path:
@@ -123,7 +123,7 @@ def local_distribution_directory(
         if archive_or_directory.is_dir()
         else _unpacked_local_archive(archive_or_directory, release, sha512, progress)
     )
-    _require_release(home / "lib", archive_or_directory, release)
+    _raise_if_other_release(home / "lib", archive_or_directory, release)
     return home
 
 
@@ -132,11 +132,11 @@ def checked_jar_directory(directory: Path, release: Release) -> Path:
 
     Raises ArtifactError if they are not of the release.
     """
-    _require_release(directory, directory, release)
+    _raise_if_other_release(directory, directory, release)
     return directory
 
 
-def _require_release(library: Path, archive: Path, release: Release) -> None:
+def _raise_if_other_release(library: Path, archive: Path, release: Release) -> None:
     releases = releases_in_directory(str(library))
     if releases != [release.text]:
         contained = f"the broker of ActiveMQ {', '.join(releases)}" if releases else "no broker of ActiveMQ"
@@ -161,11 +161,11 @@ def _unpacked_local_archive(archive: Path, release: Release, sha512: str | None,
             f"{sha512[:16]}: download the archive again, or correct the variable"
         )
 
-    def make(part: Path) -> None:
+    def unpack(directory: Path) -> None:
         progress(f"unpacking {archive} …")
-        _unpack(archive, part)
+        _unpack(archive, directory)
 
-    return ensure_cached(f"distributions/{release}-{digest[:16]}", make, progress=progress)
+    return ensure_cached(f"distributions/{release}-{digest[:16]}", unpack, progress=progress)
 
 
 def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
@@ -174,11 +174,11 @@ def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
     Its class is ``org.postgresql.Driver``; 1 MB, for Java 8 on. Raises ArtifactError when Maven does not have it.
     """
 
-    def make(part: Path) -> None:
+    def download(directory: Path) -> None:
         progress("fetching the JDBC driver of PostgreSQL …")
-        _maven.copy_artifact(_POSTGRESQL_DRIVER, part)
+        _maven.copy_artifact(_POSTGRESQL_DRIVER, directory)
 
-    return _cached_jar(_POSTGRESQL_DRIVER, make, progress)
+    return _cached_jar(_POSTGRESQL_DRIVER, download, progress)
 
 
 def prometheus_jmx_exporter_jar(local_jar: Path | None = None, *, progress: Progress = log_progress) -> Path:
@@ -189,14 +189,14 @@ def prometheus_jmx_exporter_jar(local_jar: Path | None = None, *, progress: Prog
     Raises ArtifactError when the jar cannot be had, or its checksum is not ``EXPORTER_SHA512``.
     """
 
-    def make(part: Path) -> None:
+    def download(directory: Path) -> None:
         progress("fetching the Prometheus JMX exporter …")
-        _check_sha512(_maven.copy_artifact(_EXPORTER, part))
+        _check_sha512(_maven.copy_artifact(_EXPORTER, directory))
 
     if local_jar is not None:
         _check_sha512(local_jar)
         return local_jar
-    return _cached_jar(_EXPORTER, make, progress)
+    return _cached_jar(_EXPORTER, download, progress)
 
 
 def _cached_jar(coordinate: str, make: Callable[[Path], None], progress: Progress) -> Path:
@@ -225,7 +225,7 @@ def _check_sha512(jar: Path) -> None:
         )
 
 
-def _raise_recent_download_failure(failure_file: Path) -> None:
+def _raise_if_download_failed_recently(failure_file: Path) -> None:
     try:
         age, message = time.time() - failure_file.stat().st_mtime, failure_file.read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""Keep downloaded files in a cache: each is complete, and is fetched once."""
+"""Keep downloaded files in a cache. Each file is complete, and is downloaded once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CACHE_VARIABLE = "ACTIVEMQ_FLEET_CACHE"
 """Environment variable that names the cache directory."""
 
 Progress = Callable[[str], None]
-"""Takes one line about what is being fetched."""
+"""A function that is called with one line about the progress of a download."""
 
 _logger = logging.getLogger("activemq_fleet.artifacts")
 
@@ -35,8 +35,12 @@ def cache_directory() -> Path:
 
     It is ``$ACTIVEMQ_FLEET_CACHE``, else one in the user's cache directory.
     """
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else user_cache_path("activemq-fleet")
+    configured_directory = os.environ.get(CACHE_VARIABLE)
+    return (
+        Path(configured_directory).expanduser().absolute()
+        if configured_directory
+        else user_cache_path("activemq-fleet")
+    )
 
 
 def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
@@ -51,7 +55,7 @@ def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress
     try:
         with _entry_lock(target, progress):
             if again or not target.exists():
-                _replace_by_new_entry(target, make)
+                _create_and_replace_entry(target, make)
     except OSError as error:
         unwritable_path = error.filename or target
         raise ArtifactError(
@@ -61,21 +65,21 @@ def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress
     return target
 
 
-def _replace_by_new_entry(target: Path, make: Callable[[Path], None]) -> None:
-    part = target.with_name(f".{target.name}.part")
-    _remove(part)  # left by a process that was killed
+def _create_and_replace_entry(target: Path, make: Callable[[Path], None]) -> None:
+    temporary = target.with_name(f".{target.name}.part")
+    _remove_file_or_directory(temporary)  # left by a process that was killed
     try:
-        make(part)
+        make(temporary)
         if target.is_dir():
             shutil.rmtree(target)
-        part.replace(target)
+        temporary.replace(target)
     finally:
-        _remove(part)
+        _remove_file_or_directory(temporary)
 
 
 @contextmanager
 def _entry_lock(target: Path, progress: Progress) -> Iterator[None]:
-    from filelock import FileLock, Timeout  # only a download needs it, and it takes 6 ms to import
+    from filelock import FileLock, Timeout  # Only downloads require this import, which takes 6 ms.
 
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(target.with_name(f".{target.name}.lock"))
@@ -90,7 +94,7 @@ def _entry_lock(target: Path, progress: Progress) -> Iterator[None]:
         lock.release()
 
 
-def _remove(path: Path) -> None:
+def _remove_file_or_directory(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -23,17 +23,17 @@ def java_executable(minimum_release: int = 0) -> Path:
     release, such as 17; older ones are passed over, and 0 accepts any. Raises ArtifactError also when ``$JAVA_HOME``
     has no ``bin/java``.
     """
-    too_old = []
+    old_versions = []
     for candidate in _java_candidates():
         if not minimum_release:
             return candidate
-        feature = java_feature_release(candidate)
-        if feature >= minimum_release:
+        feature_release = java_feature_release(candidate)
+        if feature_release >= minimum_release:
             return candidate
-        too_old.append(f"{candidate} is Java {feature}")
-    if too_old:
+        old_versions.append(f"{candidate} is Java {feature_release}")
+    if old_versions:
         raise ArtifactError(
-            f"Java {minimum_release} or newer is required, but {' and '.join(too_old)}: "
+            f"Java {minimum_release} or newer is required, but {' and '.join(old_versions)}: "
             f"set JAVA_HOME to a newer Java, or {_INSTALL_HINT}"
         )
     raise ArtifactError(f"no Java is installed: {_INSTALL_HINT}")

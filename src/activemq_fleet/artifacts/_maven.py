@@ -15,10 +15,10 @@ from activemq_fleet.node.text_lines import split_lines
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 # -U finds releases that were published since the last run; -C makes a damaged download an error.
-_FLAGS = ("-q", "-B", "-U", "-C", "-Dstyle.color=never")
+_OPTIONS = ("-q", "-B", "-U", "-C", "-Dstyle.color=never")
 _TIMEOUT_SECONDS = 1800
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;]*m")
-_CAUSE = re.compile(
+_ERROR_CAUSE = re.compile(
     r"(?:Could not (?:find|transfer)|Cannot access|The following artifacts|Unknown host|Blocked mirror)"
 )
 
@@ -36,7 +36,9 @@ def copy_artifact(coordinate: str, directory: Path) -> Path:
     Its dependencies are not copied. ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises
     ArtifactError with the line of Maven's output that names the cause.
     """
-    _run_maven_goal(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
+    _run_maven_goal(
+        f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, working_directory=directory
+    )
     files = [path for path in directory.iterdir() if path.is_file()]
     if len(files) != 1:
         raise ArtifactError(
@@ -53,20 +55,22 @@ def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequen
     """
     arguments = ("-f", str(pom), "-P", ",".join(profiles))
     goal_properties = {**properties, "outputDirectory": str(directory), "includeScope": "runtime"}
-    _run_maven_goal(f"{_PLUGIN}:copy-dependencies", goal_properties, arguments, at=directory)
+    _run_maven_goal(f"{_PLUGIN}:copy-dependencies", goal_properties, arguments, working_directory=directory)
 
 
-def _run_maven_goal(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = (), *, at: Path) -> None:
+def _run_maven_goal(
+    goal: str, properties: Mapping[str, str], arguments: Sequence[str] = (), *, working_directory: Path
+) -> None:
     executable = shutil.which("mvn")
     if executable is None:
         raise ArtifactError("mvn (Maven) is not on PATH: install it (Debian: apt-get install maven)")
-    at.mkdir(parents=True, exist_ok=True)
+    working_directory.mkdir(parents=True, exist_ok=True)
     defines = [f"-D{name}={value}" for name, value in properties.items()]
     try:
         run = subprocess.run(
-            [executable, *_FLAGS, *arguments, goal, *defines],
-            cwd=at,  # In the user's directory, Maven would apply the directory .mvn.
-            env=_environment(),
+            [executable, *_OPTIONS, *arguments, goal, *defines],
+            cwd=working_directory,  # In the user's directory, Maven would apply the directory .mvn.
+            env=_maven_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -92,15 +96,15 @@ def maven_error_line(output: str) -> str:
     lines = [line.strip() for line in split_lines(_TERMINAL_CODE.sub("", output)) if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
     line = next(
-        (line for line in errors if _CAUSE.search(line)),
+        (line for line in errors if _ERROR_CAUSE.search(line)),
         (errors or lines or ["the command mvn failed without output"])[0],
     )
     line = line.partition(" -> [Help")[0]
-    cause = _CAUSE.search(line)
+    cause = _ERROR_CAUSE.search(line)
     return f"Maven: {line[cause.start() :] if cause else line}"
 
 
-def _environment() -> dict[str, str]:
+def _maven_environment() -> dict[str, str]:
     environment = dict(os.environ)
     executable = java_executable()  # checked here, because Maven's own message about a wrong JAVA_HOME is long
     if not environment.get("JAVA_HOME") and shutil.which("java") is None:

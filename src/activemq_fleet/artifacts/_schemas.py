@@ -20,13 +20,13 @@ from activemq_fleet.schema import CompiledActivemqXsd
 
 BUNDLE = Path(__file__).resolve().parents[1] / "schemas.zip"
 """The schemas that the wheel contains, ``RELEASE.xsd`` each; a checkout has none."""
-_MEMBER = "activemq.xsd"
-_JAR = re.compile(r"(?:^|/)activemq-(?:core|spring|all)-(?P<version>\d[^/]*)\.jar$")
-_OWN_POM = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|spring|all)/pom\.properties")
+_XSD_NAME = "activemq.xsd"
+_JAR_NAME = re.compile(r"(?:^|/)activemq-(?:core|spring|all)-(?P<version>\d[^/]*)\.jar$")
+_POM_PROPERTIES = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|spring|all)/pom\.properties")
 # The largest known files are an activemq-all.jar of 19 MB and an XSD of 0.5 MB. A decompression bomb is far larger.
 _JAR_LIMIT, _XSD_LIMIT = 256 << 20, 16 << 20
 
-_failures: dict[Path, FleetError] = {}
+_download_failures: dict[Path, FleetError] = {}
 _reported_substitutes: set[tuple[Release, Release]] = set()
 
 
@@ -46,11 +46,11 @@ def load_schema(release: Release, *, progress: Progress = log_progress) -> Compi
     release. Raises SchemaUnavailableError when the line has no schema.
     """
     path = _nearest_schema_path(release, progress)
-    return _load(path, path.stat().st_mtime_ns)
+    return _load_compiled_schema(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=32)
-def _load(path: Path, _modified_ns: int) -> CompiledActivemqXsd:
+def _load_compiled_schema(path: Path, _modified_ns: int) -> CompiledActivemqXsd:
     return CompiledActivemqXsd(path.read_bytes(), str(path))
 
 
@@ -83,7 +83,7 @@ def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progr
         return _cached_schema_path(release, progress)
     xsd = _schema_in_package(source, release)
     return ensure_cached(
-        _schema_cache_name(release), lambda part: _write_valid_schema(part, xsd), progress=progress, again=True
+        _schema_cache_name(release), lambda path: _write_valid_schema(path, xsd), progress=progress, again=True
     )
 
 
@@ -96,20 +96,20 @@ def _nearest_schema_path(release: Release, progress: Progress) -> Path:
     try:
         return _cached_schema_path(release, progress)
     except (SchemaUnavailableError, ArtifactError) as error:
-        reason = _failures.get(cache_directory() / _schema_cache_name(release), error)
+        reason = _download_failures.get(cache_directory() / _schema_cache_name(release), error)
         maven_works = not isinstance(reason, ArtifactError) or isinstance(reason, _maven.MissingArtifactError)
-        for nearest in _other_releases_of_line(release):
-            if not (maven_works or _is_available_locally(nearest)):
+        for substitute in _other_releases_of_line(release):
+            if not (maven_works or _is_available_locally(substitute)):
                 continue
             try:
-                path = _cached_schema_path(nearest, progress)
+                path = _cached_schema_path(substitute, progress)
             except (SchemaUnavailableError, ArtifactError):
                 continue
-            if (release, nearest) not in _reported_substitutes:
-                _reported_substitutes.add((release, nearest))
+            if (release, substitute) not in _reported_substitutes:
+                _reported_substitutes.add((release, substitute))
                 progress(
-                    f"the XML schema of ActiveMQ {release} is not available, so the schema of {nearest}, the nearest "
-                    f"available release, is used. Reason: {reason}. To add the schema of {release}, run "
+                    f"the XML schema of ActiveMQ {release} is not available, so the schema of {substitute}, the "
+                    f"nearest available release, is used. Reason: {reason}. To add the schema of {release}, run "
                     f"`activemq-fleet schema fetch {release} --from FILE` with a jar or archive of the release"
                 )
             return path
@@ -120,7 +120,9 @@ def _other_releases_of_line(release: Release) -> list[Release]:
     line = Release.of(release.data_release).line
     cached = [cached_release for cached_release in releases_with_cached_schema() if cached_release.line == line]
     cached.sort(key=lambda cached_release: abs(cached_release.version[2] - release.version[2]))
-    return [other for other in dict.fromkeys((*cached, *releases_with_schema(line))) if other is not release]
+    return [
+        candidate for candidate in dict.fromkeys((*cached, *releases_with_schema(line))) if candidate is not release
+    ]
 
 
 def _is_available_locally(release: Release) -> bool:
@@ -135,17 +137,17 @@ def _schema_cache_name(release: Release) -> str:
 
 def _cached_schema_path(release: Release, progress: Progress) -> Path:
     target = cache_directory() / _schema_cache_name(release)
-    if target in _failures and not target.exists():  # a fleet of 1,000 brokers tries each download once
-        raise _unavailable_error(release, _failures[target])
+    if target in _download_failures and not target.exists():  # a fleet of 1,000 brokers tries each download once
+        raise _unavailable_error(release, _download_failures[target])
 
-    def make(part: Path) -> None:
+    def write_schema(path: Path) -> None:
         try:
-            _write_valid_schema(part, _find_or_download_schema(release, progress))
+            _write_valid_schema(path, _find_or_download_schema(release, progress))
         except (ArtifactError, SchemaUnavailableError) as error:
-            _failures[target] = error
+            _download_failures[target] = error
             raise _unavailable_error(release, error) from None
 
-    return ensure_cached(_schema_cache_name(release), make, progress=progress)
+    return ensure_cached(_schema_cache_name(release), write_schema, progress=progress)
 
 
 def _unavailable_error(release: Release, reason: FleetError) -> SchemaUnavailableError:
@@ -155,9 +157,9 @@ def _unavailable_error(release: Release, reason: FleetError) -> SchemaUnavailabl
     )
 
 
-def _write_valid_schema(part: Path, xsd: bytes) -> None:
-    CompiledActivemqXsd(xsd)  # only a schema that compiles gets into the cache
-    part.write_bytes(xsd)
+def _write_valid_schema(path: Path, xsd: bytes) -> None:
+    CompiledActivemqXsd(xsd)  # The cache must contain only schemas that compile.
+    path.write_bytes(xsd)
 
 
 def _find_or_download_schema(release: Release, progress: Progress) -> bytes:
@@ -167,11 +169,11 @@ def _find_or_download_schema(release: Release, progress: Progress) -> bytes:
         return _schema_in_package(jar, release)
     try:
         return _download_schema(release.schema_jar, release, progress)
-    except _maven.MissingArtifactError as first:
+    except _maven.MissingArtifactError as first_error:
         try:  # some releases are published as one jar only
             return _download_schema("activemq-all", release, progress)
         except _maven.MissingArtifactError:
-            raise first from None
+            raise first_error from None
 
 
 def _download_schema(artifact: str, release: Release, progress: Progress) -> bytes:
@@ -192,9 +194,9 @@ def _schema_in_package(source: Path, release: Release) -> bytes:
     try:
         with source.open("rb") as file:
             for name, jar in _activemq_jars_in(file, source.name):
-                if _MEMBER in jar.namelist():
-                    _check_release_of_jar(source, name, jar, release)
-                    return _read_limited(jar.open(_MEMBER), _XSD_LIMIT, source)
+                if _XSD_NAME in jar.namelist():
+                    _raise_if_jar_of_other_release(source, name, jar, release)
+                    return _read_limited(jar.open(_XSD_NAME), _XSD_LIMIT, source)
     except OSError as error:
         raise SchemaUnavailableError(
             f"the file {source} cannot be read ({error.strerror or error}): correct its path, or allow this account "
@@ -203,8 +205,8 @@ def _schema_in_package(source: Path, release: Release) -> bytes:
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError) as error:
         raise SchemaUnavailableError(f"the file {source} is damaged ({error}): download it again") from None
     raise SchemaUnavailableError(
-        f"the file {source} contains no schema {_MEMBER}: use {release.schema_jar}-{release}.jar, or the tar.gz or zip "
-        "of the release"
+        f"the file {source} contains no schema {_XSD_NAME}: use {release.schema_jar}-{release}.jar, or the tar.gz or "
+        "zip of the release"
     )
 
 
@@ -213,7 +215,7 @@ def _activemq_jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             yield name, archive
-            for member in filter(_JAR.search, archive.namelist()):
+            for member in filter(_JAR_NAME.search, archive.namelist()):
                 with zipfile.ZipFile(io.BytesIO(_read_limited(archive.open(member), _JAR_LIMIT, name))) as jar:
                     yield member, jar
         return
@@ -225,7 +227,7 @@ def _activemq_jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
         for entry in tar:
-            content = tar.extractfile(entry) if entry.isreg() and _JAR.search(entry.name) else None
+            content = tar.extractfile(entry) if entry.isreg() and _JAR_NAME.search(entry.name) else None
             if content is not None:
                 with zipfile.ZipFile(io.BytesIO(_read_limited(content, _JAR_LIMIT, name))) as jar:
                     yield entry.name, jar
@@ -242,12 +244,12 @@ def _read_limited(content: IO[bytes], limit: int, source: Path | str) -> bytes:
     return data
 
 
-def _check_release_of_jar(source: Path, name: str, jar: zipfile.ZipFile, release: Release) -> None:
-    pom = next(filter(_OWN_POM.fullmatch, jar.namelist()), None)
+def _raise_if_jar_of_other_release(source: Path, name: str, jar: zipfile.ZipFile, release: Release) -> None:
+    pom = next(filter(_POM_PROPERTIES.fullmatch, jar.namelist()), None)
     text = _read_limited(jar.open(pom), _XSD_LIMIT, source).decode("utf-8", "replace") if pom else ""
-    version_match = re.search(r"^version=(\S+)", text, re.MULTILINE) or _JAR.search(name)
+    version_match = re.search(r"^version=(\S+)", text, re.MULTILINE) or _JAR_NAME.search(name)
     version = version_match[1] if version_match else release.text
-    # builds of other vendors have a suffix, such as 5.11.0.redhat-630187
+    # Builds of other vendors have a suffix, such as 5.11.0.redhat-630187.
     if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
         raise SchemaUnavailableError(
             f"the file {source} is of release {version}, not {release}: use the jar or archive of ActiveMQ {release}"

@@ -17,7 +17,7 @@ from activemq_fleet.render import (
 )
 from activemq_fleet.topology import Agent, Balancer, Broker
 
-_OPEN = 0o007
+_PERMISSIONS_OF_OTHERS = 0o007
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, FileConte
     return {path: _deployable_file(path, content, masked[path], path in hidden) for path, content in revealed.items()}
 
 
-def _deployable_file(path: str, content: bytes, shown: bytes, hidden: bool) -> FileContentAndMode:
+def _deployable_file(path: str, content: bytes, masked: bytes, hidden: bool) -> FileContentAndMode:
     mode = file_mode_of(path)
-    if content != shown:
+    if content != masked:
         # The file contains a secret although it is not in SECRET_FILES.
-        mode &= ~_OPEN
-    is_secret = content != shown or path in SECRET_FILES
-    return FileContentAndMode(content, mode, shown.decode() if is_secret else None, hidden)
+        mode &= ~_PERMISSIONS_OF_OTHERS
+    is_secret = content != masked or path in SECRET_FILES
+    return FileContentAndMode(content, mode, masked.decode() if is_secret else None, hidden)

@@ -319,12 +319,12 @@ def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
     The keys are short names of the plays.
     """
     facts = [broker_facts(broker) for broker in fleet.brokers]
-    run = [broker for broker in facts if broker.service == "systemd"]
+    brokers_with_units = [broker for broker in facts if broker.service == "systemd"]
     return {
         "configure": [broker.host for broker in facts],
         "prepare": [broker.host for broker in facts if broker.owner is not None],
-        "run": [broker.host for broker in run],
-        "share": [broker.host for broker in run if broker.store is not None],
+        "run": [broker.host for broker in brokers_with_units],
+        "share": [broker.host for broker in brokers_with_units if broker.store is not None],
         "equip": [agent.host for agent in fleet.agents],
         "balance": [balancer.host for balancer in fleet.balancers],
     }

@@ -25,7 +25,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 _MAXIMUM_WIDTH = 300.0
 NAMED_AGENTS = 3
-_LINE, _LINKS_ROOM, _MOST_TOLD = 15.0, 34.0, 20
+_LINE_HEIGHT, _LINKS_WIDTH, _MOST_TOOLTIP_LINES = 15.0, 34.0, 20
 _STAR = (
     (0, -6), (1.7, -2), (6, -1.9), (2.7, 0.9), (3.7, 5.2), (0, 2.8),
     (-3.7, 5.2), (-2.7, 0.9), (-6, -1.9), (-1.7, -2),
@@ -96,15 +96,15 @@ class CardStyle:
         The card shows none where the group's heading shows the address. Compact cards show no addresses.
         """
         broker = node.broker
-        is_known = broker.address == broker.host and broker.identity.domain == self.domain
-        return "" if is_known or not self.detailed else broker.address
+        is_in_heading = broker.address == broker.host and broker.identity.domain == self.domain
+        return "" if is_in_heading or not self.detailed else broker.address
 
     def card_width_for(self, pair: PairView) -> float:
         """Return the width, in pixels, of the card for a broker pair.
 
         The pair's names, addresses and paths fit at this width, within limits.
         """
-        needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
+        widths = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
             texts = [
                 text_width(node.short_host_name, self.name),
@@ -112,12 +112,12 @@ class CardStyle:
             ]
             if node.findings and not self.detailed:
                 texts.append(badge_width(worst_rule_and_others_text(node.findings)))
-            needed.append(self.text_indent + sum(texts) + 2 * self.pad + 10)
-            needed.append(text_width(self.shown_address(node), "mono") + self.text_indent + 30)
+            widths.append(self.text_indent + sum(texts) + 2 * self.pad + 10)
+            widths.append(text_width(self.shown_address(node), "mono") + self.text_indent + 30)
         if self.detailed:
-            room = self.text_indent + 34 + (_LINKS_ROOM if pair.links else 0)
-            needed += [text_width(text, css.split()[0]) + room for text, css in _store_texts(pair)]
-        return min(max(self.least_width, *needed), _MAXIMUM_WIDTH)
+            text_margin = self.text_indent + 34 + (_LINKS_WIDTH if pair.links else 0)
+            widths += [text_width(text, css.split()[0]) + text_margin for text, css in _store_texts(pair)]
+        return min(max(self.least_width, *widths), _MAXIMUM_WIDTH)
 
 
 class Card:
@@ -190,11 +190,11 @@ class Card:
         if address := style.shown_address(node):
             lines.append((shorten_to_width(address, "mono", width - indent - 6), "mono muted"))
         if style.detailed:
-            listens = port_texts(node)
+            port_lines = port_texts(node)
             if node.broker.is_replication_slave:
-                listens = ["opens its ports only after promotion", *listens]
-            lines += [(line, "small muted") for line in wrap_words(listens, "small", width - indent - 6, " · ")]
-        height = style.node + _LINE * len(lines)
+                port_lines = ["opens its ports only after promotion", *port_lines]
+            lines += [(line, "small muted") for line in wrap_words(port_lines, "small", width - indent - 6, " · ")]
+        height = style.node + _LINE_HEIGHT * len(lines)
         with canvas.svg_group(_node_tooltip(node)):
             master = " node-master" if node.preferred_role == "master" else ""
             canvas.add_rect(f"node{master}", x, y, width, height, radius=style.radius)
@@ -205,7 +205,7 @@ class Card:
                 draw_preferred_role_star(
                     canvas, x + style.text_indent / 2 + 0.5, middle, filled=node.preferred_role == "master"
                 )
-            aside, text = style.text_right_of_name(node), worst_rule_and_others_text(node.findings)
+            right_text, text = style.text_right_of_name(node), worst_rule_and_others_text(node.findings)
             if node.worst_severity:
                 with canvas.svg_group(badge_tooltip(node.findings)):
                     draw_badge(
@@ -214,17 +214,19 @@ class Card:
                 if not style.detailed:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
-            needed = text_width(aside, style.right_text_font_name) + 8 if node.state or style.detailed else 0.0
+            right_text_width = (
+                text_width(right_text, style.right_text_font_name) + 8 if node.state or style.detailed else 0.0
+            )
             label = cut_host_name_in_middle(
-                node.short_host_name, style.name, room - needed, self.pair.pair_number_digits
+                node.short_host_name, style.name, room - right_text_width, self.pair.pair_number_digits
             )
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
-            if aside and room > 24:
-                text = shorten_to_width(aside, style.right_text_font_name, room)
+            if right_text and room > 24:
+                text = shorten_to_width(right_text, style.right_text_font_name, room)
                 canvas.add_text(f"{style.right_text_font_name} {_state_css(node)}", right, baseline, text, "end")
             for row, (text, css) in enumerate(lines, 1):
-                canvas.add_text(css, x + indent, baseline + 1 + _LINE * row, text)
+                canvas.add_text(css, x + indent, baseline + 1 + _LINE_HEIGHT * row, text)
         return y + height
 
     def _draw_joint(self, canvas: Canvas, y: float) -> float:
@@ -242,9 +244,9 @@ class Card:
         elif pair.high_availability_profile.has_peer:
             canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(y)}V{format_decimal(bottom)}")
             draw_cylinder(canvas, x - 10, y + 9, 20, bottom - y - 18)
-        room = self.width - x - 36 - (_LINKS_ROOM if pair.links else 0)
+        room = self.width - x - 36 - (_LINKS_WIDTH if pair.links else 0)
         for row, (text, css) in enumerate(texts):
-            canvas.add_text(css, x + 18, y + 20 + _LINE * row, shorten_to_width(text, css.split()[0], room))
+            canvas.add_text(css, x + 18, y + 20 + _LINE_HEIGHT * row, shorten_to_width(text, css.split()[0], room))
         if pair.links and len(pair.nodes) > 1:
             right = self.width - self._style.pad - 18
             draw_connection(canvas, pair.links[0], [(right, y), (right, bottom)])
@@ -277,9 +279,9 @@ def _draw_agent(canvas: Canvas, right: float, y: float, text: str, tooltip: str,
 
 
 def _agents_tooltip(pair: PairView) -> str:
-    lines = [f"agent {name}" for name in pair.agents[:_MOST_TOLD]]
-    if len(pair.agents) > _MOST_TOLD:
-        lines.append(f"and {len(pair.agents) - _MOST_TOLD} more agents")
+    lines = [f"agent {name}" for name in pair.agents[:_MOST_TOOLTIP_LINES]]
+    if len(pair.agents) > _MOST_TOOLTIP_LINES:
+        lines.append(f"and {len(pair.agents) - _MOST_TOOLTIP_LINES} more agents")
     return "\n".join(lines)
 
 
@@ -296,7 +298,7 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
     if pair.high_availability_profile.shares_store_directory:
         return [("shared store with one lock", "small ink"), (broker.store_directory, "mono muted")]
     if pair.high_availability_profile.has_database_lease:
-        # Never the URL itself, because it contains the password for some drivers.
+        # The URL itself is never shown, because it contains the password for some drivers.
         product = re.match(r"jdbc:([a-z0-9]+)", broker.settings.jdbc.url if broker.settings.jdbc else "")
         return [
             ("shared database with one lease", "small ink"),
@@ -311,8 +313,8 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
 def _node_tooltip(node: BrokerView) -> str:
     broker = node.broker
     role = f"preferred {node.preferred_role} of" if node.preferred_role else "single node of"
-    listens = ", ".join(port_texts(node)) or "no ports"
-    return f"{broker.host}: {role} {broker.pair}, release {broker.release.text}, address {broker.address}, {listens}"
+    ports = ", ".join(port_texts(node)) or "no ports"
+    return f"{broker.host}: {role} {broker.pair}, release {broker.release.text}, address {broker.address}, {ports}"
 
 
 def _state_css(node: BrokerView) -> str:
@@ -349,10 +351,10 @@ def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: floa
 
     The cylinder's upper left corner is at (x, y).
     """
-    half, flat = format_decimal(width / 2), 3.6
-    lid, side = f"M{format_decimal(x)} {format_decimal(y + flat)}", format_decimal(height - 2 * flat)
-    bottom = f"a{half} {flat} 0 0 0 {format_decimal(width)} 0"
-    canvas.add_path("store", f"{lid}v{side}{bottom}v-{side}a{half} {flat} 0 0 0 {format_decimal(-width)} 0Z")
+    half, lid_height = format_decimal(width / 2), 3.6
+    lid, side = f"M{format_decimal(x)} {format_decimal(y + lid_height)}", format_decimal(height - 2 * lid_height)
+    bottom = f"a{half} {lid_height} 0 0 0 {format_decimal(width)} 0"
+    canvas.add_path("store", f"{lid}v{side}{bottom}v-{side}a{half} {lid_height} 0 0 0 {format_decimal(-width)} 0Z")
     canvas.add_path("thin tie", lid + bottom)
 
 

@@ -23,8 +23,8 @@ from activemq_fleet.topology import Broker, pair_and_single_broker_count_texts
 
 MOST_FULL = 12
 """Pairs of a picture with detailed cards; with more pairs, cards show only what differs within a group."""
-_MOST_NAMED, _MOST_BALANCERS, _MOST_TOLD = 3, 4, 10
-_Answer = TypeVar("_Answer")
+_MOST_NAMED, _MOST_BALANCERS, _MOST_TOOLTIP_FINDINGS = 3, 4, 10
+_Result = TypeVar("_Result")
 
 
 def join_words(words: Iterable[str]) -> str:
@@ -62,10 +62,10 @@ def usual_release(view: GroupView) -> str:
     return max(counts, key=lambda release: (counts[release], release.version)).text
 
 
-def common_result(nodes: Iterable[BrokerView], function: Callable[[BrokerView], _Answer]) -> _Answer | None:
+def common_result(nodes: Iterable[BrokerView], function: Callable[[BrokerView], _Result]) -> _Result | None:
     """Return the result of a function if it is the same for all given brokers (``nodes``), else None."""
-    answers = [function(node) for node in nodes]
-    return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
+    results = [function(node) for node in nodes]
+    return results[0] if results and all(result == results[0] for result in results) else None
 
 
 def dns_domain_of_broker(broker_view: BrokerView) -> str:
@@ -178,10 +178,10 @@ def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupPairCount, GroupPairCou
     The phrase has their names or "each pair"; the result is [] where no short form exists.
     """
     sides = [{source for source, _ in ends}, {target for _, target in ends}]
-    every = len(ends) == len(sides[0]) * len(sides[1])
-    if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not every):
+    is_complete = len(ends) == len(sides[0]) * len(sides[1])
+    if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not is_complete):
         return [f"{source} {arrow} {target}" for source, target in ends]
-    if not every or not ends:
+    if not is_complete or not ends:
         return []
     return [f" {arrow} ".join(_side_phrase(names, size) for names, size in zip(sides, sizes, strict=True))]
 
@@ -207,8 +207,8 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     if brokers:
         parts.append(f"ActiveMQ {_releases_phrase(brokers)}")
     if scene.balancers:
-        shown = ", ".join(scene.balancers[:_MOST_BALANCERS])
-        parts.append(f"{count_with_noun(len(scene.balancers), 'load balancer')} {shown}")
+        named_balancers = ", ".join(scene.balancers[:_MOST_BALANCERS])
+        parts.append(f"{count_with_noun(len(scene.balancers), 'load balancer')} {named_balancers}")
     return parts
 
 
@@ -242,9 +242,12 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
 
     The tooltip lists the findings: a line for each finding, at most ten.
     """
-    lines = [f"{severity_or_waived(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
-    if len(findings) > _MOST_TOLD:
-        lines.append(f"and {len(findings) - _MOST_TOLD} more findings")
+    lines = [
+        f"{severity_or_waived(finding)} {finding.rule}: {finding.message}"
+        for finding in findings[:_MOST_TOOLTIP_FINDINGS]
+    ]
+    if len(findings) > _MOST_TOOLTIP_FINDINGS:
+        lines.append(f"and {len(findings) - _MOST_TOOLTIP_FINDINGS} more findings")
     return "\n".join(lines)
 
 
@@ -254,10 +257,10 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
     The description is for people who do not see the picture. Pairs are named where they are few.
     """
     sentences = [", ".join(fleet_summary_texts(scene)) + "."]
-    few = len(scene.pairs) <= MOST_FULL
+    has_few_pairs = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:
         sentences.append(f"Group {group.name}: {', '.join(group_heading_texts(group))}.")
-        sentences += map(_describe_pair, group.pairs if few else ())
+        sentences += map(_describe_pair, group.pairs if has_few_pairs else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [
         f"Link between groups: {connection_description(connection, scene.pair_counts_by_group)}."

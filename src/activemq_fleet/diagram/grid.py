@@ -15,13 +15,13 @@ from activemq_fleet.canvas import Point, text_width, wrap_words
 from activemq_fleet.diagram.placement import LINE_HEIGHT, Caption, Captions, DiagramLayout, DrawableBox, Rectangle
 from activemq_fleet.diagram.scene import DrawnConnection
 
-# Room for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.
-_LINE_GAP, _LANE_GAP, _SIDE, _MARGIN = 26.0, 26.0, 16.0, 16.0
+# The space for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.
+_LINE_GAP, _LANE_GAP, _SIDE_LANE_WIDTH, _MARGIN = 26.0, 26.0, 16.0, 16.0
 # Lines leave a lower box at multiples of this, and an upper box halfway between, so lines of two boxes never meet.
-_SLOT = 24.0
+_SLOT_WIDTH = 24.0
 _LANE, _LANE_WITHOUT_CAPTION, _CAPTION_WIDTH = 26.0, 18.0, 132.0
 # The area of a caption above its lane, and the distance to a line that passes it.
-_PATCH_TOP, _PATCH_BOTTOM, _PASSING = 18.0, 3.0, 8.0
+_CAPTION_AREA_TOP, _CAPTION_AREA_BOTTOM, _PASSING_DISTANCE = 18.0, 3.0, 8.0
 
 
 def place_in_grid(
@@ -38,13 +38,13 @@ def place_in_grid(
     ``columns`` is the number of columns of the grid. Boxes are placed row by row, with a line for each connection. The
     boxes of a row become equally high, and those of a column equally wide. ``gap`` is the least room (pixels) between
     columns and rows. With ``alternating`` every second row runs from right to left, so that boxes that follow each
-    other are neighbours.
+    other are neighbors.
     """
-    spots = {}
+    cells = {}
     for number, box in enumerate(boxes):
         row, column = divmod(number, columns)
-        spots[box.name] = (row, columns - 1 - column if alternating and row % 2 else column)
-    grid = _Grid(spots, connections, captions)
+        cells[box.name] = (row, columns - 1 - column if alternating and row % 2 else column)
+    grid = _Grid(cells, connections, captions)
     grid.place_boxes(boxes, gap)
     grid.connect_neighboring_boxes()
     grid.connect_distant_boxes()
@@ -52,48 +52,49 @@ def place_in_grid(
 
 
 class _Grid:
-    """A grid of the boxes of a picture; ``spots`` are their (row, column).
+    """A grid of the boxes of a picture; ``cells`` are their (row, column).
 
     Row r, counted from 0, lies between the channels r and r + 1. A line is the number of a routed connection;
     ``_channels`` are those at its ends ``a`` and ``b``, and ``_ends`` the lines of a box in a channel, with the box at
-    their other end. ``_upright`` counts the straight lines of a box in a channel; they leave it near its middle.
+    their other end. ``_vertical_counts`` counts the straight lines of a box in a channel; they leave it near its
+    middle.
     """
 
     def __init__(
-        self, spots: dict[str, tuple[int, int]], connections: Sequence[DrawnConnection], captions: Captions
+        self, cells: dict[str, tuple[int, int]], connections: Sequence[DrawnConnection], captions: Captions
     ) -> None:
         self.placement = DiagramLayout()
-        self._spots, self._captions = spots, captions
+        self._cells, self._captions = cells, captions
         self._straight: dict[tuple[str, str], list[DrawnConnection]] = defaultdict(list)
         self._routed: list[DrawnConnection] = []
-        self._upright: Counter[tuple[str, int]] = Counter()
+        self._vertical_counts: Counter[tuple[str, int]] = Counter()
         for connection in connections:
             a, b = connection.a, connection.b
-            is_upright = spots[a][1] == spots[b][1] and self._are_neighbours(connection)
-            if is_upright:
-                self._upright.update(((a, self._channel(a, b)), (b, self._channel(b, a))))
-            if self._are_neighbours(connection) and not (is_upright and captions(connection)):
+            is_vertical = cells[a][1] == cells[b][1] and self._are_neighbors(connection)
+            if is_vertical:
+                self._vertical_counts.update(((a, self._exit_channel(a, b)), (b, self._exit_channel(b, a))))
+            if self._are_neighbors(connection) and not (is_vertical and captions(connection)):
                 self._straight[a, b].append(connection)
             else:
                 self._routed.append(connection)
-        self._channels = [(self._channel(c.a, c.b), self._channel(c.b, c.a)) for c in self._routed]
+        self._channels = [(self._exit_channel(c.a, c.b), self._exit_channel(c.b, c.a)) for c in self._routed]
         self._ends: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
         for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
             self._ends[connection.a, first].append((line, connection.b))
             self._ends[connection.b, second].append((line, connection.a))
         self._lane_height = _LANE if any(map(captions, self._routed)) else _LANE_WITHOUT_CAPTION
 
-    def _are_neighbours(self, connection: DrawnConnection) -> bool:
+    def _are_neighbors(self, connection: DrawnConnection) -> bool:
         """Return whether the boxes of a connection are side by side, or one is below the other."""
-        (row_a, column_a), (row_b, column_b) = self._spots[connection.a], self._spots[connection.b]
+        (row_a, column_a), (row_b, column_b) = self._cells[connection.a], self._cells[connection.b]
         return abs(row_a - row_b) + abs(column_a - column_b) == 1
 
-    def _channel(self, name: str, other: str) -> int:
+    def _exit_channel(self, name: str, other: str) -> int:
         """Return the channel in which a line to another box leaves the box ``name``."""
-        row, other_row = self._spots[name][0], self._spots[other][0]
+        row, other_row = self._cells[name][0], self._cells[other][0]
         return row if other_row <= row else row + 1
 
-    def _is_far(self, line: int) -> bool:
+    def _uses_left_edge(self, line: int) -> bool:
         """Return whether a line runs through two channels, and along the left edge from one to the other."""
         return self._channels[line][0] != self._channels[line][1]
 
@@ -102,39 +103,43 @@ class _Grid:
 
         Between the boxes there is room for lines and captions.
         """
-        before, above = defaultdict[int, float](lambda: gap[0]), defaultdict[int, float](lambda: gap[1])
+        column_gaps, row_gaps = defaultdict[int, float](lambda: gap[0]), defaultdict[int, float](lambda: gap[1])
         widths, heights = defaultdict[int, float](float), defaultdict[int, float](float)
         for box in boxes:
-            row, column = self._spots[box.name]
+            row, column = self._cells[box.name]
             widths[column], heights[row] = max(widths[column], box.width), max(heights[row], box.height)
         for (name, channel), ends in self._ends.items():
-            column, slots = self._spots[name][1], len(ends) + 3 * self._upright[name, channel] + 3
-            widths[column] = max(widths[column], _SLOT * slots + 2 * _MARGIN)
-        before[0] = above[0] = above[len(heights)] = 0.0
+            column, slots = self._cells[name][1], len(ends) + 3 * self._vertical_counts[name, channel] + 3
+            widths[column] = max(widths[column], _SLOT_WIDTH * slots + 2 * _MARGIN)
+        column_gaps[0] = row_gaps[0] = row_gaps[len(heights)] = 0.0
         for (a, b), connections in self._straight.items():
-            row, column = (max(numbers) for numbers in zip(self._spots[a], self._spots[b], strict=True))
-            texts = [text for connection in connections for text in self._wrapped(connection)]
-            if self._spots[a][0] == self._spots[b][0]:
-                before[column] = max([before[column], _LINE_GAP, *(text_width(text, "label") + 24 for text in texts)])
+            row, column = (max(numbers) for numbers in zip(self._cells[a], self._cells[b], strict=True))
+            texts = [text for connection in connections for text in self._wrapped_caption(connection)]
+            if self._cells[a][0] == self._cells[b][0]:
+                column_gaps[column] = max(
+                    [column_gaps[column], _LINE_GAP, *(text_width(text, "label") + 24 for text in texts)]
+                )
             else:
-                above[row] = max(above[row], _LINE_GAP)
+                row_gaps[row] = max(row_gaps[row], _LINE_GAP)
         for channel, count in Counter(channel for channels in self._channels for channel in set(channels)).items():
-            above[channel] = _LANE_GAP + count * self._lane_height
-        if far := sum(map(self._is_far, range(len(self._routed)))):
-            before[0] = far * _SIDE + 10
+            row_gaps[channel] = _LANE_GAP + count * self._lane_height
+        if left_edge_lines := sum(map(self._uses_left_edge, range(len(self._routed)))):
+            column_gaps[0] = left_edge_lines * _SIDE_LANE_WIDTH + 10
         lefts = list(
-            accumulate((widths[number] + before[number + 1] for number in range(len(widths))), initial=before[0])
+            accumulate(
+                (widths[number] + column_gaps[number + 1] for number in range(len(widths))), initial=column_gaps[0]
+            )
         )
         tops = list(
-            accumulate((heights[number] + above[number + 1] for number in range(len(heights))), initial=above[0])
+            accumulate((heights[number] + row_gaps[number + 1] for number in range(len(heights))), initial=row_gaps[0])
         )
-        self.placement.width, self.placement.height = lefts[-1] - before[len(widths)], tops[-1]
+        self.placement.width, self.placement.height = lefts[-1] - column_gaps[len(widths)], tops[-1]
         for box in boxes:
-            row, column = self._spots[box.name]
+            row, column = self._cells[box.name]
             self.placement.boxes.append((box, Rectangle(lefts[column], tops[row], widths[column], heights[row])))
 
-    def _wrapped(self, connection: DrawnConnection) -> list[str]:
-        """Return a connection's caption, wrapped to the gap between neighbouring boxes."""
+    def _wrapped_caption(self, connection: DrawnConnection) -> list[str]:
+        """Return a connection's caption, wrapped to the gap between neighboring boxes."""
         return [
             part for line in self._captions(connection) for part in wrap_words(line.split(), "label", _CAPTION_WIDTH)
         ]
@@ -147,7 +152,7 @@ class _Grid:
         areas = self.placement.areas_by_box
         for (a, b), connections in self._straight.items():
             first, second = sorted((areas[a], areas[b]))
-            texts = [self._wrapped(connection) for connection in connections]
+            texts = [self._wrapped_caption(connection) for connection in connections]
             step = 24 + LINE_HEIGHT * max(map(len, texts))
             for number, (connection, text) in enumerate(zip(connections, texts, strict=True)):
                 shift = (number - (len(connections) - 1) / 2) * step
@@ -166,55 +171,56 @@ class _Grid:
 
         The lines run in channels between the boxes. Their captions are also added.
         """
-        areas, ports, sides, runs = self.placement.areas_by_box, self._ports_of_lines(), 0, []
+        areas, ports, side_lanes, caption_spans = self.placement.areas_by_box, self._ports_of_lines(), 0, []
         lanes = self._lanes_of_lines(ports)
         for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
             a, b = areas[connection.a], areas[connection.b]
             xa, xb = ports[line, connection.a], ports[line, connection.b]
             lane_a, lane_b = lanes[line, first], lanes[line, second]
-            start = xa, a.y if first == self._spots[connection.a][0] else a.lower_edge
-            end = xb, b.y if second == self._spots[connection.b][0] else b.lower_edge
+            start = xa, a.y if first == self._cells[connection.a][0] else a.lower_edge
+            end = xb, b.y if second == self._cells[connection.b][0] else b.lower_edge
             if first == second:
-                around = [(xa, lane_a), (xb, lane_a)] if xa != xb else []
-                runs.append((min(xa, xb), max(xa, xb), lane_a))
+                corners = [(xa, lane_a), (xb, lane_a)] if xa != xb else []
+                caption_spans.append((min(xa, xb), max(xa, xb), lane_a))
             else:
-                side = sides * _SIDE + 4
-                sides += 1
-                around = [(xa, lane_a), (side, lane_a), (side, lane_b), (xb, lane_b)]
-                runs.append((side, *max((xa, lane_a), (xb, lane_b))))
-            self.placement.lines.append((connection, [start, *around, end]))
-        for connection, run in zip(self._routed, runs, strict=True):
-            self._add_caption(self._captions(connection), *run)
+                side_x = side_lanes * _SIDE_LANE_WIDTH + 4
+                side_lanes += 1
+                corners = [(xa, lane_a), (side_x, lane_a), (side_x, lane_b), (xb, lane_b)]
+                caption_spans.append((side_x, *max((xa, lane_a), (xb, lane_b))))
+            self.placement.lines.append((connection, [start, *corners, end]))
+        for connection, caption_span in zip(self._routed, caption_spans, strict=True):
+            self._add_caption(self._captions(connection), *caption_span)
 
     def _ports_of_lines(self) -> dict[tuple[int, str], float]:
-        """Return x where a line leaves a box, by (line, box): in an order in which few lines cross."""
+        """Return the x coordinate at which a line leaves a box, by (line, box), so that few lines cross."""
         ports, areas = {}, self.placement.areas_by_box
-        placed = Counter({names: len(connections) for names, connections in self._straight.items()})
+        placed_counts = Counter({names: len(connections) for names, connections in self._straight.items()})
         for line, connection in enumerate(self._routed):
             a, b = connection.a, connection.b
-            if self._are_neighbours(connection):
-                ports[line, a] = ports[line, b] = areas[a].x + areas[a].width / 2 + _SLOT * placed[a, b]
-                placed[a, b] += 1
+            if self._are_neighbors(connection):
+                ports[line, a] = ports[line, b] = areas[a].x + areas[a].width / 2 + _SLOT_WIDTH * placed_counts[a, b]
+                placed_counts[a, b] += 1
         for (name, channel), ends in self._ends.items():
-            area, is_above = areas[name], channel == self._spots[name][0]
-            shift, middle = (_SLOT / 2 if is_above else 0.0), area.x + area.width / 2
-            first = math.ceil((area.x + _MARGIN - shift) / _SLOT) * _SLOT + shift
-            count = int((area.right_edge - _MARGIN - first) // _SLOT) + 1
-            slots = [first + _SLOT * number for number in range(count)]
+            area, is_above = areas[name], channel == self._cells[name][0]
+            shift, middle = (_SLOT_WIDTH / 2 if is_above else 0.0), area.x + area.width / 2
+            first = math.ceil((area.x + _MARGIN - shift) / _SLOT_WIDTH) * _SLOT_WIDTH + shift
+            count = int((area.right_edge - _MARGIN - first) // _SLOT_WIDTH) + 1
+            slots = [first + _SLOT_WIDTH * number for number in range(count)]
             # A straight line has room next to it for its caption.
-            slots = [x for x in slots if abs(x - middle) > 1.5 * _SLOT * self._upright[name, channel]]
+            slots = [x for x in slots if abs(x - middle) > 1.5 * _SLOT_WIDTH * self._vertical_counts[name, channel]]
             ends = [end for end in ends if (end[0], name) not in ports]
-            others = [(-math.inf if self._is_far(line) else areas[other].x, line) for line, other in ends]
-            # Above, a longer line runs higher: the nearest box on the left comes first, and the farthest on the right.
-            others.sort(key=lambda end: (end[0] > area.x, -end[0] if is_above else end[0]))
-            for number, (_, line) in enumerate(others, 1):
+            sorted_ends = [(-math.inf if self._uses_left_edge(line) else areas[other].x, line) for line, other in ends]
+            # Above a box, longer lines run higher. On the left, the nearest box comes first, on the right the farthest.
+            sorted_ends.sort(key=lambda end: (end[0] > area.x, -end[0] if is_above else end[0]))
+            for number, (_, line) in enumerate(sorted_ends, 1):
                 ports[line, name] = slots[number * (len(slots) + 1) // (len(ends) + 1) - 1]
         return ports
 
     def _lanes_of_lines(self, ports: dict[tuple[int, str], float]) -> dict[tuple[int, int], float]:
-        """Return y of a line's lane, by (line, channel); shorter lines run nearer to the row below.
+        """Return the y coordinate of a line's lane, by (line, channel); shorter lines run nearer to the row below.
 
-        Lines that go on along the left edge are above those, and straight lines on top: fewer lines pass the captions.
+        Lines that continue along the left edge run above these lines, and straight lines run at the top. In this order,
+        fewer lines cross captions.
         """
         lengths: dict[int, list[tuple[float, int]]] = defaultdict(list)
         for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
@@ -224,19 +230,19 @@ class _Grid:
             else:
                 lengths[first].append((xa + self.placement.width, line))
                 lengths[second].append((xb + self.placement.width, line))
-        tops = {self._spots[box.name][0]: area.y for box, area in self.placement.boxes}
+        tops = {self._cells[box.name][0]: area.y for box, area in self.placement.boxes}
         return {
             (line, channel): tops.get(channel, self.placement.height) - _LANE_GAP / 2 - self._lane_height * (lane + 0.5)
-            for channel, ordered in lengths.items()
-            for lane, (_, line) in enumerate(sorted(ordered))
+            for channel, lengths_and_lines in lengths.items()
+            for lane, (_, line) in enumerate(sorted(lengths_and_lines))
         }
 
     def _add_caption(self, texts: Sequence[str], left: float, right: float, y: float) -> None:
-        """Add the caption of a line whose lane runs from ``left`` to ``right`` at ``y``, where it hides no line.
+        """Add the caption of a line whose lane runs from ``left`` to ``right`` at ``y``, at a position without lines.
 
-        A caption without room loses its first lines; the last one is written in any case.
+        If there is no such position, the first lines of the caption are omitted. The last line is always written.
         """
-        top, bottom, middle = y - _PATCH_TOP, y - _PATCH_BOTTOM, (left + right) / 2
+        top, bottom, middle = y - _CAPTION_AREA_TOP, y - _CAPTION_AREA_BOTTOM, (left + right) / 2
         passing = [
             x
             for _, points in self.placement.lines
@@ -245,14 +251,14 @@ class _Grid:
         ]
         for text in (" · ".join(texts[first:]) for first in range(len(texts))):
             half = text_width(text, "label") / 2 + 4
-            reach = half + _PASSING
+            reach = half + _PASSING_DISTANCE
             candidates = [x + sign * reach for x in passing for sign in (1, -1)]
-            near = [x for x in candidates if max(half, left - reach - 1) <= x <= right + reach + 1]
-            hidden, _, x = min(
+            reachable = [x for x in candidates if max(half, left - reach - 1) <= x <= right + reach + 1]
+            hidden_lines, _, x = min(
                 (sum(abs(x - other) < reach - 1 for other in passing), abs(x - middle), x)
-                for x in (max(middle, half), *near)
+                for x in (max(middle, half), *reachable)
             )
-            if not hidden or text == texts[-1]:
+            if not hidden_lines or text == texts[-1]:
                 self.placement.labels.append(Caption((x, y - 7), [text]))
                 self.placement.width = max(self.placement.width, half + x)
                 return

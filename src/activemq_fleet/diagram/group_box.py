@@ -82,7 +82,7 @@ class GroupBox:
         )
         width = max(style.card_width_for(pair) for pair in view.pairs)
         cards = {pair.name: Card(pair, width, style) for pair in view.pairs}
-        # Equally high, so that lines between cards side by side are straight.
+        # All cards have the same height, so that lines between cards side by side are straight.
         height = max(card.height for card in cards.values())
         for card in cards.values():
             card.height = height
@@ -102,7 +102,7 @@ class GroupBox:
             caption = (
                 f"full mesh of {count_with_noun(*size)}: {total}, from each {size.noun} to every other {size.noun}"
             )
-            # A sentence does not make a box wider where many boxes are side by side.
+            # The caption must not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
             self._inside = FramedPairs(f"line line-{self.meshed}", caption, self._inside)

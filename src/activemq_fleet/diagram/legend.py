@@ -25,8 +25,8 @@ from activemq_fleet.topology import LinkKind
 
 MOST_FINDINGS = 16
 _MAXIMUM_HOSTS = 3
-_SAMPLE, _LINE = 46.0, 15.0
-_LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
+_SAMPLE_WIDTH, _LINE_HEIGHT = 46.0, 15.0
+_LEAST_COLUMN_WIDTH, _MOST_COLUMN_WIDTH = 300.0, 420.0
 _PAIR = "A pair: two brokers that take over from each other. One is active at a time."
 _STARS = (
     "The preferred master and the preferred slave of a pair. Run `activemq-fleet status` to see which node is active."
@@ -37,12 +37,12 @@ _MULTICAST = "Multicast: the brokers of a group discover each other, and each op
 _BALANCER = "A load balancer. It holds, or can take over, the virtual address of the pairs in the dotted frame."
 _AGENT = "A failover agent, at the pair to which it connects. The agent tries the preferred master first."
 _AGENTS = "The number of failover agents that connect to this pair. Each agent tries the preferred master first."
-_KINDS: dict[LinkKind, str] = {
+_KIND_EXPLANATIONS: dict[LinkKind, str] = {
     "masterslave": "masterslave: a link to the active node of the pair.",
     "failover": "failover: a link to the active node of the pair. The broker tries the addresses in turn.",
     "static": "static: a link to fixed addresses.",
 }
-_FLOWS: dict[Flow, str] = {
+_FLOW_EXPLANATIONS: dict[Flow, str] = {
     "forward": "One way: messages flow in the direction of the arrow.",
     "duplex": "Duplex: one link, messages flow in both directions.",
     "each way": "Two links, one for each direction of messages.",
@@ -105,17 +105,17 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
     if not entries:
         return 0.0
     canvas.add_text("heading ink", x, y + 13, "Legend")
-    columns = max(1, min(len(entries), int(width // _LEAST_COLUMN)))
-    column_width = min(width / columns, _MOST_COLUMN)
-    texts = [wrap_words(entry.text.split(), "note", column_width - _SAMPLE - 16) for entry in entries]
-    heights = [max(26.0, _LINE * len(lines) + 11) for lines in texts]
+    columns = max(1, min(len(entries), int(width // _LEAST_COLUMN_WIDTH)))
+    column_width = min(width / columns, _MOST_COLUMN_WIDTH)
+    texts = [wrap_words(entry.text.split(), "note", column_width - _SAMPLE_WIDTH - 16) for entry in entries]
+    heights = [max(26.0, _LINE_HEIGHT * len(lines) + 11) for lines in texts]
     tops = [y + 28.0] * columns
     for entry, lines, height in zip(entries, texts, heights, strict=True):
         column = tops.index(min(tops))
         with canvas.svg_group(position=(x + column * column_width, tops[column])):
             entry.draw(canvas)
             for row, line in enumerate(lines):
-                canvas.add_text("note ink", _SAMPLE, 14 + _LINE * row, line)
+                canvas.add_text("note ink", _SAMPLE_WIDTH, 14 + _LINE_HEIGHT * row, line)
         tops[column] += height
     return max(tops) - y
 
@@ -131,7 +131,9 @@ def legend_entries(
     names = {pair.high_availability_profile.name for pair in scene.pairs}
     profiles = [profile for profile in PROFILES.values() if profile.name in names]
     findings = [grouped.finding for grouped in scene.findings]
-    kinds = [kind for kind in _KINDS if kind in meshed or any(connection.kind == kind for connection in drawn)]
+    kinds = [
+        kind for kind in _KIND_EXPLANATIONS if kind in meshed or any(connection.kind == kind for connection in drawn)
+    ]
     flows = {"forward" if connection.flow == "backward" else connection.flow for connection in drawn}
     entries: list[tuple[object, Callable[[Canvas], None], str]] = [
         (any(profile.has_peer for profile in profiles), _draw_pair, _PAIR),
@@ -141,8 +143,8 @@ def legend_entries(
     for profile in profiles:
         draw = _draw_replication if profile.replicates else _draw_store
         entries.append((profile.legend and detailed, draw, profile.legend))
-    entries += [(True, partial(_draw_line, kind), _KINDS[kind]) for kind in kinds]
-    for flow, text in _FLOWS.items():
+    entries += [(True, partial(_draw_line, kind), _KIND_EXPLANATIONS[kind]) for kind in kinds]
+    for flow, text in _FLOW_EXPLANATIONS.items():
         sample = DrawnConnection("", "", kinds[0] if kinds else "multicast", flow)
         entries.append((flow in flows, partial(_draw_flow, sample), text))
     entries += [(True, partial(_draw_frame, kind), _MESH) for kind in sorted(meshed)]
@@ -213,5 +215,5 @@ def _draw_agent(canvas: Canvas) -> None:
 
 def _draw_badge(findings: Sequence[Finding], canvas: Canvas) -> None:
     """Draw the badge of the first finding whose rule fits."""
-    finding = min(findings, key=lambda finding: badge_width(finding.rule) > _SAMPLE)
+    finding = min(findings, key=lambda finding: badge_width(finding.rule) > _SAMPLE_WIDTH)
     draw_badge(canvas, 35, 10, finding.rule, severity_or_waived(finding))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from activemq_fleet.canvas import Canvas, Point, format_decimal
 from activemq_fleet.diagram.scene import DrawnConnection
 
-_CORNER, _HEAD, _APART = 9.0, 8.0, 4.0
+_CORNER_RADIUS, _HEAD_LENGTH, _DOUBLE_LINE_OFFSET = 9.0, 8.0, 4.0
 
 
 def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequence[Point]) -> None:
@@ -20,8 +20,8 @@ def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequenc
     kind, flow = connection.kind, connection.flow
     with canvas.svg_group(connection.tooltip):
         if flow == "each way":
-            _draw_line(canvas, _parallel_line(points, _APART), kind, at_start=False, at_end=True)
-            _draw_line(canvas, _parallel_line(points, -_APART), kind, at_start=True, at_end=False)
+            _draw_line(canvas, _parallel_line(points, _DOUBLE_LINE_OFFSET), kind, at_start=False, at_end=True)
+            _draw_line(canvas, _parallel_line(points, -_DOUBLE_LINE_OFFSET), kind, at_start=True, at_end=False)
         else:
             _draw_line(canvas, points, kind, at_start=flow != "forward", at_end=flow != "backward")
 
@@ -32,9 +32,9 @@ def draw_arrow_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
     The arrow points from ``start`` to ``tip``.
     """
     (x, y), (ux, uy) = tip, _direction(start, tip)
-    half = _HEAD * 0.46
-    left = (x - ux * _HEAD - uy * half, y - uy * _HEAD + ux * half)
-    right = (x - ux * _HEAD + uy * half, y - uy * _HEAD - ux * half)
+    half = _HEAD_LENGTH * 0.46
+    left = (x - ux * _HEAD_LENGTH - uy * half, y - uy * _HEAD_LENGTH + ux * half)
+    right = (x - ux * _HEAD_LENGTH + uy * half, y - uy * _HEAD_LENGTH - ux * half)
     canvas.add_path(css, f"M{_coordinates_text(tip)}L{_coordinates_text(left)}L{_coordinates_text(right)}Z")
 
 
@@ -42,14 +42,14 @@ def _draw_line(canvas: Canvas, points: Sequence[Point], kind: str, *, at_start: 
     """Draw a line with heads at its ends; the line is shortened there, so that none of it shows beyond a tip."""
     path = list(points)
     if at_start:
-        path[0] = _move_towards(points[0], points[1], _HEAD - 1)
+        path[0] = _move_towards(points[0], points[1], _HEAD_LENGTH - 1)
     if at_end:
-        path[-1] = _move_towards(points[-1], points[-2], _HEAD - 1)
+        path[-1] = _move_towards(points[-1], points[-2], _HEAD_LENGTH - 1)
     parts = [f"M{_coordinates_text(path[0])}"]
-    for before, corner, after in zip(path, path[1:], path[2:], strict=False):
-        radius = min(_CORNER, math.dist(before, corner) / 2, math.dist(corner, after) / 2)
-        start = _coordinates_text(_move_towards(corner, before, radius))
-        end = _coordinates_text(_move_towards(corner, after, radius))
+    for previous, corner, following in zip(path, path[1:], path[2:], strict=False):
+        radius = min(_CORNER_RADIUS, math.dist(previous, corner) / 2, math.dist(corner, following) / 2)
+        start = _coordinates_text(_move_towards(corner, previous, radius))
+        end = _coordinates_text(_move_towards(corner, following, radius))
         parts.append(f"L{start}Q{_coordinates_text(corner)} {end}")
     canvas.add_path(f"line line-{kind}", "".join(parts) + f"L{_coordinates_text(path[-1])}")
     if at_start:
@@ -60,8 +60,8 @@ def _draw_line(canvas: Canvas, points: Sequence[Point], kind: str, *, at_start: 
 
 def _parallel_line(points: Sequence[Point], distance: float) -> list[Point]:
     """Return the points of a line of right angles parallel to ``points``, ``distance`` pixels to the right of it."""
-    turned = [_direction(start, end) for start, end in pairwise(points)]
-    before, after = [turned[0], *turned], [*turned, turned[-1]]
+    directions = [_direction(start, end) for start, end in pairwise(points)]
+    before, after = [directions[0], *directions], [*directions, directions[-1]]
     return [
         (x - distance * (u1[1] or u2[1]), y + distance * (u1[0] or u2[0]))
         for (x, y), u1, u2 in zip(points, before, after, strict=True)

@@ -114,8 +114,8 @@ def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
 
 
 def _pair_lines(pair: PairView) -> list[str]:
-    few = len(pair.agents) <= NAMED_AGENTS
-    agents = [f"agent {name}" for name in pair.agents] if few else [count_with_noun(len(pair.agents), "agent")]
+    are_named = len(pair.agents) <= NAMED_AGENTS
+    agents = [f"agent {name}" for name in pair.agents] if are_named else [count_with_noun(len(pair.agents), "agent")]
     return [f"{pair.name} · {pair.pair_releases_text}", *(_node_line(node) for node in pair.nodes), *agents]
 
 
@@ -154,10 +154,10 @@ def _edge_line(connection: DrawnConnection, a: str, b: str, *captions: str) -> s
 
 
 def _mark_lines(scene: PictureContent, names: dict[str, str]) -> Iterator[str]:
-    for severity, colour in (("error", "#cf222e"), ("warning", "#bf8700")):
-        marked = [
+    for severity, color in (("error", "#cf222e"), ("warning", "#bf8700")):
+        node_names = [
             names[pair.name] for pair in scene.pairs if any(node.worst_severity == severity for node in pair.nodes)
         ]  # fmt: skip
-        if marked:
-            yield f"  classDef {severity} stroke:{colour},stroke-width:2px"
-            yield f"  class {','.join(marked)} {severity}"
+        if node_names:
+            yield f"  classDef {severity} stroke:{color},stroke-width:2px"
+            yield f"  class {','.join(node_names)} {severity}"

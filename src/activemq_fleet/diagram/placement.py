@@ -113,4 +113,4 @@ def most_readable_layout(boxes: int, place: Callable[[int], DiagramLayout], shee
     """
     counts = sorted({-(-boxes // rows) for rows in range(1, boxes + 1)})
     placements = [place(count) for count in counts if count <= _MOST_COLUMNS]
-    return min(placements, key=lambda placed: max(placed.width / sheet.aspect, placed.height + sheet.reserved))
+    return min(placements, key=lambda layout: max(layout.width / sheet.aspect, layout.height + sheet.reserved))

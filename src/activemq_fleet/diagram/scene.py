@@ -21,8 +21,8 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKi
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
 Ends = tuple[str, str]
-_FEW_NAMES = 2
-_MAXIMUM_DESCRIBED = 20
+_LARGEST_UNGROUPED_FLEET = 2
+_MAXIMUM_TOOLTIP_LINKS = 20
 SEVERITIES = ("error", "warning", "info")
 
 
@@ -266,44 +266,45 @@ def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({
     findings = _findings_with_hosts(
         sorted(fleet.findings, key=_severity_sort_key), {broker.host for broker in fleet.brokers}
     )
-    marks: dict[str, list[Finding]] = defaultdict(list)
+    findings_by_host: dict[str, list[Finding]] = defaultdict(list)
     for grouped in findings:
         for host in grouped.hosts if grouped.marked else ():
-            marks[host].append(grouped.finding)
+            findings_by_host[host].append(grouped.finding)
     agents: dict[str, list[str]] = defaultdict(list)
     for agent in fleet.agents:
         agents[agent.pair].append(agent.host)
-    placed = _placed_links(fleet)
-    inner: dict[str, list[_PlacedLink]] = defaultdict(list)
-    within: dict[str, list[_PlacedLink]] = defaultdict(list)
-    for link in placed:
+    placed_links = _placed_links(fleet)
+    links_inside_pairs: dict[str, list[_PlacedLink]] = defaultdict(list)
+    links_inside_groups: dict[str, list[_PlacedLink]] = defaultdict(list)
+    for link in placed_links:
         if link.source is link.target:
-            inner[link.source.name].append(link)
+            links_inside_pairs[link.source.name].append(link)
         elif link.source.group == link.target.group:
-            within[link.source.group].append(link)
+            links_inside_groups[link.source.group].append(link)
 
-    def view_of_pair(pair: Pair) -> PairView:
+    def pair_view(pair: Pair) -> PairView:
         nodes = tuple(
-            BrokerView(b, tuple(marks[b.host]), states.get(b.host, "")) for b in pair.brokers_in_dialling_order
+            BrokerView(b, tuple(findings_by_host[b.host]), states.get(b.host, ""))
+            for b in pair.brokers_in_dialling_order
         )
         order = [node.short_host_name for node in nodes]
-        links = _connections(inner[pair.name], order, lambda link: (link.node, link.link.target))
+        links = _connections(links_inside_pairs[pair.name], order, lambda link: (link.node, link.link.target))
         return PairView(pair.name, nodes, tuple(agents[pair.name]), links)
 
-    def view_of_group(group: Group) -> GroupView:
-        pairs = tuple(map(view_of_pair, sorted(group.pairs, key=lambda pair: _natural_sort_key(pair.name))))
+    def group_view(group: Group) -> GroupView:
+        pairs = tuple(map(pair_view, sorted(group.pairs, key=lambda pair: _natural_sort_key(pair.name))))
         order = [pair.name for pair in pairs]
-        connections = _connections(within[group.name], order, lambda link: link.pairs)
+        connections = _connections(links_inside_groups[group.name], order, lambda link: link.pairs)
         directions = {ends: c.flow == "duplex" for c in connections for ends in (*c.forward, *c.backward)}
         shape = network_shape(order, directions, group.brokers[0].settings.topology)
         multicast = next((link for b in group.brokers for link in b.links if link.kind == "multicast"), None)
         return GroupView(group.name, pairs, connections, shape, multicast, _balancers_of(group.name, fleet.balancers))
 
-    crossing = [link for link in placed if link.source.group != link.target.group]
-    names = names_in_flow_order([group.name for group in fleet.groups], {link.groups for link in crossing})
+    links_between_groups = [link for link in placed_links if link.source.group != link.target.group]
+    names = names_in_flow_order([group.name for group in fleet.groups], {link.groups for link in links_between_groups})
     return PictureContent(
-        tuple(sorted(map(view_of_group, fleet.groups), key=lambda group: names.index(group.name))),
-        _connections(crossing, names, lambda link: link.groups),
+        tuple(sorted(map(group_view, fleet.groups), key=lambda group: names.index(group.name))),
+        _connections(links_between_groups, names, lambda link: link.groups),
         findings,
         tuple(balancer.host for balancer in fleet.balancers),
         tuple(balancer.host for balancer in fleet.balancers if not balancer.addresses),
@@ -317,9 +318,9 @@ def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerVi
         for address in balancer.addresses:
             if address.group == group:
                 ports = tuple(f"{front.connector} {front.port}" for front in address.fronts)
-                served = "preferred masters" if address.masters_only else "pairs"
-                at = f"{address.address} ({', '.join(ports)})" if ports else address.address
-                tooltip = f"load balancer {balancer.host}: {at} for the {served} of group {group}"
+                target_noun = "preferred masters" if address.masters_only else "pairs"
+                address_text = f"{address.address} ({', '.join(ports)})" if ports else address.address
+                tooltip = f"load balancer {balancer.host}: {address_text} for the {target_noun} of group {group}"
                 view = BalancerView(balancer.host, address.address, ports, tooltip)
                 views.append((-address.priority, balancer.host, view))
     return tuple(view for *_, view in sorted(views, key=lambda ranked: ranked[:2]))
@@ -332,12 +333,14 @@ def _findings_with_hosts(findings: Iterable[Finding], brokers: AbstractSet[str])
     for finding in findings:
         findings_by_text[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
         hosts_by_rule[finding.rule, severity_or_waived(finding)].add(finding.host)
-    many = len(brokers) > _FEW_NAMES
+    is_large_fleet = len(brokers) > _LARGEST_UNGROUPED_FLEET
     grouped = []
     for first, *others in findings_by_text.values():
         hosts = tuple(dict.fromkeys(finding.host for finding in (first, *others)))
-        marked = not many or hosts_by_rule[first.rule, severity_or_waived(first)] != brokers
-        grouped.append(FindingWithHosts(first, hosts, everywhere=many and set(hosts) == brokers, marked=marked))
+        marked = not is_large_fleet or hosts_by_rule[first.rule, severity_or_waived(first)] != brokers
+        grouped.append(
+            FindingWithHosts(first, hosts, everywhere=is_large_fleet and set(hosts) == brokers, marked=marked)
+        )
     return tuple(grouped)
 
 
@@ -355,7 +358,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
             if link.kind == "multicast" or target is None:
                 continue
             key = (broker.link_end_name, link.name, link.target)
-            # Of a pure pair only the master's link is duplex, and the master's shows the direction.
+            # In a pure pair, only the link of the master is duplex. The link of the master shows the direction.
             if key not in placed or (link.duplex and not placed[key].link.duplex):
                 placed[key] = _PlacedLink(broker.identity.short_host_name, pairs[broker.pair], target, link)
     return list(placed.values())
@@ -383,9 +386,9 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     first = bundle[0].link
     flow: Flow = "duplex" if first.duplex else "forward" if not backward else "each way" if forward else "backward"
     carry_same_destinations = all(placed.link.include == first.include for placed in bundle)
-    described = [_link_tooltip(placed) for placed in bundle[:_MAXIMUM_DESCRIBED]]
-    if len(bundle) > _MAXIMUM_DESCRIBED:
-        described.append(f"and {len(bundle) - _MAXIMUM_DESCRIBED} more links")
+    tooltip_lines = [_link_tooltip(placed) for placed in bundle[:_MAXIMUM_TOOLTIP_LINKS]]
+    if len(bundle) > _MAXIMUM_TOOLTIP_LINKS:
+        tooltip_lines.append(f"and {len(bundle) - _MAXIMUM_TOOLTIP_LINKS} more links")
     return DrawnConnection(
         a,
         b,
@@ -394,7 +397,7 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
         forward,
         backward,
         first.include if carry_same_destinations else (),
-        "\n".join(described),
+        "\n".join(tooltip_lines),
     )
 
 
@@ -416,10 +419,11 @@ def _link_tooltip(placed: _PlacedLink) -> str:
     """Return a line of a tooltip: the name, ends, kind, TTL and destinations of a link."""
     link = placed.link
     if link.network_ttl is not None:
-        reach = f"TTL {_ttl_text(link.network_ttl)}"
+        ttl = f"TTL {_ttl_text(link.network_ttl)}"
     else:
-        reach = f"consumer TTL {_ttl_text(link.consumer_ttl)}, message TTL {_ttl_text(link.message_ttl)}"
-    carried = f", carries only {', '.join(link.include)}" if link.include else ""
-    refused = f", does not carry {', '.join(link.exclude)}" if link.exclude else ""
-    way = "duplex" if link.duplex else "one way"
-    return f"{link.name}: {placed.source.name} to {placed.target.name}, {link.kind}, {way}, {reach}{carried}{refused}"
+        ttl = f"consumer TTL {_ttl_text(link.consumer_ttl)}, message TTL {_ttl_text(link.message_ttl)}"
+    included = f", carries only {', '.join(link.include)}" if link.include else ""
+    excluded = f", does not carry {', '.join(link.exclude)}" if link.exclude else ""
+    direction = "duplex" if link.duplex else "one way"
+    ends = f"{placed.source.name} to {placed.target.name}"
+    return f"{link.name}: {ends}, {link.kind}, {direction}, {ttl}{included}{excluded}"

@@ -23,8 +23,8 @@ from activemq_fleet.diagram.placement import (
 from activemq_fleet.diagram.scene import DrawnConnection
 
 _LEAST_SPOKES = 5
-# The lane of the first row is as far below the top as the middle of a small hub: their line is straight.
-_LANE, _TRUNK, _DROP, _BESIDE_LINE = 18.0, 36.0, 22.0, 20.0
+# The lane of the first row is at the height of the middle of a small hub, so the line between them is straight.
+_LANE, _TRUNK, _DROP, _CAPTION_MARGIN = 18.0, 36.0, 22.0, 20.0
 
 
 def hub_name(connections: Sequence[DrawnConnection]) -> str | None:
@@ -57,7 +57,7 @@ def place_star(
     rows; their number is chosen for ``sheet``.
     """
     others = [c.b if c.a == hub.name else c.a for c in connections]
-    room = min(box.width for box in spokes) - _DROP - _BESIDE_LINE
+    room = min(box.width for box in spokes) - _DROP - _CAPTION_MARGIN
     texts = [wrap_words(captions(connection), "label", room, " · ") for connection in connections]
     channel = gap[1] + LINE_HEIGHT * max(map(len, texts))
     left = hub.width + 2 * _TRUNK
@@ -71,9 +71,9 @@ def place_star(
     placement.height = channel + max(placement.height, hub.height)
     areas, start = placement.areas_by_box, (hub.width, top + hub.height / 2)
     for number, (connection, name, text) in enumerate(zip(connections, others, texts, strict=True)):
-        again = others[:number].count(name)  # a second connection runs next to the first
-        trunk, lane = hub.width + _TRUNK - 9 * again, areas[name].y - channel + _LANE - 9 * again
-        x, y = areas[name].x + _DROP + 18 * again, areas[name].y
+        earlier_count = others[:number].count(name)  # a second connection runs next to the first
+        trunk, lane = hub.width + _TRUNK - 9 * earlier_count, areas[name].y - channel + _LANE - 9 * earlier_count
+        x, y = areas[name].x + _DROP + 18 * earlier_count, areas[name].y
         points = list(dict.fromkeys([start, (trunk, start[1]), (trunk, lane), (x, lane), (x, y)]))
         placement.lines.append((connection, points if connection.a == hub.name else points[::-1]))
         if text:

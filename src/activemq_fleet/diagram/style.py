@@ -1,7 +1,7 @@
-"""Define the colours of a picture and write its style sheet.
+"""Define the colors of a picture and write its style sheet.
 
-Plain classes and no CSS variables, so that renderers other than browsers apply them. Print uses the light colours;
-links also differ by dash, so that they can be distinguished without colour.
+The style sheet has plain classes and no CSS variables, so that renderers other than browsers apply it. Print uses the
+light colors. Links also differ by dash pattern, so that they can be distinguished without color.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PALETTE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "star": ("#1d63c4", "#79b8ff"),
     "star-open": ("#7a8694", "#8b97a5"),
 })  # fmt: skip
-_KINDS = ("masterslave", "failover", "static", "multicast")
+_LINK_KINDS = ("masterslave", "failover", "static", "multicast")
 _SEVERITIES = ("error", "warning", "info", "waived")
 # class -> (fill, stroke); None leaves the property to other classes.
 _CLASSES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({
@@ -68,8 +68,8 @@ _CLASSES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({
     "balanced": ("none", "balancer"),
     "head-balances": ("balancer", None),
     "cloud": ("multicast-fill", "multicast"),
-    **{f"line-{kind}": (None, kind) for kind in _KINDS},
-    **{f"head-{kind}": (kind, None) for kind in _KINDS},
+    **{f"line-{kind}": (None, kind) for kind in _LINK_KINDS},
+    **{f"head-{kind}": (kind, None) for kind in _LINK_KINDS},
     **{f"badge-{severity}": (severity, None) for severity in _SEVERITIES},
     **{f"ring-{severity}": (None, severity) for severity in _SEVERITIES},
     "on-badge": ("paper", None),
@@ -89,7 +89,7 @@ _SHAPES: Mapping[str, str] = MappingProxyType({
 def style_sheet() -> str:
     """Return the CSS style sheet of a fleet's picture.
 
-    Every rule is limited to the class ``fleet``, with dark colours for dark mode.
+    Every rule is limited to the class ``fleet``, with dark colors for dark mode.
     """
     rules = [f".fleet text{{font-family:{_SANS}}}"]
     for name, font in FONTS.items():
@@ -103,10 +103,12 @@ def style_sheet() -> str:
 
 
 def _color_rules(scheme: int) -> list[str]:
-    """Return a rule for each class with its colours in a scheme: 0 for light, 1 for dark."""
+    """Return a rule for each class with its colors in a scheme: 0 for light, 1 for dark."""
     rules = []
-    for name, colours in _CLASSES.items():
-        properties = zip(("fill", "stroke"), colours, strict=True)
-        declared = [f"{key}:{_PALETTE[c][scheme] if c in _PALETTE else c}" for key, c in properties if c is not None]
-        rules.append(f".fleet .{name}{{{';'.join(declared)}}}")
+    for name, colors in _CLASSES.items():
+        properties = zip(("fill", "stroke"), colors, strict=True)
+        declarations = [
+            f"{key}:{_PALETTE[c][scheme] if c in _PALETTE else c}" for key, c in properties if c is not None
+        ]
+        rules.append(f".fleet .{name}{{{';'.join(declarations)}}}")
     return rules

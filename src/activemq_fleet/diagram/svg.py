@@ -37,33 +37,33 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     """Return the picture of a fleet as an SVG document.
 
     The bytes are the same for the same fleet. Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only
-    what differs within a group. The picture follows the reader's light or dark mode and prints in light colours.
+    what differs within a group. The picture follows the reader's light or dark mode and prints in light colors.
     ``states`` are those of brokers at run time, by host; they are next to the brokers.
     """
     scene = picture_content(fleet, states)
     detailed = len(scene.pairs) <= MOST_FULL
-    known = () if detailed else shared_heading_texts(scene.groups)
-    boxes = [GroupBox(group, detailed=detailed, known=known) for group in scene.groups]
+    shared_facts = () if detailed else shared_heading_texts(scene.groups)
+    boxes = [GroupBox(group, detailed=detailed, known=shared_facts) for group in scene.groups]
     placement = _place_groups(boxes, scene)
-    between = [connection for connection, _ in placement.lines]
-    listed = [connection for connection in scene.between if connection not in between]
+    group_connections = [connection for connection, _ in placement.lines]
+    listed_connections = [connection for connection in scene.between if connection not in group_connections]
     width = max(placement.width, _LEAST_WIDTH)
     canvas = Canvas()
-    y = _draw_heading(canvas, scene, fleet, known, width)
+    y = _draw_heading(canvas, scene, fleet, shared_facts, width)
     if scene.idle_balancers:
         y += _draw_idle_balancers(canvas, scene.idle_balancers, y, width)
     placement.draw(canvas, _MARGIN + (width - placement.width) / 2, y)
     y += placement.height + 24
-    if listed:
-        y += _draw_link_list(canvas, listed, scene.pair_counts_by_group, y, width)
+    if listed_connections:
+        y += _draw_link_list(canvas, listed_connections, scene.pair_counts_by_group, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
-    drawn = [*between, *(connection for box in boxes for connection in box.drawn)]
+    drawn = [*group_connections, *(connection for box in boxes for connection in box.drawn)]
     meshed = {box.meshed for box in boxes if box.meshed}
     y += draw_legend(canvas, legend_entries(scene, drawn, meshed, detailed=detailed), _MARGIN, y, width) + 18
     size = f'width="{format_decimal(width + 2 * _MARGIN)}" height="{format_decimal(y)}"'
     names = [group.name for group in scene.groups]
     title = f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else count_with_noun(len(names), 'group')}"
-    description = describe_fleet(scene, fleet.findings, between)
+    description = describe_fleet(scene, fleet.findings, group_connections)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" {size} '
         f'viewBox="0 0 {format_decimal(width + 2 * _MARGIN)} {format_decimal(y)}" role="img" '
@@ -96,7 +96,9 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLa
     return most_readable_layout(len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER)
 
 
-def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Sequence[str], width: float) -> float:
+def _draw_heading(
+    canvas: Canvas, scene: PictureContent, fleet: Fleet, shared_facts: Sequence[str], width: float
+) -> float:
     """Draw the heading of the picture: a summary of the fleet, and its number of findings.
 
     Return the height in pixels.
@@ -106,8 +108,8 @@ def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Se
     css = "good" if worst == "good" else f"badge-{worst}"
     canvas.add_text(f"summary {css}", _MARGIN + width, 42, text, "end")
     lines = wrap_words(fleet_summary_texts(scene), "summary", width, " · ")
-    if known:
-        lines += wrap_words([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
+    if shared_facts:
+        lines += wrap_words([f"all groups: {shared_facts[0]}", *shared_facts[1:]], "summary", width, " · ")
     for row, line in enumerate(lines):
         canvas.add_text("summary muted", _MARGIN, 64 + 18 * row, line)
     return 70.0 + 18 * len(lines)

@@ -13,9 +13,8 @@ Cause = Literal["by_hand", "out_of_date", "unknown"]
 
 _MAXIMUM_LINES = 200
 _MAXIMUM_CHARACTERS = 16_384
-_MAXIMUM_COMPARED_LINES = (
-    2_000  # maximum number of lines that are compared by line, because the time grows with the square of the number
-)
+# The maximum number of lines that are compared line by line. The time increases with the square of this number.
+_MAXIMUM_COMPARED_LINES = 2_000
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -33,10 +32,10 @@ def drift_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status
         return "same", None
     if file.found_sha256 is None:
         return "removed", "by_hand" if file.manifest is not None else "out_of_date" if installed else "unknown"
-    return "changed" if file.planned else "added", _cause_of_presence(file)
+    return "changed" if file.planned else "added", _cause_for_existing_file(file)
 
 
-def _cause_of_presence(file: FileRecord) -> Cause:
+def _cause_for_existing_file(file: FileRecord) -> Cause:
     if file.manifest is not None:
         return "out_of_date" if file.found_sha256 == file.manifest else "by_hand"
     return "by_hand" if file.noted_status == "added" else "unknown"
@@ -47,7 +46,7 @@ def unified_diff_text(path: str, planned: str | None, collected: str | None) -> 
 
     Both contents are masked; lines beyond the limit of length are only counted.
     """
-    old, new = _lines(planned), _lines(collected)
+    old, new = _split_at_line_feeds(planned), _split_at_line_feeds(collected)
     if max(len(old), len(new)) > _MAXIMUM_COMPARED_LINES:
         return (
             f"the diff is not shown, because the files are too long: the planned file has {len(old)} lines, and the "
@@ -61,7 +60,7 @@ def unified_diff_text(path: str, planned: str | None, collected: str | None) -> 
     return _limit_length(lines)
 
 
-def _lines(text: str | None) -> list[str]:
+def _split_at_line_feeds(text: str | None) -> list[str]:
     """Return lines split at line feeds only; a form feed does not end a line."""
     return _LINE.findall(text or "")
 

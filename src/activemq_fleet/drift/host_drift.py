@@ -100,11 +100,11 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
     files.
     """
     was_installed = any(record.manifest is not None for record in records)
-    for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
-        known = _merge_records(parts)
-        # A file that was deployed once, is no longer planned and does not exist is left out.
-        if path and (known.planned or known.found_sha256 or known.noted_status == "unreadable"):
-            yield _row(known, was_installed)
+    for path, file_records in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
+        merged_record = _merge_records(file_records)
+        # A file that was deployed earlier, is no longer planned and does not exist is omitted.
+        if path and (merged_record.planned or merged_record.found_sha256 or merged_record.noted_status == "unreadable"):
+            yield _drift_row(merged_record, was_installed)
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
@@ -121,15 +121,15 @@ def drift_result(hosts: Iterable[ComparedHost]) -> FleetDrift:
 
     The hosts may come in any order.
     """
-    in_order = sorted(hosts, key=attrgetter("host"))
-    both = [compared.drift for compared in in_order if compared.drift is not None]
+    sorted_hosts = sorted(hosts, key=attrgetter("host"))
+    drifts = [compared.drift for compared in sorted_hosts if compared.drift is not None]
     planned, collected = (
-        [compared.host for compared in in_order if compared.side == side] for side in ("planned", "found")
+        [compared.host for compared in sorted_hosts if compared.side == side] for side in ("planned", "found")
     )
-    different = [host for host in both if host.differing_file_count]
+    different = [host for host in drifts if host.differing_file_count]
     return FleetDrift(
         hosts=tuple(sorted(different, key=lambda host: -host.differing_file_count)),
-        same_hosts=len(both) - len(different),
+        same_hosts=len(drifts) - len(different),
         not_collected=tuple(planned[:_MAXIMUM_HOSTS]),
         not_planned=tuple(collected[:_MAXIMUM_HOSTS]),
         not_collected_hosts=len(planned),
@@ -142,28 +142,28 @@ def _merge_records(parts: Iterable[FileRecord]) -> FileRecord:
     return FileRecord._make(max(filter(None, column), default=None) for column in zip(*parts, strict=True))
 
 
-def _row(known: FileRecord, was_installed: bool) -> Row:
-    status, cause = drift_status_and_cause(known, installed=was_installed)
+def _drift_row(record: FileRecord, was_installed: bool) -> Row:
+    status, cause = drift_status_and_cause(record, installed=was_installed)
     return {
-        "host": known.host,
-        "path": known.path,
+        "host": record.host,
+        "path": record.path,
         "status": status,
         "cause": cause,
-        "planned_sha256": known.planned,
-        "found_sha256": known.found_sha256,
-        "diff": None if status == "same" else _difference(known),
+        "planned_sha256": record.planned,
+        "found_sha256": record.found_sha256,
+        "diff": None if status == "same" else _difference_text(record),
     }
 
 
-def _difference(known: FileRecord) -> str | None:
-    if known.why:
-        return f"the content of the file is not shown: {known.why}\n"
-    if known.noted_status == "unreadable":
+def _difference_text(record: FileRecord) -> str | None:
+    if record.why:
+        return f"the content of the file is not shown: {record.why}\n"
+    if record.noted_status == "unreadable":
         return (
             "the content of the file is not shown, because the playbook collect did not read the file on its host. The "
-            f"list left_out in the collected file {known.host}/host.json contains the reason\n"
+            f"list left_out in the collected file {record.host}/host.json contains the reason\n"
         )
-    old, new = known.planned_text, known.found_text
-    if (known.planned and old is None) or (known.found_sha256 and new is None):
+    old, new = record.planned_text, record.found_text
+    if (record.planned and old is None) or (record.found_sha256 and new is None):
         return None  # The file is planned without its content.
-    return unified_diff_text(known.path, old, new)
+    return unified_diff_text(record.path, old, new)

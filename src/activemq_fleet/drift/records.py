@@ -66,21 +66,21 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
     The playbook ``collect`` wrote the file to ``HOST/PATH``. For its manifests there is a record for each listed file.
     Raises InputError naming the host for notes of ``collect`` that cannot be read.
     """
-    host, _, inside = path.partition("/")
-    name = inside.removeprefix(CONFIGURATION)
-    if name == inside:
+    host, _, path_on_host = path.partition("/")
+    name = path_on_host.removeprefix(CONFIGURATION)
+    if name == path_on_host:
         yield FileRecord(host, "", collected=True)
     elif name == MANIFEST:
-        for listed, digest in _notes(host, name, content).items():
-            yield FileRecord(host, listed, manifest=str(digest))
+        for listed_path, digest in _parse_notes(host, name, content).items():
+            yield FileRecord(host, listed_path, manifest=str(digest))
     elif name == FOUND:
-        for listed, about in _notes(host, name, content).items():
+        for listed_path, notes in _parse_notes(host, name, content).items():
             # Only the hash of a key store is collected. A file that is too large has not even a hash.
-            why, noted_status = about.get("why"), about.get("status")
-            digest = about.get("sha256") if why else None
+            why, noted_status = notes.get("why"), notes.get("status")
+            digest = notes.get("sha256") if why else None
             yield FileRecord(
                 host,
-                listed,
+                listed_path,
                 found_sha256=digest,
                 noted_status="unreadable" if why and not digest else noted_status,
                 why=why,
@@ -90,7 +90,7 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
         yield FileRecord(host, name, found_sha256=_hash(text), found_text=text)
 
 
-def _notes(host: str, path: str, content: bytes) -> dict[str, Any]:
+def _parse_notes(host: str, path: str, content: bytes) -> dict[str, Any]:
     try:
         notes = parse_json(content)
     except ValueError:

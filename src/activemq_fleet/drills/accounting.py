@@ -1,7 +1,7 @@
 """Account for the events of a drill by the verdicts of ``audit``, and measure how long no event was handled.
 
-A drill knows more than an audit: the ids that the publishing agent returned, that its subscriber subscribed before the
-first event, and that the last record of each journal shows that the agent was stopped.
+A drill has more information than an audit: the ids that the publishing agent returned, that the subscriber subscribed
+before the first event, and that the last record of each complete journal shows that the agent was stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from activemq_fleet.audit.judged_journals import evaluate_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import EventVerdict, FaultyEvent, PairEventCounts
 
-_SHOWN = 100
+_MAXIMUM_FAULTY_EVENTS = 100
 _UNKNOWN_REASON = "the agent accepted the event, but the event journal of the agent does not contain the event"
 
 
@@ -63,11 +63,11 @@ class AgentJournal:
 
         Each epoch is a key (agent, epoch). Later records may be missing.
         """
-        last: dict[EpochKey, EventJournalLine] = {}
+        last_records: dict[EpochKey, EventJournalLine] = {}
         for line in self.lines:
             key = line.agent, line.epoch
-            last[key] = max(line, last.get(key, line), key=lambda record: record.jseq)
-        return {key for key, line in last.items() if line.kind != "stopped"}
+            last_records[key] = max(line, last_records.get(key, line), key=lambda record: record.jseq)
+        return {key for key, line in last_records.items() if line.kind != "stopped"}
 
     def journal_event_ids(self, *kinds: str) -> set[str]:
         """Return the ids of the events about which the agent's journal has a record of one of the given kinds."""
@@ -78,8 +78,8 @@ class AgentJournal:
 
         The times are in epoch seconds; a kind is such as ``handled``.
         """
-        of_kind = (line for line in self.lines if line.kind == kind and line.event_id in event_ids)
-        return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
+        records = (line for line in self.lines if line.kind == kind and line.event_id in event_ids)
+        return sorted(line.ts.timestamp() for line in records if line.ts is not None)
 
 
 def count_event_outcomes(
@@ -90,7 +90,7 @@ def count_event_outcomes(
     The first events that failed are included. ``promised`` are the ids that the publishing agent returned: an id
     unknown to its journal was lost by the agent, unless the journal has a gap.
     """
-    judged = evaluate_journals(
+    evaluation = evaluate_journals(
         [*publisher.lines, *subscriber.lines],
         truncated_epochs=publisher.agent_epochs_without_stop_record | subscriber.agent_epochs_without_stop_record,
         subscribed_before_events=[subscriber.journal_agent_name],
@@ -99,16 +99,18 @@ def count_event_outcomes(
     gaps = [
         f"the event journal of {journal.owner} is missing" for journal in (publisher, subscriber) if not journal.lines
     ]
-    gaps += [_gap_sentence(owners[gap.agent], gap) for gap in judged.gaps]
-    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.journal_agent_name for gap in judged.gaps)
+    gaps += [_gap_sentence(owners[gap.agent], gap) for gap in evaluation.gaps]
+    publisher_has_gaps = not publisher.lines or any(
+        gap.agent == publisher.journal_agent_name for gap in evaluation.gaps
+    )
     barriers = publisher.journal_event_ids("barrier")  # A barrier is accepted like an event, but is no event.
-    known = publisher.journal_event_ids("accepted")
-    accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
-    outcomes = {outcome.event_id: outcome for outcome in judged.outcomes}
+    accepted_ids = publisher.journal_event_ids("accepted")
+    accepted = dict.fromkeys(i for i in (*promised, *sorted(accepted_ids)) if i not in barriers)
+    outcomes = {outcome.event_id: outcome for outcome in evaluation.outcomes}
     counts: Counter[EventVerdict] = Counter()
     units: list[FaultyEvent] = []
     for event_id in accepted:
-        verdict, reason = _event_verdict(outcomes.get(event_id), event_id in known, publisher_has_gaps)
+        verdict, reason = _event_verdict(outcomes.get(event_id), event_id in accepted_ids, publisher_has_gaps)
         counts[verdict] += 1
         if verdict != "delivered":
             units.append(FaultyEvent(event_id, verdict, reason))
@@ -123,9 +125,9 @@ def count_event_outcomes(
         duplicate=counts["duplicate"],
         stuck=counts["stuck"],
         indeterminate=counts["indeterminate"],
-        copies=sum(record.kind == "duplicate" for record in judged.records),
+        copies=sum(record.kind == "duplicate" for record in evaluation.records),
         gaps=tuple(gaps),
-        units=tuple(units[:_SHOWN]),
+        units=tuple(units[:_MAXIMUM_FAULTY_EVENTS]),
     )
 
 
@@ -157,8 +159,8 @@ def longest_gap_begin_and_length(
     end after the fault and begin before ``until``. ``skew`` is the possible error of the clock that timed the fault, in
     seconds. Returns None if no moment is after the fault.
     """
-    around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
-    return max(around, key=lambda silence: silence[1], default=None)
+    gaps = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
+    return max(gaps, key=lambda gap: gap[1], default=None)
 
 
 def count_interrupted_publishes(publisher: AgentJournal, moment: float) -> int:
@@ -166,11 +168,13 @@ def count_interrupted_publishes(publisher: AgentJournal, moment: float) -> int:
 
     They were unacknowledged at ``moment``, the time of the fault in epoch seconds, and had to be sent again later.
     """
-    cut = datetime.fromtimestamp(moment, UTC)
-    later = {conn for conn, line in publisher.connections if line.kind == "connected" and line.ts and line.ts >= cut}
-    before: set[str | None] = set()
-    after: set[str | None] = set()
+    fault_time = datetime.fromtimestamp(moment, UTC)
+    later_connections = {
+        conn for conn, line in publisher.connections if line.kind == "connected" and line.ts and line.ts >= fault_time
+    }
+    sent_before: set[str | None] = set()
+    sent_after: set[str | None] = set()
     for conn, line in publisher.connections:
         if line.kind == "sent":
-            (after if conn in later else before).add(line.event_id)
-    return len(before & after)
+            (sent_after if conn in later_connections else sent_before).add(line.event_id)
+    return len(sent_before & sent_after)

@@ -26,10 +26,13 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
 
     A fault that does not count is void: too few events flowed in the second before it.
     """
-    needed, slowest = minimum_event_rate(rate), min(accepted, handled)
-    if slowest >= needed:
+    required_rate, lower_rate = minimum_event_rate(rate), min(accepted, handled)
+    if lower_rate >= required_rate:
         return None
-    return f"the test load was {slowest:.0f} events per second before the fault, but the drill requires {needed:.0f}"
+    return (
+        f"the test load was {lower_rate:.0f} events per second before the fault, but the drill requires "
+        f"{required_rate:.0f}"
+    )
 
 
 def drill_verdict_and_reasons(
@@ -41,7 +44,7 @@ def drill_verdict_and_reasons(
     or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain. ``void``: too few faults, or too
     little load, to prove anything. ``clean``: none of these.
     """
-    failures = [*_loss_sentences(accounts), *_failed_faults(faults)]
+    failures = [*_loss_sentences(accounts), *_failed_fault_sentences(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
         f"it is not known whether {count_with_noun(account.indeterminate, 'event')} of pair {account.pair} arrived"
@@ -60,16 +63,16 @@ def drill_verdict_and_reasons(
 def drill_headline(result: DrillResult) -> str:
     """Return the headline of a drill: one sentence that summarizes its result."""
     faults = len(result.faults_under_sufficient_load)
-    done = f"{faults} fault{_plural_suffix(faults)}, {result.event_count_of_all_pairs('accepted'):,} events accepted"
+    summary = f"{faults} fault{_plural_suffix(faults)}, {result.event_count_of_all_pairs('accepted'):,} events accepted"
     if result.verdict == "clean":
-        return f"Nothing was lost: {done}, each event handled once."
+        return f"Nothing was lost: {summary}, each event handled once."
     if result.verdict == "void":
         return f"This drill is inconclusive: {result.reasons[0]}. Check the logs of the brokers, and repeat the drill."
     if result.verdict == "incomplete":
         reason = result.reasons[0].removeprefix("incomplete: ")
         return f"It is not known whether events were lost: {reason}. Repeat the drill."
     if lost := result.event_count_of_all_pairs("lost"):
-        return f"{lost:,} event{_plural_suffix(lost)} lost: {done}."
+        return f"{lost:,} event{_plural_suffix(lost)} lost: {summary}."
     return f"The fleet did not pass the drill: {result.reasons[0]}."
 
 
@@ -98,7 +101,7 @@ def _loss_sentences(accounts: Sequence[PairEventCounts]) -> list[str]:
     return sentences
 
 
-def _failed_faults(faults: Sequence[Fault]) -> list[str]:
+def _failed_fault_sentences(faults: Sequence[Fault]) -> list[str]:
     return [f"fault {fault.number} at host {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 

@@ -10,7 +10,7 @@ from activemq_fleet.logs.decompression import STEP, inflated_pieces_with_problem
 from activemq_fleet.logs.event_batches import record_layout_of
 
 Piece = tuple[memoryview, bool, str]
-"""Bytes, whether they are the last of their file, and what was wrong with them."""
+"""Bytes, whether they are the last of their file, and the problem of these bytes."""
 
 
 def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator[Piece]:
@@ -30,10 +30,10 @@ def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator
             if rest:
                 yield memoryview(rest), True, problem
             return
-        cut = offset_of_last_record(rest)
-        if cut:
-            yield memoryview(rest)[:cut], False, ""
-            rest = rest[cut:]
+        last_record_offset = offset_of_last_record(rest)
+        if last_record_offset:
+            yield memoryview(rest)[:last_record_offset], False, ""
+            rest = rest[last_record_offset:]
 
 
 def offset_of_last_record(data: bytes | memoryview) -> int:
@@ -41,15 +41,15 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
 
     The result is 0 if the data contains at most one record.
     """
-    begins, _ = record_layout_of(data)
+    record_start, _ = record_layout_of(data)
     end = len(data)
-    for back in (1 << 14, 1 << 18, 1 << 22, end):
-        at = max(0, end - back)
+    for distance in (1 << 14, 1 << 18, 1 << 22, end):
+        search_start = max(0, end - distance)
         record_offset = 0
-        for match in begins.finditer(data, at):
+        for match in record_start.finditer(data, search_start):
             if match.start() and bytes(data[match.start() - 1 : match.start()]) == b"\n":
                 record_offset = match.start()
-        if record_offset or not at:
+        if record_offset or not search_start:
             return record_offset
     return 0
 
@@ -60,12 +60,12 @@ def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], file_size
     A batch is an Arrow record batch of one binary column. Lines come without their ends. ``file_size`` is in bytes,
     None if it is not known. It shows whether the last line has an end.
     """
-    rest, seen = b"", 0
+    rest, byte_count = b"", 0
     for batch in batches:
         lines = b"".join(line + b"\n" for line in batch.column(0).to_pylist())
-        rest, seen = rest + lines, seen + len(lines)
-        if len(rest) > STEP and (cut := offset_of_last_record(rest)):
-            yield memoryview(rest)[:cut], False, ""
-            rest = rest[cut:]
+        rest, byte_count = rest + lines, byte_count + len(lines)
+        if len(rest) > STEP and (last_record_offset := offset_of_last_record(rest)):
+            yield memoryview(rest)[:last_record_offset], False, ""
+            rest = rest[last_record_offset:]
     if rest:
-        yield memoryview(rest[:-1] if seen - 1 == file_size else rest), True, ""
+        yield memoryview(rest[:-1] if byte_count - 1 == file_size else rest), True, ""

@@ -37,7 +37,7 @@ _RANGE = re.compile(r"(?:>=)?(?P<first>\d+\.\d+(?:\.\d+)?)(?:–(?P<last>\d+\.\d
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     code: int
-    needed: str
+    required_text: str
     match: Callable[[str], re.Match[str] | None]
 
 
@@ -48,29 +48,32 @@ class LogMessageClassifier:
     """
 
     def __init__(self, release: str | None = None) -> None:
-        fitting = [log_message_kind(id_) for id_ in log_message_kind_ids()]
-        known = _known_release(release)
-        if known is not None:
-            fitting = [entry for entry in fitting if is_written_by_release(entry, known)]
-        self._floating: list[_Candidate] = []
-        self._begun: dict[str, list[_Candidate]] = {}
+        kinds = [log_message_kind(id_) for id_ in log_message_kind_ids()]
+        known_release = _known_release(release)
+        if known_release is not None:
+            kinds = [entry for entry in kinds if is_written_by_release(entry, known_release)]
+        self._candidates_without_prefix: list[_Candidate] = []
+        self._candidates_by_prefix: dict[str, list[_Candidate]] = {}
         self._cache: dict[str, Found] = {}
-        self._index_kinds(fitting)
+        self._index_kinds(kinds)
 
-    def _index_kinds(self, fitting: list[LogMessageKind]) -> None:
-        begun: list[tuple[str, _Candidate]] = []
-        for entry in fitting:
-            prefix, needed = prefix_and_longest_literal(entry.regex.pattern)
-            # With ^, a search is a match and faster.
+    def _index_kinds(self, kinds: list[LogMessageKind]) -> None:
+        candidates_with_prefix: list[tuple[str, _Candidate]] = []
+        for entry in kinds:
+            prefix, required_text = prefix_and_longest_literal(entry.regex.pattern)
+            # If the expression begins with ^, match has the same result as search and is faster.
             match = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
-            trial = _Candidate(KINDS.index(entry.id), needed, match)
+            candidate = _Candidate(KINDS.index(entry.id), required_text, match)
             if len(prefix) < _KEY_LENGTH:
-                self._floating.append(trial)
+                self._candidates_without_prefix.append(candidate)
             else:
-                begun.append((prefix[:_KEY_LENGTH], trial))
-        for key in {key for key, _ in begun}:
-            both = [*(trial for other, trial in begun if other == key), *self._floating]
-            self._begun[key] = sorted(both, key=lambda trial: trial.code)
+                candidates_with_prefix.append((prefix[:_KEY_LENGTH], candidate))
+        for key in {key for key, _ in candidates_with_prefix}:
+            candidates = [
+                *(candidate for prefix_key, candidate in candidates_with_prefix if prefix_key == key),
+                *self._candidates_without_prefix,
+            ]
+            self._candidates_by_prefix[key] = sorted(candidates, key=lambda candidate: candidate.code)
 
     def kind_index_and_values(self, message: str) -> Found:
         """Return (kind index, values) of a log message: an index into ``KINDS``, and a tuple of (name, value) pairs.
@@ -79,21 +82,21 @@ class LogMessageClassifier:
         index of UNKNOWN. Results are cached.
         """
         message = message[:COMPARED]
-        known = self._cache.get(message)
-        if known is None:
-            known = self._search(message)
+        cached = self._cache.get(message)
+        if cached is None:
+            cached = self._search(message)
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
-            self._cache[message] = known
-        return known
+            self._cache[message] = cached
+        return cached
 
     def _search(self, message: str) -> Found:
-        for trial in self._begun.get(message[:_KEY_LENGTH], self._floating):
-            if trial.needed in message:
-                match = trial.match(message)
+        for candidate in self._candidates_by_prefix.get(message[:_KEY_LENGTH], self._candidates_without_prefix):
+            if candidate.required_text in message:
+                match = candidate.match(message)
                 if match is not None:
-                    named = match.groupdict()
-                    return trial.code, tuple((key, value) for key, value in named.items() if value is not None)
+                    groups = match.groupdict()
+                    return candidate.code, tuple((key, value) for key, value in groups.items() if value is not None)
         return _UNCLASSIFIED
 
 
@@ -123,7 +126,7 @@ def is_written_by_release(kind: LogMessageKind, release: Release) -> bool:
 
 
 def _release_range(range_match: re.Match[str]) -> str:
-    """Return a range of releases of kinds.json, both ends included, in the notation of ``Release.within``."""
+    """Return a range of releases of kinds.json, both ends included, in the notation of ``Release.is_within_span``."""
     first = range_match["first"] if range_match["first"].count(".") == 2 else f"{range_match['first']}.0"
     if range_match["last"] is None:
         return first
@@ -137,17 +140,17 @@ def prefix_and_longest_literal(pattern: str) -> tuple[str, str]:
     Each is "" if the expression has none.
     """
     runs, run, depth, prefix = [""], "", 0, None
-    signs = _REGEX_TOKEN.findall(pattern)
-    if _has_alternatives(signs):
+    pattern_parts = _REGEX_TOKEN.findall(pattern)
+    if _has_alternatives(pattern_parts):
         return "", ""
-    for at, sign in enumerate(signs):
-        depth += sign.startswith("(") - (sign == ")")
-        following = signs[at + 1] if at + 1 < len(signs) else ""
-        literal = _literal(sign) if depth == 0 and sign != ")" else None
-        if literal is not None and not _QUANTIFIER.fullmatch(following) and following != "{":
+    for index, pattern_part in enumerate(pattern_parts):
+        depth += pattern_part.startswith("(") - (pattern_part == ")")
+        next_part = pattern_parts[index + 1] if index + 1 < len(pattern_parts) else ""
+        literal = _literal(pattern_part) if depth == 0 and pattern_part != ")" else None
+        if literal is not None and not _QUANTIFIER.fullmatch(next_part) and next_part != "{":
             run += literal
             continue
-        if sign == "^" and at == 0:
+        if pattern_part == "^" and index == 0:
             continue
         if prefix is None:
             prefix = run
@@ -159,17 +162,17 @@ def prefix_and_longest_literal(pattern: str) -> tuple[str, str]:
     return (prefix if pattern.startswith("^") else ""), max(runs, key=len)
 
 
-def _has_alternatives(signs: list[str]) -> bool:
+def _has_alternatives(pattern_parts: list[str]) -> bool:
     depth = 0
-    for sign in signs:
-        depth += sign.startswith("(") - (sign == ")")
-        if sign == "|" and depth == 0:
+    for pattern_part in pattern_parts:
+        depth += pattern_part.startswith("(") - (pattern_part == ")")
+        if pattern_part == "|" and depth == 0:
             return True
     return False
 
 
-def _literal(sign: str) -> str | None:
-    """Return the literal character that a token of a regex matches, or None."""
-    if len(sign) == 2 and sign[0] == "\\":
-        return None if sign[1].isalnum() else sign[1]
-    return sign if len(sign) == 1 and sign not in "^$.|?*+()[]{}" else None
+def _literal(pattern_part: str) -> str | None:
+    """Return the literal character that a part of a regular expression matches, or None."""
+    if len(pattern_part) == 2 and pattern_part[0] == "\\":
+        return None if pattern_part[1].isalnum() else pattern_part[1]
+    return pattern_part if len(pattern_part) == 1 and pattern_part not in "^$.|?*+()[]{}" else None

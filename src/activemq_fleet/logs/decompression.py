@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-_ENDING = ".gz"
+_COMPRESSED_FILE_ENDING = ".gz"
 STEP = 1 << 25
 """Bytes that are unpacked at once."""
 
@@ -18,12 +18,12 @@ TRUNCATED = "the gzip file is truncated, so its last log lines are missing: coll
 
 def is_compressed_file_name(name: str) -> bool:
     """Return whether the name of a file has the ending of compressed files."""
-    return name.endswith(_ENDING)
+    return name.endswith(_COMPRESSED_FILE_ENDING)
 
 
 def without_compression_ending(name: str) -> str:
     """Return the name of a file without the ending of compressed files, such as ``activemq.log.1``."""
-    return name.removesuffix(_ENDING)
+    return name.removesuffix(_COMPRESSED_FILE_ENDING)
 
 
 def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes, bool, str]]:
@@ -34,19 +34,19 @@ def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes
     """
     data: bytes | memoryview = gzip_file
     while True:
-        inflate = zlib.decompressobj(wbits=31)
+        decompressor = zlib.decompressobj(wbits=31)
         try:
-            while not inflate.eof:
-                out = inflate.decompress(data, STEP)
-                data = inflate.unconsumed_tail
-                if not out and not data and not inflate.eof:
+            while not decompressor.eof:
+                output = decompressor.decompress(data, STEP)
+                data = decompressor.unconsumed_tail
+                if not output and not data and not decompressor.eof:
                     yield b"", True, TRUNCATED
                     return
-                yield out, False, ""
+                yield output, False, ""
         except zlib.error as error:
             yield b"", True, f"the rest of the gzip file cannot be unpacked ({error}): collect it from the host again"
             return
-        data = inflate.unused_data.lstrip(b"\0")
+        data = decompressor.unused_data.lstrip(b"\0")
         if not data:
             yield b"", True, ""
             return

@@ -1,8 +1,9 @@
-"""Read log bytes into columns of events, a whole chunk at a time, by the grammar of ``node.log.log_records``.
+"""Read log bytes into columns of events, one chunk at a time, by the grammar of ``node.log.log_records``.
 
-Spark's workers, the stream and plain processes all use this. What numpy finds in one pass over a chunk (line ends,
-dates, separators) gives the bounds of every field of nearly all records; the few records of another shape are read one
-by one by ``log_records.read``. Needs numpy and pyarrow, which come with the extra ``pipeline``.
+Spark's workers, the stream and plain processes use this module. In one pass over a chunk, numpy finds line ends, dates
+and separators, which are the bounds of all fields of nearly all records. The few records of a different form are read
+one by one by ``log_records.parse_record_fields``. The module requires numpy and pyarrow, which the extra ``pipeline``
+installs.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ SCHEMA = pa.schema(
         ("problem", pa.string()),
     ]
 )
-"""One row an event. ``time`` is None for the console, which has none. ``parsed`` is False for what the grammar could
-not read; ``message`` contains it unchanged. ``problem`` describes what was wrong with the bytes.
+"""One row an event. ``time`` is None for the console, which has none. ``parsed`` is False for text that does not match
+the grammar; ``message`` contains this text unchanged. ``problem`` describes invalid bytes in the record.
 """
 
 PIECE = 1 << 22
 """The approximate number of bytes processed at once, which fits the processor's caches."""
 
-_FILE = re.compile(rb"^" + START.encode(), re.MULTILINE)
-_CONSOLE = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
-_OTHER_BEGINNINGS = [re.compile(rb"^(?:" + begin.encode() + rb")", re.MULTILINE) for begin in OTHER_BEGINS]
+_FILE_RECORD_START = re.compile(rb"^" + START.encode(), re.MULTILINE)
+_CONSOLE_RECORD_START = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
+_OTHER_RECORD_STARTS = [re.compile(rb"^(?:" + begin.encode() + rb")", re.MULTILINE) for begin in OTHER_BEGINS]
 _ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
 _KIND_NAMES = pa.array(KINDS)
 _LONGEST_LINE = 1 << 16
@@ -82,7 +83,7 @@ class LogScanner:
         self.line = line
         self._zone = source.zone
         self._clock = LocalTimeConverter(source.zone)
-        self._kinds = classifier_for_release(source.release)
+        self._classifier = classifier_for_release(source.release)
 
     def scan_into_record_batches(
         self, chunk: bytes | memoryview, rest_of_last_record: bytes = b""
@@ -92,23 +93,23 @@ class LogScanner:
         The batches have the schema ``SCHEMA``. A batch has a few megabytes. ``rest_of_last_record`` is from the next
         file; it is added to the chunk's last record, and its lines are not counted.
         """
-        begins, console = record_layout_of(chunk)
-        for piece, last in _pieces(chunk, begins):
-            yield self._batch(piece, console, rest_of_last_record if last else b"")
+        record_start, is_console = record_layout_of(chunk)
+        for piece, is_last in _split_chunk(chunk, record_start):
+            yield self._batch(piece, is_console, rest_of_last_record if is_last else b"")
 
-    def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
-        counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
-        clean, problems = _decode_and_escape(piece + after, self.line)
-        bounds = (record_bounds_of_console if console else record_bounds_of_file)(clean)
+    def _batch(self, piece: bytes, is_console: bool, rest_of_last_record: bytes) -> pa.RecordBatch:
+        line_count = piece.count(b"\n") + (not piece.endswith(b"\n"))
+        text, problems = _decode_and_escape(piece + rest_of_last_record, self.line)
+        bounds = (record_bounds_of_console if is_console else record_bounds_of_file)(text)
         record_lines = bounds.lines
-        if _has_other_layout(clean, bounds):
-            clean, origins = _rewrite_in_default_layout(clean, self._zone)
-            bounds = record_bounds_of_file(clean)
+        if _has_other_layout(text, bounds):
+            text, origins = _rewrite_in_default_layout(text, self._zone)
+            bounds = record_bounds_of_file(text)
             record_lines = origins[bounds.lines]
-        columns = _columns(clean, bounds, self._clock, self._kinds)
-        lines = np.append(record_lines, counted) + self.line
-        problem = _problems_per_event(problems, lines)
-        self.line += counted
+        columns = _event_columns(text, bounds, self._clock, self._classifier)
+        lines = np.append(record_lines, line_count) + self.line
+        problem = _problems_of_events(problems, lines)
+        self.line += line_count
         ends = np.maximum(lines[1:] - 1, lines[:-1])
         arrays = [pa.array(lines[:-1]), pa.array(ends), *columns, problem]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -120,14 +121,14 @@ def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool
     The pattern is that of the first record's layout. The layout is the console's only where no line has a date: within
     a log file such lines are text that was logged.
     """
-    first = _FILE.search(chunk)
-    begins, begin = _FILE, len(chunk) if first is None else first.start()
-    for other_begins in _OTHER_BEGINNINGS:
-        other_first = other_begins.search(chunk, 0, begin)
-        if other_first is not None:
-            begins, begin = other_begins, other_first.start()
-    console = begin == len(chunk) and _CONSOLE.search(chunk) is not None
-    return (_CONSOLE if console else begins), console
+    first_match = _FILE_RECORD_START.search(chunk)
+    record_start, first_offset = _FILE_RECORD_START, len(chunk) if first_match is None else first_match.start()
+    for other_start in _OTHER_RECORD_STARTS:
+        other_match = other_start.search(chunk, 0, first_offset)
+        if other_match is not None:
+            record_start, first_offset = other_start, other_match.start()
+    is_console = first_offset == len(chunk) and _CONSOLE_RECORD_START.search(chunk) is not None
+    return (_CONSOLE_RECORD_START if is_console else record_start), is_console
 
 
 def _has_other_layout(text: bytes, bounds: ChunkRecordOffsets) -> bool:
@@ -181,15 +182,15 @@ def first_record_time(chunk: bytes | memoryview) -> str | None:
     return LogLineRewriter(UTC).rewrite_line(line)[0][:_TIME_LENGTH]
 
 
-def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
+def _split_chunk(chunk: bytes | memoryview, record_start: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield (piece, is last): the chunk in pieces of about ``PIECE`` bytes, cut where records begin."""
     offset, end = 0, len(chunk)
     while offset < end:
-        cut = begins.search(chunk, offset + PIECE) if end - offset > PIECE + PIECE // 2 else None
+        next_record = record_start.search(chunk, offset + PIECE) if end - offset > PIECE + PIECE // 2 else None
         # A search from the middle of a line would match the rest of the line, so a search begins after a line end.
-        while cut is not None and chunk[cut.start() - 1 : cut.start()] != b"\n":
-            cut = begins.search(chunk, cut.start() + 1)
-        cut_offset = end if cut is None else cut.start()
+        while next_record is not None and chunk[next_record.start() - 1 : next_record.start()] != b"\n":
+            next_record = record_start.search(chunk, next_record.start() + 1)
+        cut_offset = end if next_record is None else next_record.start()
         yield bytes(chunk[offset:cut_offset]), cut_offset == end
         offset = cut_offset
 
@@ -199,7 +200,7 @@ def _decode_and_escape(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, 
     problems: list[tuple[int, str]] = []
     if b"\r\n" in piece:
         piece = piece.replace(b"\r\n", b"\n")
-    if not piece.endswith(b"\n\r") and piece != b"\r":  # which are separate lines
+    if not piece.endswith(b"\n\r") and piece != b"\r":  # In these cases, the carriage return is a separate line.
         piece = piece.removesuffix(b"\r")
     if not piece.isascii():
         try:
@@ -218,12 +219,12 @@ def _escape_invalid_bytes(text: bytes) -> tuple[bytes, int]:
     try:
         text.decode()
     except UnicodeDecodeError:
-        kept = len(text.decode(errors="ignore").encode())
-        return text.decode(errors="backslashreplace").encode(), len(text) - kept
+        valid_length = len(text.decode(errors="ignore").encode())
+        return text.decode(errors="backslashreplace").encode(), len(text) - valid_length
     return text, 0
 
 
-def _problems_per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
+def _problems_of_events(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
     """Return the problem of each event, or null; ``lines`` are the events' first lines and the line after the end."""
     event_problems: list[str | None] = [None] * (len(lines) - 1)
     if problems and event_problems:
@@ -236,7 +237,7 @@ def _problems_per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64
     return pa.array(event_problems, pa.string())
 
 
-def _columns(
+def _event_columns(
     text: bytes, bounds: ChunkRecordOffsets, clock: LocalTimeConverter, kinds: LogMessageClassifier
 ) -> list[pa.Array]:
     """Return the columns from ``time`` to ``parsed`` of a piece."""
@@ -246,8 +247,8 @@ def _columns(
     base = np.arange(len(edges), dtype=np.int64) * _PIECES_PER_RECORD
 
     def column(part: int, absent: NDArray[np.bool_]) -> pa.Array:
-        taken: pa.Array = parts.take(pa.array(base + part, mask=absent))
-        return taken
+        column_array: pa.Array = parts.take(pa.array(base + part, mask=absent))
+        return column_array
 
     message = column(_MESSAGE, np.zeros(len(edges), bool))
     stack = column(_STACK, edges[:, _STACK] == edges[:, _STACK + 1])
@@ -260,7 +261,7 @@ def _columns(
         )
     micros = clock.to_utc(bounds.seconds) * 1_000_000 + bounds.millis * 1000
     time = pa.array(micros, mask=bounds.timeless).cast(pa.timestamp("us", tz="UTC"))
-    names, fields = _kinds(message, logger, thread, bounds.parsed, kinds)
+    names, fields = _kinds_and_fields(message, logger, thread, bounds.parsed, kinds)
     return [time, raw_time, level, names, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
 
 
@@ -282,29 +283,31 @@ def _with_separately_parsed_records(bounds: ChunkRecordOffsets, *columns: pa.Arr
     ]
 
 
-def _kinds(
+def _kinds_and_fields(
     message: pa.Array, logger: pa.Array, thread: pa.Array, parsed: NDArray[np.bool_], kinds: LogMessageClassifier
 ) -> tuple[pa.Array, pa.Array]:
     """Return the kind of every log message, and its fields.
 
-    The kind is UNKNOWN and the fields are null for messages that could not be read, or that another class wrote than
-    the kind's.
+    The kind is UNKNOWN and the fields are null for messages that could not be read, or that a class wrote that is not
+    one of the kind's classes.
     """
     encoded = message.dictionary_encode()
     classifications = [kinds.kind_index_and_values(text) for text in encoded.dictionary.to_pylist()]
     codes = np.fromiter((code for code, _ in classifications), np.int32, len(classifications))
-    places = encoded.indices.to_numpy(zero_copy_only=False)
+    dictionary_indices = encoded.indices.to_numpy(zero_copy_only=False)
     # A cut-off message may match the pattern of another kind.
-    is_classified = parsed & _can_write_kinds(codes[places] if len(codes) else places, logger, thread)
-    places = np.where(is_classified, places, len(encoded.dictionary))
-    names = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
+    is_classified = parsed & _can_write_kinds(
+        codes[dictionary_indices] if len(codes) else dictionary_indices, logger, thread
+    )
+    dictionary_indices = np.where(is_classified, dictionary_indices, len(encoded.dictionary))
+    names = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[dictionary_indices]))
     lengths = np.fromiter((len(fields) for _, fields in classifications), np.int32, len(classifications))
     ends = np.cumsum(np.append(lengths, 0), dtype=np.int32)
     pairs: list[tuple[str, Any]] = [pair for _, fields in classifications for pair in fields]
     keys, items = pa.array([key for key, _ in pairs], pa.string()), pa.array([item for _, item in pairs], pa.string())
     maps = pa.MapArray.from_arrays(pa.array(np.insert(ends, 0, 0)), keys, items)
-    none = np.append(lengths, 0)[places] == 0
-    return names, maps.take(pa.array(places, mask=none))
+    has_no_fields = np.append(lengths, 0)[dictionary_indices] == 0
+    return names, maps.take(pa.array(dictionary_indices, mask=has_no_fields))
 
 
 def _can_write_kinds(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> NDArray[np.bool_]:

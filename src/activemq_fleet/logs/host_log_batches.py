@@ -18,12 +18,14 @@ from activemq_fleet.logs.rolled_files import (
 )
 
 LINES = 1 << 40
-"""More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
+"""A number larger than the number of lines of any file: ``sequence`` is the position of a file multiplied by this
+number, plus the line number.
+"""
 
 CUT_OFF = (
     "the log file is cut off in its last line, so its last event may be incomplete: collect it from the host again"
 )
-"""Loggers write whole lines; a collection that came in between sees this too."""
+"""Loggers write complete lines. A collection while a line is written can also cause this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,15 @@ def arrow_batches_of_host_logs(files: Sequence[tuple[LogFile, memoryview]]) -> I
     ``release``, and ``sequence``: the order of a host's events, over all its files.
     """
     begin = slice(BEGINNING)
-    unknown = {
-        log.file: preamble_and_first_record_date(part[begin], compressed=log.compressed)
-        for log, part in files
+    beginnings = {
+        log.file: preamble_and_first_record_date(file_content[begin], compressed=log.compressed)
+        for log, file_content in files
         if not log.place
     }
-    places = log_file_positions_by_name(unknown, files[0][0].source) if unknown else {}
+    places = log_file_positions_by_name(beginnings, files[0][0].source) if beginnings else {}
     for log, content in files:
-        placed = log if log.place else replace(log, place=places[log.file])
-        yield from arrow_batches_of_log_file(placed, unpacked_record_pieces(content, compressed=log.compressed))
+        log_with_place = log if log.place else replace(log, place=places[log.file])
+        yield from arrow_batches_of_log_file(log_with_place, unpacked_record_pieces(content, compressed=log.compressed))
 
 
 def arrow_batches_of_log_lines(
@@ -78,14 +80,14 @@ def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)
     skip = place.skip
-    for records, last, problem in pieces:
+    for records, is_last, problem in pieces:
         piece = records
         if skip:
             scanner.line += bytes(piece[:skip]).count(b"\n")
             piece, skip = piece[skip:], 0
-        after = place.after if last else b""
-        batches = list(scanner.scan_into_record_batches(piece, after))
-        if last and not after and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
+        rest_of_last_record = place.after if is_last else b""
+        batches = list(scanner.scan_into_record_batches(piece, rest_of_last_record))
+        if is_last and not rest_of_last_record and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
             problem = CUT_OFF
         if problem and batches:
             batches[-1] = _with_problem(batches[-1], problem)

@@ -16,12 +16,12 @@ Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _NEWLINE, _SPACE, _BAR = 10, 32, 124
-_SHAPE = b"dddd-dd-dd dd:dd:dd,ddd | "
-_DIGIT_OFFSETS = np.array([at for at, letter in enumerate(_SHAPE) if letter == ord("d")])
-_MARK_OFFSETS = np.array([at for at, letter in enumerate(_SHAPE) if letter != ord("d")])
-_MARK_BYTES = np.frombuffer(_SHAPE, np.uint8)[_MARK_OFFSETS]
-_HEAD_LENGTH = len(_SHAPE) + 8  # date, level
-_TIME_LENGTH = len(_SHAPE) - 3
+_TIME_TEMPLATE = b"dddd-dd-dd dd:dd:dd,ddd | "
+_DIGIT_OFFSETS = np.array([at for at, letter in enumerate(_TIME_TEMPLATE) if letter == ord("d")])
+_MARK_OFFSETS = np.array([at for at, letter in enumerate(_TIME_TEMPLATE) if letter != ord("d")])
+_MARK_BYTES = np.frombuffer(_TIME_TEMPLATE, np.uint8)[_MARK_OFFSETS]
+_HEAD_LENGTH = len(_TIME_TEMPLATE) + 8  # date, level
+_TIME_LENGTH = len(_TIME_TEMPLATE) - 3
 _LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _FILE_LEVELS = np.frombuffer(b"".join(f"{level:<5} | ".encode() for level in _LEVELS), "<u8")
 _CONSOLE_LEVELS = np.frombuffer(b"".join(f"{level:>5} | ".encode() for level in _LEVELS), "<u8")
@@ -64,42 +64,45 @@ def record_bounds_of_file(text: bytes) -> ChunkRecordOffsets:
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
-    at, seconds, millis = _dated_lines(padded, begins, len(text))
-    begin = begins[at]
-    finish = _record_ends(ends, begin, len(text))
-    head_end = np.append(ends, len(text))[at]
+    record_lines, seconds, millis = _dated_lines(padded, begins, len(text))
+    record_begins = begins[record_lines]
+    record_ends = _record_ends(ends, record_begins, len(text))
+    head_end = np.append(ends, len(text))[record_lines]
     # The last record may end without a newline, or may have only one line.
-    head_end = np.minimum(head_end, finish)
-    codes, known = _level_codes(padded, begin + _TIME_LENGTH + 3, _FILE_LEVELS)
+    head_end = np.minimum(head_end, record_ends)
+    codes, has_level = _level_codes(padded, record_begins + _TIME_LENGTH + 3, _FILE_LEVELS)
     bars = _separator_offsets(padded, len(text))
-    which = np.searchsorted(bars, head_end - 1)
-    usual = known & (which >= 2)
+    separator_counts = np.searchsorted(bars, head_end - 1)
+    is_usual = has_level & (separator_counts >= 2)
     # The values of a record without two separators are replaced below.
-    around = np.concatenate(([0, 0], bars))
-    before_logger, before_thread = around[which], around[which + 1]
-    usual &= (before_logger > begin + _HEAD_LENGTH) & (before_thread - before_logger > 3)
-    usual &= _are_single_words(text, before_logger, before_thread, usual)
-    edges = _part_bounds(begin, head_end, finish, before_logger, before_thread)
-    unusual_records = np.flatnonzero(~usual)
-    edges[unusual_records, 1:] = begin[unusual_records, None] + _TIME_LENGTH
-    parts = [parse_record_fields(text[begin[index] : finish[index]].decode()) for index in unusual_records.tolist()]
-    parsed = np.ones(len(begin), bool)
+    padded_separators = np.concatenate(([0, 0], bars))
+    before_logger, before_thread = padded_separators[separator_counts], padded_separators[separator_counts + 1]
+    is_usual &= (before_logger > record_begins + _HEAD_LENGTH) & (before_thread - before_logger > 3)
+    is_usual &= _are_loggers_single_words(text, before_logger, before_thread, is_usual)
+    edges = _part_bounds(record_begins, head_end, record_ends, before_logger, before_thread)
+    unusual_records = np.flatnonzero(~is_usual)
+    edges[unusual_records, 1:] = record_begins[unusual_records, None] + _TIME_LENGTH
+    parts = [
+        parse_record_fields(text[record_begins[index] : record_ends[index]].decode())
+        for index in unusual_records.tolist()
+    ]
+    parsed = np.ones(len(record_begins), bool)
     parsed[unusual_records] = [part.whole for part in parts]
     bounds = ChunkRecordOffsets(
         edges=edges,
         end=len(text),
-        lines=at,
+        lines=record_lines,
         seconds=seconds,
         millis=millis,
         levels=_LEVEL_NAMES.take(pa.array(codes)),
-        bare=np.zeros(len(begin), bool),
-        timeless=np.zeros(len(begin), bool),
+        bare=np.zeros(len(record_begins), bool),
+        timeless=np.zeros(len(record_begins), bool),
         parsed=parsed,
         odd=unusual_records,
         read=parts,
-        others=_other_layout_lines(padded, np.delete(begins, at)),
+        others=_other_layout_lines(padded, np.delete(begins, record_lines)),
     )
-    return _with_orphans(bounds, text)
+    return _with_lines_before_first_record(bounds, text)
 
 
 def record_bounds_of_console(text: bytes) -> ChunkRecordOffsets:
@@ -110,31 +113,31 @@ def record_bounds_of_console(text: bytes) -> ChunkRecordOffsets:
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
-    codes, known = _level_codes(padded, begins, _CONSOLE_LEVELS)
-    at = np.flatnonzero(known)
-    begin = begins[at]
-    finish = _record_ends(ends, begin, len(text))
-    head_end = np.minimum(np.append(ends, len(text))[at], finish)
-    after = np.minimum(head_end + 1, finish)
-    message = begin + 8
-    edges = np.stack([begin, begin, message, *[head_end] * 5, after, finish], axis=1)
-    some = np.ones(len(begin), bool)
-    nothing = np.zeros(len(begin), np.int64)
+    codes, is_record = _level_codes(padded, begins, _CONSOLE_LEVELS)
+    record_lines = np.flatnonzero(is_record)
+    record_begins = begins[record_lines]
+    record_ends = _record_ends(ends, record_begins, len(text))
+    head_end = np.minimum(np.append(ends, len(text))[record_lines], record_ends)
+    stack_begins = np.minimum(head_end + 1, record_ends)
+    message = record_begins + 8
+    edges = np.stack([record_begins, record_begins, message, *[head_end] * 5, stack_begins, record_ends], axis=1)
+    all_true = np.ones(len(record_begins), bool)
+    zeros = np.zeros(len(record_begins), np.int64)
     bounds = ChunkRecordOffsets(
         edges=edges,
         end=len(text),
-        lines=at,
-        seconds=nothing,
-        millis=nothing,
-        levels=_LEVEL_NAMES.take(pa.array(codes[at])),
-        bare=some,
-        timeless=some,
-        parsed=some.copy(),
-        odd=nothing[:0],
+        lines=record_lines,
+        seconds=zeros,
+        millis=zeros,
+        levels=_LEVEL_NAMES.take(pa.array(codes[record_lines])),
+        bare=all_true,
+        timeless=all_true,
+        parsed=all_true.copy(),
+        odd=zeros[:0],
         read=(),
-        others=nothing[:0],
+        others=zeros[:0],
     )
-    return _with_orphans(bounds, text)
+    return _with_lines_before_first_record(bounds, text)
 
 
 def _line_begins(ends: Places, length: int) -> Places:
@@ -142,35 +145,39 @@ def _line_begins(ends: Places, length: int) -> Places:
     return begins[:-1] if begins[-1] == length else begins
 
 
-def _record_ends(ends: Places, begin: Places, length: int) -> Places:
+def _record_ends(ends: Places, record_begins: Places, length: int) -> Places:
     """Return the offset at which each record ends, without its last line end."""
-    last = length - 1 if len(ends) and ends[-1] == length - 1 else length
-    return np.append(begin[1:] - 1, last)[: len(begin)]
+    last_end = length - 1 if len(ends) and ends[-1] == length - 1 else length
+    return np.append(record_begins[1:] - 1, last_end)[: len(record_begins)]
 
 
 def _other_layout_lines(padded: NDArray[np.uint8], begins: Places) -> Places:
-    """Return the beginnings of lines whose first letter can be that of a record of another layout."""
+    """Return the beginnings of lines whose first letter can begin a record of another layout."""
     return begins[np.isin(padded[begins], _OTHER_LETTERS)]
 
 
 def _dated_lines(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Places, Places, Places]:
     """Return the lines that begin with an existing date, and their local time: seconds since 1970, and milliseconds."""
-    first = padded[begins]
-    at = np.flatnonzero(((first == 49) | (first == 50)) & (begins + len(_SHAPE) <= length))
-    letters = padded[begins[at][:, None] + np.arange(len(_SHAPE))]
+    first_bytes = padded[begins]
+    line_numbers = np.flatnonzero(
+        ((first_bytes == 49) | (first_bytes == 50)) & (begins + len(_TIME_TEMPLATE) <= length)
+    )
+    letters = padded[begins[line_numbers][:, None] + np.arange(len(_TIME_TEMPLATE))]
     digits = letters[:, _DIGIT_OFFSETS] - 48
-    fits = (digits < 10).all(axis=1) & (letters[:, _MARK_OFFSETS] == _MARK_BYTES).all(axis=1)
-    at, digits = at[fits], digits[fits].astype(np.int64)
+    has_time_format = (digits < 10).all(axis=1) & (letters[:, _MARK_OFFSETS] == _MARK_BYTES).all(axis=1)
+    line_numbers, digits = line_numbers[has_time_format], digits[has_time_format].astype(np.int64)
     year = digits[:, :4] @ np.array([1000, 100, 10, 1])
     pairs = digits[:, 4:14:2] * 10 + digits[:, 5:14:2]
     month, day, hour, minute, second = pairs.T
-    last = _MONTH_DAYS[np.minimum(month, 13)] + ((month == 2) & (year % 4 == 0))
-    real = (year >= 1970) & (year < 2100) & (day >= 1) & (day <= last) & (hour < 24) & (minute < 60) & (second < 60)
-    at = at[real]
+    last_day = _MONTH_DAYS[np.minimum(month, 13)] + ((month == 2) & (year % 4 == 0))
+    is_valid = (
+        (year >= 1970) & (year < 2100) & (day >= 1) & (day <= last_day) & (hour < 24) & (minute < 60) & (second < 60)
+    )
+    line_numbers = line_numbers[is_valid]
     days = _days_since_1970(year, month, day)
     seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
     millis = digits[:, 14:] @ np.array([100, 10, 1])
-    return at, seconds[real], millis[real]
+    return line_numbers, seconds[is_valid], millis[is_valid]
 
 
 def _days_since_1970(year: Places, month: Places, day: Places) -> Places:
@@ -181,15 +188,17 @@ def _days_since_1970(year: Places, month: Places, day: Places) -> Places:
     return days
 
 
-def _level_codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
+def _level_codes(
+    padded: NDArray[np.uint8], offsets: Places, table: NDArray[np.uint64]
+) -> tuple[NDArray[np.int32], Flags]:
     """Return the index of the level at each offset, and whether there is a level."""
-    level_words = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
-    codes, known = np.zeros(len(at), np.int32), np.zeros(len(at), bool)
+    level_words = np.ascontiguousarray(padded[offsets[:, None] + np.arange(8)]).view("<u8").ravel()
+    codes, has_level = np.zeros(len(offsets), np.int32), np.zeros(len(offsets), bool)
     for code, word in enumerate(table):
         is_level = level_words == word
         codes[is_level] = code
-        known |= is_level
-    return codes, known
+        has_level |= is_level
+    return codes, has_level
 
 
 def _separator_offsets(padded: NDArray[np.uint8], length: int) -> Places:
@@ -199,18 +208,18 @@ def _separator_offsets(padded: NDArray[np.uint8], length: int) -> Places:
     return spaced
 
 
-def _are_single_words(text: bytes, before: Places, after: Places, usual: Flags) -> Flags:
+def _are_loggers_single_words(text: bytes, before: Places, after: Places, is_usual: Flags) -> Flags:
     """Return whether the text between two bars is a single word, as a logger is; each distinct text is checked once."""
-    which = np.flatnonzero(usual)
-    bounds = np.stack([before[which] + 2, after[which] - 1], axis=1)
+    indices = np.flatnonzero(is_usual)
+    bounds = np.stack([before[indices] + 2, after[indices] - 1], axis=1)
     offsets = np.append(bounds.ravel(), len(text)).astype(np.int32)
     words = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * len(which), [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    ).take(pa.array(np.arange(len(which), dtype=np.int64) * 2))
+        pa.binary(), 2 * len(indices), [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    ).take(pa.array(np.arange(len(indices), dtype=np.int64) * 2))
     encoded = words.dictionary_encode()
     is_word = np.array([_is_word(word) for word in encoded.dictionary.to_pylist()], bool)
-    word_flags = np.zeros(len(usual), bool)
-    word_flags[which] = is_word[encoded.indices.to_numpy(zero_copy_only=False)] if len(which) else False
+    word_flags = np.zeros(len(is_usual), bool)
+    word_flags[indices] = is_word[encoded.indices.to_numpy(zero_copy_only=False)] if len(indices) else False
     return word_flags
 
 
@@ -220,7 +229,7 @@ def _is_word(word: bytes) -> bool:
 
 
 def _part_bounds(begin: Places, head_end: Places, finish: Places, logger: Places, thread: Places) -> Places:
-    after = np.minimum(head_end + 1, finish)
+    stack_begins = np.minimum(head_end + 1, finish)
     return np.stack(
         [
             begin,
@@ -231,20 +240,20 @@ def _part_bounds(begin: Places, head_end: Places, finish: Places, logger: Places
             thread - 1,
             thread + 2,
             head_end,
-            after,
+            stack_begins,
             finish,
         ],
         axis=1,
     )
 
 
-def _with_orphans(bounds: ChunkRecordOffsets, text: bytes) -> ChunkRecordOffsets:
+def _with_lines_before_first_record(bounds: ChunkRecordOffsets, text: bytes) -> ChunkRecordOffsets:
     """Return the bounds with the lines before the first record added as an unreadable record."""
-    first = int(bounds.edges[0, 0]) if len(bounds.edges) else len(text)
-    if not first:
+    first_record_offset = int(bounds.edges[0, 0]) if len(bounds.edges) else len(text)
+    if not first_record_offset:
         return bounds
-    last = first - 1 if text[first - 1] == _NEWLINE else first
-    edges = np.array([[0, 0, 0, *[last] * 7]])
+    preamble_end = first_record_offset - 1 if text[first_record_offset - 1] == _NEWLINE else first_record_offset
+    edges = np.array([[0, 0, 0, *[preamble_end] * 7]])
     yes, no, zero = np.ones(1, bool), np.zeros(1, bool), np.zeros(1, np.int64)
     return ChunkRecordOffsets(
         edges=np.concatenate((edges, bounds.edges)),

@@ -18,7 +18,7 @@ from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, count_bytes
 from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.releases import Release
 
-_NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+))?")
+_LOG_FILE_NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+))?")
 BEGINNING = 1 << 20
 """Number of bytes at the start of a file that are searched for its first record. The text before that record belongs to
 the previous file.
@@ -65,14 +65,14 @@ class RolledFile:
 
         It is 3 for ``activemq.log.3``. It is None for ``activemq.log`` and other names.
         """
-        match = _NAME.fullmatch(self.file)
+        match = _LOG_FILE_NAME.fullmatch(self.file)
         number = without_compression_ending(match["suffix"] or "") if match else ""
         return int(number) if re.fullmatch(r"[0-9]{1,4}", number) else None
 
     @property
     def is_current(self) -> bool:
         """Whether the log file is the one that the broker is writing, ``activemq.log``."""
-        match = _NAME.fullmatch(self.file)
+        match = _LOG_FILE_NAME.fullmatch(self.file)
         return match is not None and match["suffix"] is None
 
 
@@ -92,8 +92,8 @@ def log_file_positions_by_name(
 
     ``source`` is the broker's release and time zone.
     """
-    rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
-    counts_up = _counts_up(source.release)
+    rolls = [RolledFile(file, _utc_seconds(beginning.first, source.zone)) for file, beginning in beginnings.items()]
+    counts_up = _numbers_count_up(source.release)
     order = rolled_files_oldest_first(rolls, counts_up=counts_up)
     places = {roll.file: PlaceAmongLogFiles(position) for position, roll in enumerate(order)}
     for position, (previous_roll, roll) in enumerate(pairwise(order), 1):
@@ -116,12 +116,12 @@ def rolled_files_oldest_first(rolls: Iterable[RolledFile], *, counts_up: bool = 
     rolls = list(rolls)
     numbered = sorted((roll for roll in rolls if roll.roll_number is not None), key=lambda roll: roll.roll_number or 0)
     times = [roll.first for roll in numbered if roll.first is not None]
-    up = any(previous < following for previous, following in pairwise(times))
-    down = any(previous > following for previous, following in pairwise(times))
-    others = [roll for roll in rolls if roll.roll_number is None and not roll.is_current]
-    if others or (up and down):
+    has_ascending_times = any(previous < following for previous, following in pairwise(times))
+    has_descending_times = any(previous > following for previous, following in pairwise(times))
+    files_without_number = [roll for roll in rolls if roll.roll_number is None and not roll.is_current]
+    if files_without_number or (has_ascending_times and has_descending_times):
         return sorted(rolls, key=lambda roll: (roll.is_current, roll.first or 0, roll.file))
-    ascending = up if up or down else counts_up
+    ascending = has_ascending_times if has_ascending_times or has_descending_times else counts_up
     current = sorted((roll for roll in rolls if roll.is_current), key=lambda roll: roll.first or 0)
     return [*(numbered if ascending else reversed(numbered)), *current]
 
@@ -137,8 +137,8 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
     if previous.roll_number is not None and following.roll_number is not None:
         return abs(previous.roll_number - following.roll_number) == 1
     numbers = [roll.roll_number for roll in rolls if roll.roll_number is not None]
-    up = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
-    return previous.roll_number in (None, 1) or up
+    is_ascending = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
+    return previous.roll_number in (None, 1) or is_ascending
 
 
 def missing_rolled_file_messages(files: Iterable[str]) -> list[str]:
@@ -160,7 +160,7 @@ def missing_rolled_file_messages(files: Iterable[str]) -> list[str]:
     return problems
 
 
-def _second(first: str | None, zone: str) -> int | None:
+def _utc_seconds(first: str | None, zone: str) -> int | None:
     try:
         local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))
     except ValueError:
@@ -168,8 +168,8 @@ def _second(first: str | None, zone: str) -> int | None:
     return int(LocalTimeConverter(zone).to_utc(np.array([local]))[0])
 
 
-def _counts_up(release: str | None) -> bool:
-    """Whether the release's logger gives the newest of the rolled files the highest number."""
+def _numbers_count_up(release: str | None) -> bool:
+    """Return whether the release's logger gives the newest of the rolled files the highest number."""
     try:
         return release is not None and Release.of(release).log_file_name.startswith("log4j2")
     except ReleaseError:

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from activemq_fleet.errors import InputError
 
 _QUARTER_HOUR_SECONDS = 900
-"""Seconds: a zone's offset changes at a quarter of an hour."""
-_UTC = ("UTC", "Z", "GMT", "ETC/UTC", "")
+"""The number of seconds in a quarter of an hour. The offset of a zone changes only at a quarter of an hour."""
+_NAMES_OF_UTC = ("UTC", "Z", "GMT", "ETC/UTC", "")
 _BEGINNING_OF_TIME = datetime(1970, 1, 1)
 
 Seconds = NDArray[np.int64]
 
 
 @lru_cache(maxsize=1 << 14)
-def _offsets(name: str, quarter: int) -> tuple[float, float]:
+def _utc_offsets(name: str, quarter: int) -> tuple[float, float]:
     """Return a time zone's offset from UTC, in seconds, before and after a change of its clocks.
 
     ``quarter`` is a quarter of an hour of local time since 1970. The two offsets differ only where clocks go back, in
@@ -65,10 +65,10 @@ class LocalTimeConverter:
 
     def to_utc(self, seconds: Seconds) -> Seconds:
         """Return local times, in seconds since 1970, converted to UTC."""
-        if self._zone.upper() in _UTC or not len(seconds):
+        if self._zone.upper() in _NAMES_OF_UTC or not len(seconds):
             return seconds
-        quarters, which = np.unique(seconds // _QUARTER_HOUR_SECONDS, return_inverse=True)
-        offsets = np.array([_offsets(self._zone, quarter) for quarter in quarters.tolist()], np.int64)[which]
+        quarters, indices = np.unique(seconds // _QUARTER_HOUR_SECONDS, return_inverse=True)
+        offsets = np.array([_utc_offsets(self._zone, quarter) for quarter in quarters.tolist()], np.int64)[indices]
         utc_times: Seconds = seconds - offsets[:, 0]
         shift = offsets[:, 0] - offsets[:, 1]
         is_ambiguous = shift > 0

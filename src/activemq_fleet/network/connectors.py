@@ -1,4 +1,4 @@
-"""Read ``<networkConnector>`` elements; nothing else in the project does, and nothing else parses a TTL."""
+"""Read ``<networkConnector>`` elements. No other module of the project parses them or a TTL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Way = Literal["one", "each", "multicast"]
 def _hop_limit(ttl: int | None) -> int:
     """Return the maximum number of bridges that demand or messages may cross with a network TTL.
 
-    It is UNLIMITED for a TTL of -1, and for an unknown TTL (None), of which no rule may conclude that it is too small.
+    It is UNLIMITED for a TTL of -1. It is also UNLIMITED for an unknown TTL (None), so that no rule reports the TTL as
+    too small.
     """
     return UNLIMITED if ttl is None or ttl < 0 else ttl
 
@@ -102,27 +103,27 @@ def parse_network_connector(element: Any) -> NetworkConnector:
     attributes = {str(name): str(text) for name, text in element.attrib.items()}
     uri = attributes.get("uri", "")
     way: Way = "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one_address(uri) else "each"
-    dialled = () if way == "multicast" else tuple(_addresses_with_tls(Uri.parse(uri)))
+    targets = () if way == "multicast" else tuple(_addresses_with_tls(Uri.parse(uri)))
     network_ttl = attributes.get("networkTTL", "1")
     near = attributes.get("decreaseNetworkConsumerPriority")
-    lists = {name: list(_destinations_below(element, name)) for name in _LISTS}
+    lists = {name: list(_destinations_below(element, name)) for name in _LIST_NAMES}
     return NetworkConnector(
         name=attributes.get("name", ""),
         way=way,
-        addresses=tuple(address for address, _ in dialled),
+        addresses=tuple(address for address, _ in targets),
         multicast=multicast_endpoint_and_group(uri) if way == "multicast" else None,
         duplex=spring_boolean(attributes.get("duplex", "false")),
         consumer_ttl=_parse_ttl(attributes.get("consumerTTL", network_ttl)),
         message_ttl=_parse_ttl(attributes.get("messageTTL", network_ttl)),
-        include=_names_of(lists[_INCLUDE]),
-        exclude=_names_of(lists[_EXCLUDE]),
-        static=_names_of(lists[_STATIC]),
+        include=_qualified_names(lists[_INCLUDE]),
+        exclude=_qualified_names(lists[_EXCLUDE]),
+        static=_qualified_names(lists[_STATIC]),
         near=None if near is None else spring_boolean(near) is True,
         subscribes=spring_boolean(attributes.get("staticBridge", "")) is not True,
-        secure=tuple(address for address, tls in dialled if tls),
+        secure=tuple(address for address, tls in targets if tls),
         user=attributes.get("userName", ""),
         has_split_ttl=bool({"consumerTTL", "messageTTL"} & attributes.keys()),
-        has_plain_destinations=all(_has_name_alone(child) for children in lists.values() for child in children),
+        has_plain_destinations=all(_has_only_physical_name(child) for children in lists.values() for child in children),
         uri=uri,
         attributes=attributes,
     )
@@ -133,7 +134,7 @@ _INCLUDE, _EXCLUDE, _STATIC = (
     "excludedDestinations",
     "staticallyIncludedDestinations",
 )
-_LISTS = (_INCLUDE, _EXCLUDE, _STATIC)
+_LIST_NAMES = (_INCLUDE, _EXCLUDE, _STATIC)
 
 
 def _connects_to_one_address(uri: str) -> bool:
@@ -172,20 +173,20 @@ def _destinations_below(element: Any, list_name: str) -> Iterator[Any]:
             yield from (child for child in holder if isinstance(child.tag, str))
 
 
-def _kind_of(destination: Any) -> str:
+def _destination_kind(destination: Any) -> str:
     """Return ``queue`` or ``topic``, or "" for another element."""
     namespace, _, kind = destination.tag.rpartition("}")
     return kind if kind in _KINDS and namespace == f"{{{CORE}" else ""
 
 
-def _names_of(destinations: Iterable[Any]) -> tuple[str, ...]:
+def _qualified_names(destinations: Iterable[Any]) -> tuple[str, ...]:
     return tuple(
         f"{kind}://{destination.attrib.get('physicalName', '')}"
         for destination in destinations
-        if (kind := _kind_of(destination))
+        if (kind := _destination_kind(destination))
     )
 
 
-def _has_name_alone(destination: Any) -> bool:
+def _has_only_physical_name(destination: Any) -> bool:
     has_children = any(isinstance(child.tag, str) for child in destination)
-    return bool(_kind_of(destination)) and set(destination.attrib) == {"physicalName"} and not has_children
+    return bool(_destination_kind(destination)) and set(destination.attrib) == {"physicalName"} and not has_children

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout", "simple", "ha", "randomize"})
 DEEPEST = 20  # brackets inside brackets; static:(failover:(…)) is two
 
-_MARK = re.compile(r"[(),]")
+_DELIMITER = re.compile(r"[(),]")
 _DEPTH_CHANGES = {"(": 1, ")": -1, ",": 0}
 _MAXIMUM_PORT_DIGITS = 9  # a port has fewer digits, and Python cannot parse thousands of digits
 
@@ -49,15 +49,15 @@ class Uri:
 
         The method never raises: a text that is not a URI has no scheme, parts or host.
         """
-        return _parse(text.strip())
+        return _parse_uri(text.strip())
 
     def uri_and_nested_uris(self) -> Iterator[Uri]:
         """Yield the URI and every URI that is nested inside its parentheses, outermost first."""
-        return iter(self._with_parts)
+        return iter(self._nested_uris)
 
     @cached_property
-    def _with_parts(self) -> tuple[Uri, ...]:
-        return (self, *(inner for part in self.parts for inner in part._with_parts))
+    def _nested_uris(self) -> tuple[Uri, ...]:
+        return (self, *(inner for part in self.parts for inner in part._nested_uris))
 
     def find_uris_with_given_schemes(self, *schemes: str) -> Iterator[Uri]:
         """Yield the URIs with one of the given schemes, among a URI and its nested URIs."""
@@ -84,7 +84,7 @@ class Uri:
 
 
 @lru_cache(maxsize=1 << 15)
-def _parse(text: str, depth: int = 1) -> Uri:
+def _parse_uri(text: str, depth: int = 1) -> Uri:
     """Return the URI of a text, cached, because many rules read the same URI.
 
     The content of brackets deeper than ``DEEPEST`` has no scheme.
@@ -94,22 +94,22 @@ def _parse(text: str, depth: int = 1) -> Uri:
         return Uri(text, "")
     rest = rest.removeprefix("//")
     if scheme not in COMPOSITE and not rest.startswith("("):
-        return _transport(text, scheme, rest)
-    inside, after = _bracket(rest)
-    parts = tuple(_parse(stripped, depth + 1) for each in _split(inside) if (stripped := each.strip()))
-    return Uri(text, scheme, _options(after.partition("?")[2]), parts)
+        return _parse_transport(text, scheme, rest)
+    content, rest_after_brackets = _split_brackets(rest)
+    parts = tuple(_parse_uri(stripped, depth + 1) for part in _split_at_commas(content) if (stripped := part.strip()))
+    return Uri(text, scheme, _parse_options(rest_after_brackets.partition("?")[2]), parts)
 
 
-def _transport(text: str, scheme: str, rest: str) -> Uri:
-    place, _, query = rest.partition("?")
-    authority = place.partition("/")[0]
+def _parse_transport(text: str, scheme: str, rest: str) -> Uri:
+    address, _, query = rest.partition("?")
+    authority = address.partition("/")[0]
     host, _, port = authority.rpartition(":")
     if authority.endswith("]") or not port.isdecimal() or len(port) > _MAXIMUM_PORT_DIGITS:
         host, port = authority, ""
-    return Uri(text, scheme, _options(query), host=host.strip("[]"), port=int(port or 0))
+    return Uri(text, scheme, _parse_options(query), host=host.strip("[]"), port=int(port or 0))
 
 
-def _bracket(rest: str) -> tuple[str, str]:
+def _split_brackets(rest: str) -> tuple[str, str]:
     """Return the text inside the outer brackets of a URI, and the text after them.
 
     Without brackets, all text counts as inside.
@@ -117,25 +117,25 @@ def _bracket(rest: str) -> tuple[str, str]:
     if not rest.startswith("("):
         return rest, ""
     depth = 0
-    for mark in _MARK.finditer(rest):
-        depth += _DEPTH_CHANGES[mark[0]]
+    for delimiter in _DELIMITER.finditer(rest):
+        depth += _DEPTH_CHANGES[delimiter[0]]
         if depth == 0:
-            return rest[1 : mark.start()], rest[mark.end() :]
+            return rest[1 : delimiter.start()], rest[delimiter.end() :]
     return rest[1:], ""
 
 
-def _split(text: str) -> Iterator[str]:
+def _split_at_commas(text: str) -> Iterator[str]:
     """Yield the parts of a text between its commas; commas in brackets do not count."""
     depth, begin = 0, 0
-    for mark in _MARK.finditer(text):
-        depth += _DEPTH_CHANGES[mark[0]]
-        if mark[0] == "," and depth == 0:
-            yield text[begin : mark.start()]
-            begin = mark.end()
+    for delimiter in _DELIMITER.finditer(text):
+        depth += _DEPTH_CHANGES[delimiter[0]]
+        if delimiter[0] == "," and depth == 0:
+            yield text[begin : delimiter.start()]
+            begin = delimiter.end()
     yield text[begin:]
 
 
-def _options(query: str) -> dict[str, str]:
+def _parse_options(query: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for option in query.split("&"):
         name, _, value = option.strip().partition("=")

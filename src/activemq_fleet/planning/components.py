@@ -47,7 +47,7 @@ class FleetDivision:
     """The division of a fleet into components (hosts that are planned together).
 
     The fleet-wide facts of each are included. ``component_of`` has the component by ``component_lookup_key``,
-    for all hosts with a role; ``rest_by_component`` has only components that need to know more than their hosts show.
+    for all hosts with a role; ``rest_by_component`` has only components that require facts about other hosts.
     ``brokers`` is their number, ``pattern`` the naming pattern, ``groups`` and ``releases`` are those of the brokers,
     ``waivers`` those in force, in the order of a report.
     """
@@ -79,7 +79,7 @@ def fallback_naming_pattern(facts: Sequence[HostFactsForSeparatePlanning]) -> st
     The result is None if every host sets a pattern, and if no host does. Raises InputError for different patterns.
     """
     patterns = {host.pattern for host in facts}
-    return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
+    return _common_naming_pattern(facts) if None in patterns and len(patterns) > 1 else None
 
 
 def divide_into_components(
@@ -92,44 +92,46 @@ def divide_into_components(
     fleet without brokers.
     """
     _raise_for_inventory_problems(facts)
-    pattern = _common_pattern_of(facts)
+    pattern = _common_naming_pattern(facts)
     if not any(host.broker or host.by_hand for host in facts):
         raise fleet_without_brokers_error(len(facts), pattern)
     brokers = [host for host in facts if host.group is not None]
     groups = tuple(sorted({broker.group or "" for broker in brokers}))
     links = _distinct_links(brokers)
-    homes, edges_of_roles = _homes_of_other_hosts(facts, groups)
+    homes, edges_of_roles = _home_groups_and_edges(facts, groups)
     ends = _groups_by_name({name for link, _, _ in links for name in (link.source, link.to)}, brokers)
     edges = chain(
-        _edges_of_brokers(brokers),
+        _group_edges_of_brokers(brokers),
         edges_of_roles,
         *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
     )
-    joined = component_representative_by_name(edges)
+    representatives = component_representative_by_name(edges)
     releases = tuple(sorted({broker.release for broker in brokers if broker.release}))
-    waivers, expired = _waivers_in_force(facts, today)
-    asks_for_groups = any(host.agent or host.balancer for host in facts)
-    component_of = {f"group {group}": joined.get(group, group) for group in groups}
-    component_of |= {f"host {host}": joined.get(home, home) for host, home in homes.items()}
-    rest = _outside_facts_by_component(brokers, links, ends, joined)
+    waivers, expiry_warnings = _waivers_in_force(facts, today)
+    requires_group_names = any(host.agent or host.balancer for host in facts)
+    component_of = {f"group {group}": representatives.get(group, group) for group in groups}
+    component_of |= {f"host {host}": representatives.get(home, home) for host, home in homes.items()}
+    rest_by_component = _outside_facts_by_component(brokers, links, ends, representatives)
     keys = {host.host: component_lookup_key(host) for host in facts} if inventory_findings else {}
-    others = []
+    fleet_findings = []
     for finding in inventory_findings:
         if key := keys.get(finding.host):
-            rest.setdefault(component_of[key], RestOfFleetFacts()).findings.append(finding)
+            rest_by_component.setdefault(component_of[key], RestOfFleetFacts()).findings.append(finding)
         else:
-            others.append(finding)
-    lines = merged_finding_lines(finding for finding in apply_waivers(others, waivers) if finding.waived is None)
+            fleet_findings.append(finding)
+    lines = merged_finding_lines(
+        finding for finding in apply_waivers(fleet_findings, waivers) if finding.waived is None
+    )
     return FleetDivision(
         brokers=len(brokers),
         pattern=pattern,
         groups=groups,
-        known_groups=ShortenedGroupList(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
+        known_groups=ShortenedGroupList(groups[:MOST_LISTED] if requires_group_names else (), len(groups)),
         releases=releases,
         waivers=tuple(waivers),
-        warnings=(*_fleet_warnings(facts, releases), *expired, *lines),
+        warnings=(*_fleet_warnings(facts, releases), *expiry_warnings, *lines),
         component_of=component_of,
-        rest_by_component=rest,
+        rest_by_component=rest_by_component,
     )
 
 
@@ -138,15 +140,17 @@ def _raise_for_inventory_problems(facts: Iterable[HostFactsForSeparatePlanning])
 
     A problem of many hosts becomes one line.
     """
-    hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
+    hosts_by_problem: dict[tuple[int, str], list[str]] = defaultdict(list)
     for host in facts:
         for problem in host.problems:
-            hosts_of[host.problem_kind or 0, problem].append(host.host)
-    if not hosts_of:
+            hosts_by_problem[host.problem_kind or 0, problem].append(host.host)
+    if not hosts_by_problem:
         return
-    kind = min(kind for kind, _ in hosts_of)
+    kind = min(kind for kind, _ in hosts_by_problem)
     grouped_problems = sorted(
-        (sorted(set(hosts)), len(hosts), text) for (of, text), hosts in hosts_of.items() if of == kind
+        (sorted(set(hosts)), len(hosts), text)
+        for (problem_kind, text), hosts in hosts_by_problem.items()
+        if problem_kind == kind
     )
     if kind == InventoryProblemKind.INPUT:
         more = f" (and {len(grouped_problems) - 1} more such errors)" if len(grouped_problems) > 1 else ""
@@ -154,24 +158,27 @@ def _raise_for_inventory_problems(facts: Iterable[HostFactsForSeparatePlanning])
     if kind == InventoryProblemKind.RELEASE:
         raise ReleaseError(
             "; ".join(
-                f"{names_to_text(hosts, many)}: activemq_release: {text}" for hosts, many, text in grouped_problems
+                f"{names_to_text(hosts, host_count)}: activemq_release: {text}"
+                for hosts, host_count, text in grouped_problems
             )
         )
-    raise SettingsError(*(f"{names_to_text(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
+    raise SettingsError(
+        *(f"{names_to_text(hosts, host_count)}: {text}" for hosts, host_count, text in grouped_problems)
+    )
 
 
-def _common_pattern_of(facts: Iterable[HostFactsForSeparatePlanning]) -> str:
+def _common_naming_pattern(facts: Iterable[HostFactsForSeparatePlanning]) -> str:
     return common_naming_pattern(host.pattern for host in facts if host.pattern is not None)
 
 
 def _fleet_warnings(facts: Iterable[HostFactsForSeparatePlanning], releases: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(text for release in releases for text in Release.of(release).warnings))
-    nearly = sorted(host.host for host in facts if host.nearly)
-    if nearly:
+    similarly_named_hosts = sorted(host.host for host in facts if host.nearly)
+    if similarly_named_hosts:
         texts.append(
-            f"{names_to_text(nearly)}: the host is not read as a broker, because its name does not match "
-            "activemq_naming_pattern. The name is similar to the name of a broker, because it contains -mq and digits. "
-            "If the host is a broker, correct its name or activemq_naming_pattern"
+            f"{names_to_text(similarly_named_hosts)}: the host is not read as a broker, because its name does not "
+            "match activemq_naming_pattern. The name is similar to the name of a broker, because it contains -mq and "
+            "digits. If the host is a broker, correct its name or activemq_naming_pattern"
         )
     return texts
 
@@ -180,13 +187,13 @@ def _waivers_in_force(
     facts: Iterable[HostFactsForSeparatePlanning], today: date
 ) -> tuple[list[WaiverSettings], list[str]]:
     """Return the waivers in force, brokers' first, and warnings of those that have expired."""
-    first: dict[str, tuple[int, int, str]] = {}
+    first_positions: dict[str, tuple[int, int, str]] = {}
     for host in facts:
         if host.waivers is not None:
             rank = 0 if host.broker else 1 if host.agent else 2
             order = rank, host.position if rank else 0, host.host
-            first[host.waivers] = min(order, first.get(host.waivers, order))
-    lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
+            first_positions[host.waivers] = min(order, first_positions.get(host.waivers, order))
+    lists = (json.loads(text) for text in sorted(first_positions, key=lambda text: first_positions[text]))
     return waivers_in_force_and_expiry_warnings(
         (WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today
     )
@@ -194,12 +201,12 @@ def _waivers_in_force(
 
 def _distinct_links(brokers: Iterable[HostFactsForSeparatePlanning]) -> list[LinkEntry]:
     """Return every entry of ``activemq_links`` once, with its first host and its position there."""
-    first: dict[str, str] = {}
+    first_hosts: dict[str, str] = {}
     for broker in brokers:
         if broker.links is not None:
-            first[broker.links] = min(broker.host, first.get(broker.links, broker.host))
+            first_hosts[broker.links] = min(broker.host, first_hosts.get(broker.links, broker.host))
     places_by_link: dict[LinkSettings, tuple[str, int]] = {}
-    for text, host in sorted(first.items(), key=lambda item: item[1]):
+    for text, host in sorted(first_hosts.items(), key=lambda item: item[1]):
         for position, link in enumerate(json.loads(text)):
             places_by_link.setdefault(LinkSettings.model_validate(link), (host, position))
     return [(link, host, position) for link, (host, position) in places_by_link.items()]
@@ -218,43 +225,46 @@ def _groups_by_name(names: set[str], brokers: Iterable[HostFactsForSeparatePlann
     }
 
 
-def _homes_of_other_hosts(
+def _home_groups_and_edges(
     facts: Iterable[HostFactsForSeparatePlanning], groups: Sequence[str]
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the group with which each host that is no broker is computed, and the groups that these hosts connect."""
+    """Return the home group of each host that is not a broker, and the pairs of groups that these hosts connect.
+
+    A host is planned together with its home group.
+    """
     facts = [host for host in facts if host.has_role]
-    first, has_balancers = (groups[0] if groups else ""), any(host.balancer for host in facts)
-    with_address = (host.group for host in facts if host.vip and host.group is not None)
-    served = min(with_address, default=first) if has_balancers else first
+    first_group, has_balancers = (groups[0] if groups else ""), any(host.balancer for host in facts)
+    groups_with_address = (host.group for host in facts if host.vip and host.group is not None)
+    balancer_group = min(groups_with_address, default=first_group) if has_balancers else first_group
     homes, edges = {}, []
     for host in facts:
-        of_agent = host.agent_group if host.agent_group is not None and host.agent_group in groups else first
-        home = host.group if host.group is not None else of_agent if host.agent else served
+        agent_group = host.agent_group if host.agent_group is not None and host.agent_group in groups else first_group
+        home = host.group if host.group is not None else agent_group if host.agent else balancer_group
         if host.group is None:
             homes[host.host] = home
         if host.agent:
-            edges.append((home, of_agent))
+            edges.append((home, agent_group))
         if host.balancer or (has_balancers and host.vip and host.group is not None):
-            edges.append((home, served))
+            edges.append((home, balancer_group))
     return homes, edges
 
 
-def _edges_of_brokers(brokers: Sequence[HostFactsForSeparatePlanning]) -> Iterator[tuple[str, str]]:
+def _group_edges_of_brokers(brokers: Sequence[HostFactsForSeparatePlanning]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of groups that share an address, a pair or a unit, or of which one connects to the other."""
-    groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
-    dialled_by: dict[str, set[str]] = defaultdict(set)
+    groups_by_value: dict[tuple[str, str], set[str]] = defaultdict(set)
+    groups_by_target: dict[str, set[str]] = defaultdict(set)
     for broker in brokers:
         group = broker.group or ""
         for column in ("address", "pair", "unit"):
             if (value := getattr(broker, column)) is not None:
-                groups_of[column, value].add(group)
+                groups_by_value[column, value].add(group)
         for name in broker.dialled:
-            dialled_by[name].add(group)
-    for groups in groups_of.values():
+            groups_by_target[name].add(group)
+    for groups in groups_by_value.values():
         yield from pairwise(sorted(groups))
-    for broker in brokers if dialled_by else ():
-        for name in dialled_by.keys() & broker.names:
-            for group in dialled_by[name]:
+    for broker in brokers if groups_by_target else ():
+        for name in groups_by_target.keys() & broker.names:
+            for group in groups_by_target[name]:
                 yield group, broker.group or ""
 
 
@@ -262,25 +272,27 @@ def _outside_facts_by_component(
     brokers: Sequence[HostFactsForSeparatePlanning],
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
-    joined: Mapping[str, str],
+    representatives: Mapping[str, str],
 ) -> dict[str, RestOfFleetFacts]:
     rest: dict[str, RestOfFleetFacts] = defaultdict(RestOfFleetFacts)
-    unknown = []
+    unknown_ends = []
     for link, host, position in links:
         if link.source in ends and (link.to in ends or link.addresses):
             group = ends[link.source][0]
-            rest[joined.get(group, group)].links.append((link, host, position))
+            rest[representatives.get(group, group)].links.append((link, host, position))
         for key, name in (("from", link.source), ("to", link.to)):
             if name not in ends and not (key == "to" and link.addresses):
-                unknown.append((host, f"activemq_links[{position}].{key}", name))
-    group_of = {broker.host: broker.group or "" for broker in brokers} if unknown else {}
-    known = sorted({name for broker in brokers for name in (broker.group or "", broker.pair or "")}) if unknown else []
-    for host, variable, name in unknown:
-        finding = unknown_link_end_finding(host, variable, name, known)
-        rest[joined.get(group_of[host], group_of[host])].findings.append(finding)
+                unknown_ends.append((host, f"activemq_links[{position}].{key}", name))
+    group_of = {broker.host: broker.group or "" for broker in brokers} if unknown_ends else {}
+    known_names = (
+        sorted({name for broker in brokers for name in (broker.group or "", broker.pair or "")}) if unknown_ends else []
+    )
+    for host, variable, name in unknown_ends:
+        finding = unknown_link_end_finding(host, variable, name, known_names)
+        rest[representatives.get(group_of[host], group_of[host])].findings.append(finding)
     for store, unit, groups in _stores_of_several_units(brokers):
         for group in groups:
-            rest[joined.get(group, group)].stores[store] = unit
+            rest[representatives.get(group, group)].stores[store] = unit
     return dict(rest)
 
 
@@ -293,6 +305,6 @@ def _stores_of_several_units(
     for broker in brokers if configured else ():
         if broker.store is not None and broker.store in configured:
             users[broker.store].append((broker.host, broker.unit or "", broker.group or ""))
-    for store, using in users.items():
-        if len({unit for _, unit, _ in using}) > 1:
-            yield tuple(json.loads(store)), min(using)[1], sorted({group for _, _, group in using})
+    for store, store_users in users.items():
+        if len({unit for _, unit, _ in store_users}) > 1:
+            yield tuple(json.loads(store)), min(store_users)[1], sorted({group for _, _, group in store_users})

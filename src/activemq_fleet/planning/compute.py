@@ -132,13 +132,13 @@ def plan_fleet_component(
     name.
     """
     computed = ComponentPlanRows(component)
-    mark = component_fingerprint(component, hosts, context)
-    if context.earlier.get(component) == mark:
+    fingerprint = component_fingerprint(component, hosts, context)
+    if context.earlier.get(component) == fingerprint:
         computed.unchanged = True
         return computed
     try:
-        for host, following in pairwise(hosts):
-            if host.host == following.host:
+        for host, next_host in pairwise(hosts):
+            if host.host == next_host.host:
                 raise InputError(f"{host.host}: --hosts lists this host twice: remove one of the entries")
         brokers = sum(host.broker for host in hosts)
         if brokers > context.largest:
@@ -148,7 +148,9 @@ def plan_fleet_component(
     except FleetError as problem:
         computed.error = str(problem)
         return computed
-    computed.rows["components"] = [{"host": host.host, "component": component, "fingerprint": mark} for host in hosts]
+    computed.rows["components"] = [
+        {"host": host.host, "component": component, "fingerprint": fingerprint} for host in hosts
+    ]
     return computed
 
 
@@ -158,12 +160,12 @@ def component_fingerprint(component: str, hosts: Iterable[ConnectedComponentHost
     A component is a set of hosts that are planned together. The hash covers variables, links, waivers and the version
     of the package.
     """
-    hashed, division = hashlib.sha256(), context.division
-    releases, asks_for_groups = set(), False
+    digest, division = hashlib.sha256(), context.division
+    releases, requires_group_names = set(), False
     for host in hosts:
         # The position determines only the order of agents and of balancers.
-        hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
-        asks_for_groups |= host.agent or host.balancer
+        digest.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
+        requires_group_names |= host.agent or host.balancer
         if host.broker and host.text is not None and (release := parsed_host_settings_and_problems(host.text).release):
             releases.add(release.text)
     rest = division.rest_by_component.get(component, _NO_REST)
@@ -171,11 +173,11 @@ def component_fingerprint(component: str, hosts: Iterable[ConnectedComponentHost
     waivers = [waiver.model_dump_json() for waiver in division.waivers]
     links = [(link.model_dump_json(), host, position) for link, host, position in rest.links]
     findings = [finding.to_dict() for finding in rest.findings]
-    groups = division.known_groups if asks_for_groups else None
+    groups = division.known_groups if requires_group_names else None
     settings = [__version__, division.pattern, groups, context.content, context.largest]
-    everything = [settings, schemas, waivers, links, sorted(rest.stores.items()), findings]
-    hashed.update(json.dumps(everything).encode())
-    return hashed.hexdigest()[:32]
+    inputs = [settings, schemas, waivers, links, sorted(rest.stores.items()), findings]
+    digest.update(json.dumps(inputs).encode())
+    return digest.hexdigest()[:32]
 
 
 def _compute_rows(
@@ -198,16 +200,16 @@ def _compute_rows(
 
 def _build_component_fleet(component: str, hosts: Sequence[ConnectedComponentHost], division: FleetDivision) -> Fleet:
     rest = division.rest_by_component.get(component, _NO_REST)
-    in_order = sorted(
+    ordered_hosts = sorted(
         (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
     )
-    # One mapping for all hosts with equal variables, because the core then parses it only once.
+    # Hosts with equal variables share one mapping, because it is then parsed only once.
     variables = {text: variables_from_json(text or "{}") for text in {host.text for host in hosts}}
     return build_fleet(
         {host.host: variables[host.text] for host in hosts},
         {
-            AGENTS: [host.host for host in in_order if host.agent],
-            BALANCERS: [host.host for host in in_order if host.balancer],
+            AGENTS: [host.host for host in ordered_hosts if host.agent],
+            BALANCERS: [host.host for host in ordered_hosts if host.balancer],
             BROKERS: [host.host for host in hosts if host.by_hand],
         },
         naming_pattern=division.pattern,
@@ -224,7 +226,7 @@ def _build_component_fleet(component: str, hosts: Sequence[ConnectedComponentHos
 def _list_brokers_only(
     hosts: Sequence[ConnectedComponentHost], brokers: int, context: PlanContext, computed: ComponentPlanRows
 ) -> None:
-    """List the brokers of a component that one task cannot hold, without links and files, and T028."""
+    """Add only the brokers of a component that is too large for one task, and the finding T028, to the rows."""
     groups: dict[str, None] = {}
     for host in hosts:
         if not host.broker or host.text is None:
@@ -241,12 +243,12 @@ def _list_brokers_only(
             )
             computed.add_broker_and_link_rows([broker])
             computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
-    finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
+    finding = _component_too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
     computed.add_finding_rows(apply_waivers([finding], context.division.waivers))
     computed.withheld = brokers
 
 
-def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: int) -> Finding:
+def _component_too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: int) -> Finding:
     more = f" and {len(groups) - _MAXIMUM_NAMES} more" if len(groups) > _MAXIMUM_NAMES else ""
     names = ", ".join(groups[:_MAXIMUM_NAMES])
     network = f"group {names} has" if len(groups) == 1 else f"groups {names}{more} are one network of"

@@ -44,10 +44,10 @@ class HostFactsForSeparatePlanning:
     """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
-    ``pattern`` the naming pattern that its variables set. The rest is there for hosts with a role: ``address`` if the
-    variables set one, ``dialled`` names of other hosts or multicast groups in its variables, ``names`` by which others
-    may dial it. ``links``, ``waivers`` and ``store`` are JSON; ``sets_store`` is False for a store whose directory
-    follows from the pair's name.
+    ``pattern`` the naming pattern that its variables set. Only hosts with a role have the other facts: ``address`` is
+    the one that the variables set, ``dialled`` are other hosts or multicast groups to which its variables connect it,
+    and ``names`` are those by which other hosts may connect to it. ``links``, ``waivers`` and ``store`` are JSON;
+    ``sets_store`` is False for a store whose directory follows from the pair's name.
     """
 
     host: str
@@ -84,7 +84,7 @@ class HostFactsForSeparatePlanning:
 
 
 @dataclass(frozen=True)
-class _Variables:
+class _ParsedVariables:
     """The parsed variables of any number of hosts. ``settings`` are None where there are problems with them."""
 
     settings: HostSettings | None
@@ -104,14 +104,14 @@ def host_component_facts_and_variables(
     The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
     while that is unknown. Raises InputError for a pattern that is no regular expression.
     """
-    own_pattern = record.variables.get(PATTERN_VARIABLE) or None
-    identity, is_unclear, is_near = None, False, False
+    host_pattern = record.variables.get(PATTERN_VARIABLE) or None
+    identity, is_unparsable, is_similar = None, False, False
     try:
         naming = Naming.naming_of_host(record.host, record.variables, pattern)
         identity = naming.identify_broker(record.host)
-        is_near = identity is None and naming.looks_like_misspelled_broker(record.host)
+        is_similar = identity is None and naming.looks_like_misspelled_broker(record.host)
     except UnparsableBrokerNameError:
-        is_unclear = True
+        is_unparsable = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
         return HostFactsForSeparatePlanning(
@@ -120,12 +120,12 @@ def host_component_facts_and_variables(
     roles: dict[str, Any] = {
         "host": record.host,
         "position": position,
-        "pattern": None if own_pattern is None else str(own_pattern),
+        "pattern": None if host_pattern is None else str(host_pattern),
         "broker": identity is not None,
         "agent": AGENTS in record.groups,
         "balancer": BALANCERS in record.groups,
-        "by_hand": is_unclear or (BROKERS in record.groups and identity is None),
-        "nearly": is_near,
+        "by_hand": is_unparsable or (BROKERS in record.groups and identity is None),
+        "nearly": is_similar,
     }
     has_settings = roles["broker"] or roles["agent"] or roles["balancer"]
     if (has_settings or roles["by_hand"]) and not NAME.fullmatch(record.host):
@@ -134,7 +134,7 @@ def host_component_facts_and_variables(
             ". - _ :"
         )
         return HostFactsForSeparatePlanning(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
-    if not has_settings and not is_unclear:
+    if not has_settings and not is_unparsable:
         return HostFactsForSeparatePlanning(**roles), None
     try:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
@@ -150,7 +150,7 @@ def host_component_facts_and_variables(
     ), text
 
 
-def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dict[str, Any]:
+def _facts_of_variables(identity: Identity | None, variables: _ParsedVariables) -> dict[str, Any]:
     settings, release = variables.settings, variables.release
     if settings is None:
         return {"problem_kind": variables.problem_kind, "problems": variables.problems}
@@ -172,7 +172,7 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
         "unit": identity.pair if settings.ha_profile.has_peer else identity.short_host_name,
         "release": release.text,
         "address": address,
-        "dialled": (*variables.dialled, *_dialled_by_settings(identity, settings)),
+        "dialled": (*variables.dialled, *_connection_targets_of_settings(identity, settings)),
         "names": tuple({lower, short, address or short, _MULTICAST + multicast_group_name(identity.group, settings)}),
         "store": _shared_store(BrokerHost(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.ha_profile.has_database_lease,
@@ -181,7 +181,7 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
 
 
 @lru_cache(maxsize=1024)
-def parsed_host_settings_and_problems(variables_json: str) -> _Variables:
+def parsed_host_settings_and_problems(variables_json: str) -> _ParsedVariables:
     """Return the settings parsed from a host's variables (JSON text), and the problems of these variables.
 
     The release is also returned. The result is cached, so that hosts with equal text share it.
@@ -190,25 +190,25 @@ def parsed_host_settings_and_problems(variables_json: str) -> _Variables:
         settings = read_settings(_ANY_HOST, variables_from_json(variables_json))
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{_ANY_HOST}: ") for problem in error.problems)
-        return _Variables(None, None, InventoryProblemKind.SETTINGS, problems)
-    release, kind, wrong = None, None, tuple[str, ...]()
+        return _ParsedVariables(None, None, InventoryProblemKind.SETTINGS, problems)
+    release, kind, problem_texts = None, None, tuple[str, ...]()
     if settings.release is not None:
         try:
             release = Release.of(settings.release)
         except ReleaseError as error:
-            kind, wrong = InventoryProblemKind.RELEASE, (str(error),)
-    return _Variables(
+            kind, problem_texts = InventoryProblemKind.RELEASE, (str(error),)
+    return _ParsedVariables(
         settings,
         release,
         kind,
-        wrong,
+        problem_texts,
         _json_or_none([link.model_dump(mode="json", by_alias=True) for link in settings.links]),
         _json_or_none([waiver.model_dump(mode="json") for waiver in settings.waivers]),
-        _dialled_in_texts(settings),
+        _connection_targets_in_texts(settings),
     )
 
 
-def _dialled_in_texts(settings: HostSettings) -> tuple[str, ...]:
+def _connection_targets_in_texts(settings: HostSettings) -> tuple[str, ...]:
     """Return the hosts and multicast groups named in free texts: Java options, attributes, fragments, files."""
     parts = [*settings.java_options, *settings.broker_attributes.values()]
     parts += [fragment.xml for fragment in settings.xml_fragments]
@@ -219,19 +219,19 @@ def _dialled_in_texts(settings: HostSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*hosts, *(_MULTICAST + name for name in groups)]))
 
 
-def _dialled_by_settings(identity: Identity, settings: HostSettings) -> list[str]:
-    dialled = []
+def _connection_targets_of_settings(identity: Identity, settings: HostSettings) -> list[str]:
+    targets = []
     if settings.environment or settings.multicast_group:
-        dialled.append(_MULTICAST + multicast_group_name(identity.group, settings))
+        targets.append(_MULTICAST + multicast_group_name(identity.group, settings))
     if settings.address and settings.address.lower() not in (identity.name.lower(), identity.short_host_name.lower()):
-        dialled.append(settings.address.lower())
+        targets.append(settings.address.lower())
     if settings.vip:
-        dialled.append(settings.vip.lower())
-    return dialled
+        targets.append(settings.vip.lower())
+    return targets
 
 
 def _shared_store(member: BrokerHost) -> str | None:
-    """Return the store as JSON if other units can use it too; None for one on the machine's own disk."""
+    """Return the store as JSON if other units can use it, too; None for a store on a local disk."""
     if not member.settings.ha_profile.shares_store:
         return None
     address = member.settings.address or member.identity.name

@@ -24,7 +24,7 @@ ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
 """The inventory groups that give a host its role."""
 HOST_KEYS = ("host", "inventory_hostname")
 VARIABLES_KEYS = ("variables", "vars", "hostvars")
-_VAULT, _UNSAFE, _MARKED = "__ansible_vault", "__ansible_unsafe", "__ansible_"
+_VAULT_MARK, _UNSAFE_MARK, _MARK_PREFIX = "__ansible_vault", "__ansible_unsafe", "__ansible_"
 
 _TEMPLATE_DELIMITERS = ("{{", "{%")
 _CUSTOM_PREFIX = PREFIX + "x_"
@@ -65,10 +65,10 @@ def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostR
         )
     host = next((fields[key] for key in HOST_KEYS if fields.get(key)), None)
     if not isinstance(host, str):
-        known = ", ".join(sorted(map(str, fields)))[:_MAXIMUM_SHOWN] or "nothing"
+        key_names = ", ".join(sorted(map(str, fields)))[:_MAXIMUM_SHOWN] or "nothing"
         raise InputError(
-            f"an entry of --hosts has no host name as text in the key or column 'host' (its keys or columns: {known}): "
-            "name the key or column with the host name 'host', and write the host name as text"
+            f"an entry of --hosts has no host name as text in the key or column 'host' (its keys or columns: "
+            f"{key_names}): name the key or column with the host name 'host', and write the host name as text"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
@@ -92,7 +92,7 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     """
     variables = activemq_variables(_parse_variables(host, text))
     for name, value in variables.items():
-        if any(mark in text for mark in _TEMPLATE_DELIMITERS) and _holds_template(value):
+        if any(mark in text for mark in _TEMPLATE_DELIMITERS) and _contains_template(value):
             raise InputError(
                 f"{host}: the variable {name} is a template, which ansible-inventory --list does not evaluate: pass "
                 "the inventory with -i instead of its list with --hosts"
@@ -110,17 +110,17 @@ def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], i
         listing = json.loads(text)
         variables = {**listing["_meta"]["hostvars"]} if listing else {}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
-        cause = str(error) if isinstance(error, ValueError | RecursionError) else "it has no mapping _meta.hostvars"
+        reason = str(error) if isinstance(error, ValueError | RecursionError) else "it has no mapping _meta.hostvars"
         raise InputError(
-            f"the file is not the output of ansible-inventory --list ({cause}): create the file again, or set "
+            f"the file is not the output of ansible-inventory --list ({reason}): create the file again, or set "
             "--hosts-format to the format of the file"
         ) from None
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:
         for name in _descendants(role, listing):
             for position, host in enumerate(listing[name].get("hosts") or ()):
-                of_host = roles.setdefault(host, {})
-                of_host[role] = min(position, of_host.get(role, position))
+                positions_by_role = roles.setdefault(host, {})
+                positions_by_role[role] = min(position, positions_by_role.get(role, position))
     return [
         (
             escape_lone_surrogates(host),
@@ -135,12 +135,12 @@ def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], i
 def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
     """Return a group and its children of any depth, as far as the listing has them."""
     descendants: dict[str, None] = {}
-    waiting = [role]
-    while waiting:
-        name = waiting.pop()
+    pending = [role]
+    while pending:
+        name = pending.pop()
         if name not in descendants and isinstance(listing.get(name), dict):
             descendants[name] = None
-            waiting += listing[name].get("children") or ()
+            pending += listing[name].get("children") or ()
     return list(descendants)
 
 
@@ -173,7 +173,7 @@ def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
     value that JSON cannot represent.
     """
     try:
-        return json.dumps(variables, sort_keys=True, default=_json_form_of)
+        return json.dumps(variables, sort_keys=True, default=_to_json_value)
     except _UnrepresentableError as error:
         name = next(name for name, value in variables.items() if not _is_representable(value))
         raise InputError(
@@ -188,7 +188,7 @@ class _UnrepresentableError(Exception):
 
 def _is_representable(value: object) -> bool:
     try:
-        json.dumps(value, sort_keys=True, default=_json_form_of)
+        json.dumps(value, sort_keys=True, default=_to_json_value)
     except _UnrepresentableError:
         return False
     return True
@@ -197,12 +197,12 @@ def _is_representable(value: object) -> bool:
 def variables_from_json(text: str) -> dict[str, Any]:
     """Return the variables of a host from the JSON text that ``variables_to_json`` wrote."""
     variables: dict[str, Any] = json.loads(text)
-    return {name: _decoded_value(value) for name, value in variables.items()} if _MARKED in text else variables
+    return {name: _decoded_value(value) for name, value in variables.items()} if _MARK_PREFIX in text else variables
 
 
-def _json_form_of(value: object) -> Any:
+def _to_json_value(value: object) -> Any:
     if isinstance(value, UndecryptedVaultValue):
-        return {_VAULT: value.ciphertext}
+        return {_VAULT_MARK: value.ciphertext}
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
@@ -217,13 +217,13 @@ def _json_form_of(value: object) -> Any:
 def _decoded_value(value: Any) -> Any:
     if isinstance(value, dict):
         if len(value) == 1:
-            ((name, inside),) = value.items()
-            if name == _VAULT and isinstance(inside, str):
-                return UndecryptedVaultValue(inside)
-            if name == _UNSAFE:
-                return inside
-        return {name: _decoded_value(inside) for name, inside in value.items()}
-    return [_decoded_value(inside) for inside in value] if isinstance(value, list) else value
+            ((name, inner),) = value.items()
+            if name == _VAULT_MARK and isinstance(inner, str):
+                return UndecryptedVaultValue(inner)
+            if name == _UNSAFE_MARK:
+                return inner
+        return {name: _decoded_value(inner) for name, inner in value.items()}
+    return [_decoded_value(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _parse_variables(host: str, text: str) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _parse_variables(host: str, text: str) -> dict[str, Any]:
 
 
 def _parse_cell(host: str, name: str, value: Any) -> Any:
-    """Return the value in a table's cell: a list or a mapping is written as JSON, all else as it is."""
+    """Return the value in a table's cell: a list or a mapping is parsed from JSON, any other value is unchanged."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value
     try:
@@ -254,10 +254,14 @@ def _parse_cell(host: str, name: str, value: Any) -> Any:
         ) from None
 
 
-def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
-    if listed is None:
+def _parse_groups(host: str, group_value: Any) -> tuple[str, ...]:
+    if group_value is None:
         return ()
-    groups = listed.replace(",", " ").split() if isinstance(listed, str) and listed[:1] != "[" else listed
+    groups = (
+        group_value.replace(",", " ").split()
+        if isinstance(group_value, str) and group_value[:1] != "["
+        else group_value
+    )
     if isinstance(groups, str):
         groups = _parse_cell(host, "groups", groups)
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
@@ -268,9 +272,9 @@ def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
     return tuple(groups)
 
 
-def _holds_template(value: Any) -> bool:
+def _contains_template(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(_holds_template(inside) for inside in value.values())
+        return any(_contains_template(inner) for inner in value.values())
     if isinstance(value, list):
-        return any(_holds_template(inside) for inside in value)
+        return any(_contains_template(inner) for inner in value)
     return isinstance(value, str) and any(mark in value for mark in _TEMPLATE_DELIMITERS)

@@ -1,4 +1,4 @@
-"""Find what is wrong with an inventory besides the variables of its hosts, without building its fleet."""
+"""Find the mistakes in an inventory, other than those in the variables of its hosts, without building its fleet."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
     machines = Counter(data.machines.values())
     try:
         hosts_by_role, _ = classify_hosts_by_role(data.hosts, data.groups, None)
-        sharing = {
+        sharing_identities = {
             host: hosts_by_role.identities[host]
             for host in hosts_by_role.identities
             if machines[data.machines.get(host, ())] > 1
         }
-        alone = replace(hosts_by_role, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
-        _, members = read_settings_by_host(data.hosts, alone)
+        roles_of_sharing_brokers = replace(
+            hosts_by_role, identities=sharing_identities, agents=(), balancers=(), misnamed={}, unclear=(), others=()
+        )
+        _, members = read_settings_by_host(data.hosts, roles_of_sharing_brokers)
         brokers, _ = build_brokers_without_links_or_accounts(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts

@@ -24,11 +24,11 @@ def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError)
         return error
     for file in _visible_files(json_lines):
         try:
-            wrong_line = _first_wrong_line(file)
+            invalid_line = _first_invalid_line(file)
         except (OSError, EOFError):
             continue
-        if wrong_line:
-            number, problem = wrong_line
+        if invalid_line:
+            number, problem = invalid_line
             return InputError(f"{file}, line {number}{problem}. Nothing was written")
     return error
 
@@ -41,10 +41,10 @@ def _visible_files(lines: Path) -> Iterator[Path]:
         yield from (file for file in sorted(lines.iterdir()) if file.is_file() and file.name[0] not in "._")
 
 
-def _first_wrong_line(file: Path) -> tuple[int, str] | None:
+def _first_invalid_line(file: Path) -> tuple[int, str] | None:
     """Return the number of the first line that is no record, and its problem."""
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8", errors="replace") as text:
+    open_function = gzip.open if file.suffix == ".gz" else open
+    with open_function(file, "rt", encoding="utf-8", errors="replace") as text:
         for number, line in enumerate(text, 1):
             if not line.strip():
                 continue

@@ -37,21 +37,21 @@ class HighAvailabilityProfile:
     has_database_lease: bool = False
     """Both nodes use one database, and no directory; the node that holds the lease is active."""
     replicates: bool = False
-    """The master copies each message to its slave, which has a separate store. The slave opens no connector, not even
-    once it is promoted: clients and bridges are served by masters only.
+    """The master copies each message to its slave, which has a separate store. The slave opens no connector, even after
+    its promotion: only masters accept clients and bridges.
     """
     needs_resync: bool = False
-    """A node that ended comes back by the playbook ``resync`` only, because its store is older than that of the other
-    one. Nothing restarts it: no roll, no upgrade, and systemd neither after a crash nor at boot. It is stopped by
-    SIGKILL, since a controlled stop of 5.5 lost messages (AMQ-3364)."""
+    """A stopped node can be started again only by the playbook ``resync``, because its store is older than that of the
+    other node. Restarts, upgrades and systemd (after a crash and at boot) do not start it. It is stopped by SIGKILL,
+    because a controlled stop of 5.5 lost messages (AMQ-3364)."""
     default_discovery: Literal["multicast"] | None = None
     """The default of ``activemq_discovery``; None: by release, masterslave or failover."""
     required_variables: tuple[str, ...] = ()
     """Variables that the profile requires, without the prefix ``activemq_``."""
     release_requirement: ReleaseRequirement | None = None
-    """What a release must have to use the profile; None: every release can use it."""
+    """The condition that a release must meet to use the profile; None: every release can use it."""
     plural: str
-    """What a group of such pairs has, in the heading of its box in a diagram."""
+    """The noun for such pairs in the heading of a group in a diagram."""
     reason: str
     """Which node is active and why, for ``explain``."""
     legend: str = ""

@@ -1,4 +1,4 @@
-"""Read releases.toml and advisories.toml once and answer for one version."""
+"""Read releases.toml and advisories.toml once, and return their data for one version."""
 
 from __future__ import annotations
 
@@ -76,47 +76,47 @@ class ReleasesAndAdvisories:
         ``version`` is the one whose data is used, ``release_version`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.
         """
-        about = self.lines[line]
-        answers: dict[str, Any] = {
-            "java_minimum": about.java,
-            "console_family": about.console_family,
+        release_line = self.lines[line]
+        attributes: dict[str, Any] = {
+            "java_minimum": release_line.java,
+            "console_family": release_line.console_family,
             "jars_available": text in self.jars,
             "distribution_available": text in self.distributions,
         }
         for name, span in self.has.items():
-            answers[name] = span.includes(version)
+            attributes[name] = span.includes(version)
         for name, options in self.choices.items():
-            answers[name] = _last_choice(options, version)
+            attributes[name] = _last_choice(options, version)
         for name, options in self.sets.items():
-            answers[name] = frozenset(value for value, span in options.items() if span.includes(version))
-        answers |= {name: int(answers[name]) for name in _NUMBERS}
-        answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.includes(version))
-        answers["advisories"] = tuple(
+            attributes[name] = frozenset(value for value, span in options.items() if span.includes(version))
+        attributes |= {name: int(attributes[name]) for name in _NUMBERS}
+        attributes["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.includes(version))
+        attributes["advisories"] = tuple(
             advisory
-            for advisory, hit, fixed in self.advisories
-            if hit.includes(release_version) and not fixed.includes(release_version)
+            for advisory, affected, fixed in self.advisories
+            if affected.includes(release_version) and not fixed.includes(release_version)
         )
-        answers["meets_security_floor"] = self.has["meets_security_floor"].includes(release_version)
+        attributes["meets_security_floor"] = self.has["meets_security_floor"].includes(release_version)
         floors = self.has["meets_security_floor"].first_version_per_release_line()
-        answers["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
-        return answers | self._jar_set(version, text, answers)
+        attributes["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
+        return attributes | self._jar_attributes(version, text, attributes)
 
-    def _jar_set(self, version: Version, text: str, answers: Mapping[str, Any]) -> dict[str, Any]:
+    def _jar_attributes(self, version: Version, text: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         properties = {name: _last_choice(options, version) for name, options in self.jar_properties.items()}
         properties |= {"activemq.version": text, "jaas.version": self.one_jar.get(text)}
         if text in self.one_jar:
             parts: tuple[str, ...] = ("all",)
-        elif answers["schema_jar"] == "activemq-core":
+        elif attributes["schema_jar"] == "activemq-core":
             parts = ("core",)
         else:
             parts = ("modules",) if text in self.no_jar_amqp else ("modules", "amqp")
         missing = self.no_jar_schemes
         if text in self.no_jar_amqp:
-            missing |= {scheme for scheme in answers["schemes"] if scheme.startswith("amqp")}
+            missing |= {scheme for scheme in attributes["schemes"] if scheme.startswith("amqp")}
         return {
-            "jar_profiles": (*parts, answers["logging"]),
+            "jar_profiles": (*parts, attributes["logging"]),
             "jar_properties": MappingProxyType({name: value for name, value in properties.items() if value}),
-            "jar_schemes": answers["schemes"] - missing,
+            "jar_schemes": attributes["schemes"] - missing,
         }
 
 
@@ -128,9 +128,9 @@ def _spans(table: Mapping[str, str]) -> dict[str, VersionSpan]:
     return {name: VersionSpan.parse(text) for name, text in table.items()}
 
 
-def _advisory(fixed: str, since: str = "5.3.0", **about: str) -> tuple[Advisory, VersionSpan, VersionSpan]:
+def _parse_advisory(fixed: str, since: str = "5.3.0", **texts: str) -> tuple[Advisory, VersionSpan, VersionSpan]:
     span = VersionSpan.parse(fixed)
-    return Advisory(fixed_in=span.first_version_per_release_line(), **about), VersionSpan.parse(since), span
+    return Advisory(fixed_in=span.first_version_per_release_line(), **texts), VersionSpan.parse(since), span
 
 
 def _read_toml(name: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def load_release_data() -> ReleasesAndAdvisories:
     """
     raw = _read_toml("releases.toml")
     return ReleasesAndAdvisories(
-        lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
+        lines={name: ReleaseLine(**line_data) for name, line_data in raw["lines"].items()},
         supported_lines=frozenset(raw["support"]["lines"].split()),
         support_date=raw["support"]["as_of"],
         jars=frozenset(raw["artifacts"]["jars"].split()),
@@ -159,7 +159,7 @@ def load_release_data() -> ReleasesAndAdvisories:
         no_jar_schemes=frozenset(raw["jars"]["without"]["schemes"].split()),
         no_jar_amqp=frozenset(raw["jars"]["without"]["amqp"].split()),
         dead=_spans(raw["dead"]),
-        advisories=tuple(_advisory(**entry) for entry in _read_toml("advisories.toml")["advisories"]),
+        advisories=tuple(_parse_advisory(**entry) for entry in _read_toml("advisories.toml")["advisories"]),
     )
 
 
@@ -201,10 +201,10 @@ class SpringBeanClass:
 @cache
 def _bean_classes() -> Mapping[str, SpringBeanClass]:
     entries = _read_toml("bean_classes.toml")
-    return {name: _bean_class(entry, entries.get(entry.get("like", ""), {})) for name, entry in entries.items()}
+    return {name: _parse_bean_class(entry, entries.get(entry.get("like", ""), {})) for name, entry in entries.items()}
 
 
-def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> SpringBeanClass:
+def _parse_bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> SpringBeanClass:
     since: dict[str, frozenset[str]] = {}
     for source in (inherited, entry):
         for span, names in source.get("since", {}).items():
@@ -252,9 +252,9 @@ def load_element_and_attribute_spans() -> SchemaSpans:
     They are in attributes.toml. The file is read on first use (3 ms).
     """
     raw = _read_toml("attributes.toml")
-    tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}
-    return SchemaSpans(_by_name(raw["elements"]), tables)
+    tables = {element: _spans_by_name(spans) for element, spans in raw["attributes"].items()}
+    return SchemaSpans(_spans_by_name(raw["elements"]), tables)
 
 
-def _by_name(spans: Mapping[str, str]) -> dict[str, VersionSpan]:
+def _spans_by_name(spans: Mapping[str, str]) -> dict[str, VersionSpan]:
     return {name: VersionSpan.parse(text) for text, names in spans.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""The class that answers what a release of ActiveMQ can do."""
+"""Define the class that describes the capabilities of a release of ActiveMQ."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from activemq_fleet.similar_names import similar_names
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
 _MAJORS_OF_ARTEMIS = (1, 2)
 _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
-_NEWER_LINES = 2
-"""How many minor lines after the newest known line of a major version are accepted; one that is further is an error."""
+_ACCEPTED_NEWER_LINES = 2
+"""The number of accepted minor lines after the newest known line of a major version. Later lines are errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,12 +54,12 @@ class Release:
     jetty: str
     """Major and minor version of the Jetty that the release ships, such as ``9.4``."""
     mkahadb_rest: Literal["0", "#210"]
-    """The directory of an mKahaDB's store for the destinations that no other store is for."""
+    """The directory of the mKahaDB store for all destinations that have no separate store."""
     schema_jar: Literal["activemq-core", "activemq-spring"]
     """Artifact whose jar holds ``activemq.xsd``."""
     start_jar: Literal["bin/run.jar", "bin/activemq.jar"]
     start_script_sets_conf: bool
-    """``-Dactivemq.conf`` and ``-Dactivemq.data``; before them only activemq.base, home and classpath."""
+    """The start script sets ``-Dactivemq.conf`` and ``-Dactivemq.data``, in addition to activemq.base and home."""
     jms_package: Literal["javax.jms", "jakarta.jms"]
 
     has_pure_master_slave: bool
@@ -74,56 +74,56 @@ class Release:
     has_lock_wait_delay: bool
     """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the interval is an attribute of the locker."""
     forgets_early_bridge_failures: bool
-    """A bridge that fails while it starts never connects again (to 5.7)."""
+    """A bridge that fails during its start is never reconnected (to 5.7)."""
     prefixes_duplex_filter: bool
-    """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before the filter; later ones take it whole."""
+    """The peer of a duplex link adds ``ActiveMQ.Advisory.Consumer.`` to the filter; later releases use it unchanged."""
     has_max_frame_size: bool
-    """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
+    """``wireFormat.maxFrameSize`` has an effect; earlier releases ignore the option without a message."""
     limits_client_frames: bool
-    """``wireFormat.maxFrameSize`` limits STOMP and MQTT, too; before it they take 100 and 256 MiB, whatever is set."""
+    """``wireFormat.maxFrameSize`` limits STOMP and MQTT, too; in earlier releases, their limits are 100 and 256 MiB."""
     has_lockers: bool
     """``<locker>``, ``lockKeepAlivePeriod`` on kahaDB, ``useLock``."""
     goes_by_database_clock: bool
-    """A lease locker can correct its host's clock by the database's; before 5.9 it corrects the wrong way."""
+    """A lease locker can correct the host's clock by the database's clock; before 5.9 the correction is wrong."""
     has_adjustable_lease: bool
     """The length of the lease of a JDBC store can be configured; in 5.7 it is always 5 s."""
     has_stop_on_error: bool
     """``stopOnError`` on a store: stop when the keep-alive of its lock throws."""
     has_restart_allowed: bool
-    """``restartAllowed``: a master that lost its lock comes back as standby."""
+    """``restartAllowed``: a master that lost its lock restarts as standby."""
     has_ignore_no_space_errors: bool
     """``ignoreNoSpaceErrors`` on ``defaultIOExceptionHandler``."""
     lease_exception_handler: Literal["leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler"] | None
     """Element that stops a broker whose lease cannot be renewed."""
     lock_keepalive_checks_file: bool
-    """The keep-alive of a file lock sees that the file was deleted."""
+    """The keep-alive of a file lock detects that the file was deleted."""
     lock_keepalive_checks_owner: bool
-    """The keep-alive of a file lock also sees that another broker wrote the file (AMQ-4705)."""
+    """The keep-alive of a file lock also detects that another broker wrote the file (AMQ-4705)."""
     loses_subscriptions_on_rebuild: bool
     """A kahaDB index that is built from the journal lacks messages that wait for durable subscriptions (AMQ-6131)."""
     logs_lock_wait_once: bool
-    """A standby that waits for a file lock logs that once; earlier releases log each attempt."""
+    """A standby that waits for a file lock logs this once; earlier releases log each attempt."""
     has_network_start_async: bool
 
     kahadb_version: int
     """The version number that the release writes into the index of a KahaDB store."""
     kahadb_reads: int
-    """The newest ``kahadb_version`` of a store that the release can open and go on with (measured)."""
+    """The newest ``kahadb_version`` of a store that the release can open and continue (measured)."""
     store_openwire: int
-    """OpenWire version of a new store's messages. KahaDB goes on with what it finds, JDBC does not (measured)."""
+    """OpenWire version of a new store's messages. KahaDB keeps the version of an existing store, JDBC does not."""
 
     has_masterslave_discovery: bool
     """The scheme ``masterslave:`` (AMQ-3564)."""
     bridge_reconnect_attempts: Literal[0, 1]
-    """``maxReconnectAttempts`` that makes a bridge's failover: URI try one round (AMQ-3542)."""
+    """``maxReconnectAttempts`` with which a bridge's failover: URI makes one round of attempts (AMQ-3542)."""
     has_consumer_ttl: bool
-    """``consumerTTL`` and ``messageTTL`` apart (AMQ-4607)."""
+    """``consumerTTL`` and ``messageTTL`` can be set separately (AMQ-4607)."""
     has_replay_when_no_consumers: bool
     replay_needs_audit_off: bool
     """A replayed message counts as duplicate unless the policy has ``enableAudit="false"``."""
     has_selector_aware_replay: bool
     has_runtime_configuration: bool
-    """``runtimeConfigurationPlugin`` works from the release's own archive. The element is there from 5.9 on."""
+    """``runtimeConfigurationPlugin`` works with the release's archive alone. The element exists from 5.9 on."""
     decreases_network_priority: bool
     """``decreaseNetworkConsumerPriority`` is true by default (AMQ-5137)."""
 
@@ -134,16 +134,17 @@ class Release:
     has_usable_mqtt: bool
     """The release's MQTT delivers messages. Measured on 5.6.0: MQTT accepts subscriptions and delivers nothing."""
     supports_agents: bool
-    """The release's MQTT takes several durable subscriptions of one client: an agent has one for its canaries."""
+    """The release's MQTT accepts several durable subscriptions of one client. An agent has one for its canaries."""
     supports_jmx_tls: bool
-    """The broker's JMX connector takes the socket factories that it is given, so that its port can be encrypted."""
+    """The broker's JMX connector uses the configured socket factories, so that its port can be encrypted."""
     mqtt_swaps_dots: bool
     """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
     has_nio_client_auth: bool
     """``nio+ssl`` and similar schemes refuse a client without a certificate when ``needClientAuth`` is set."""
     reads_on_after_nio_handshake: bool
-    """``nio+ssl`` and similar schemes read what a client sent together with the end of its handshake, as TLS 1.3 lets
-    it. Before 5.14.1 they wait for more: links of which neither end sends anything do not connect."""
+    """``nio+ssl`` and similar schemes read data that a client sent together with the end of its handshake, which
+    TLS 1.3 allows. Before 5.14.1 they wait for more data, so that links on which neither end sends data do not connect.
+    """
 
     logging: Literal["log4j1", "log4j2"]
     log_file_name: Literal["log4j.properties", "log4j2.properties"]
@@ -154,9 +155,9 @@ class Release:
     console_accounts: Literal["realm", "jaas"]
     """Where the console's accounts are: jetty-realm.properties, or users.properties and groups.properties."""
     console_allows_csp: bool
-    """The console's pages hold no inline script: a Content-Security-Policy can forbid it."""
+    """The console's pages contain no inline scripts, so that a Content-Security-Policy can forbid them."""
     jolokia_policy_file: str | None
-    """The path of Jolokia's policy below the release's own tree; None for a release without Jolokia."""
+    """The path of Jolokia's policy below the release's directory; None for a release without Jolokia."""
     jmx_names: Literal["old", "new"]
     """Key style of MBean names: ``Type=Broker`` (old) or ``type=Broker`` (new)."""
 
@@ -164,16 +165,16 @@ class Release:
     """Attributes of ``<broker>`` that the schema accepts and no code reads."""
 
     advisories: tuple[Advisory, ...]
-    """The published vulnerabilities that the release is open to, newest first."""
+    """The published vulnerabilities of the release, newest first."""
     meets_security_floor: bool
-    """True where the release is not older than the oldest release fit for a new installation."""
+    """Whether the release is not older than the oldest release that is suitable for a new installation."""
     security_floor: str
-    """The oldest release of the same major version that is fit for a new installation."""
+    """The oldest release of the same major version that is suitable for a new installation."""
 
     distribution_available: bool
-    """Whether Maven delivers the whole archive of the release: measured, not promised."""
+    """Whether Maven delivered the complete archive of the release in the last measurement."""
     jars_available: bool
-    """Whether Maven delivers a set of jars of the release that boots: measured, not promised."""
+    """Whether Maven delivered a set of jars with which a broker of the release starts, in the last measurement."""
     jar_profiles: tuple[str, ...]
     jar_properties: Mapping[str, str]
     """The properties with which broker-pom.xml of the artifacts is resolved."""
@@ -217,7 +218,7 @@ class Release:
 
         The result is None when the release's element has no such attribute, or when its attributes are not in the data.
         """
-        names = _spellings(element).get(key.replace("_", ""), ())
+        names = _attribute_names_by_lower_case_name(element).get(key.replace("_", ""), ())
         return next((name for name in names if self.supports(element, name)), None)
 
     @property
@@ -233,7 +234,7 @@ class Release:
 
         ``"5.6.0"`` means from 5.6 on, and ``"5.3.0 !5.8.0"`` means before 5.8.
         """
-        return _within(span, self.data_release)
+        return _is_version_within(span, self.data_release)
 
     def tls_scheme(self, scheme: str) -> str | None:
         """Return the TLS variant of a URI scheme in the release, such as ``nio+ssl`` for ``nio``.
@@ -243,8 +244,8 @@ class Release:
         """
         if scheme in {"ssl", "https", "wss"} or scheme.endswith("+ssl"):
             return scheme if scheme in self.schemes else None
-        wanted = {"tcp": "ssl", "http": "https", "ws": "wss"}
-        for candidate in (wanted.get(scheme, f"{scheme}+ssl"), f"{scheme.removesuffix('+nio')}+ssl"):
+        tls_variants = {"tcp": "ssl", "http": "https", "ws": "wss"}
+        for candidate in (tls_variants.get(scheme, f"{scheme}+ssl"), f"{scheme.removesuffix('+nio')}+ssl"):
             if candidate in self.schemes:
                 return candidate
         return "ssl" if scheme == "nio" else None
@@ -260,11 +261,11 @@ def describe_releases_with(element: str, key: str | None = None) -> str:
 
     It is empty if no release has it.
     """
-    since = load_element_and_attribute_spans()
+    spans = load_element_and_attribute_spans()
     if key is None:
-        return since.elements[element].versions_in_words() if element in since.elements else ""
-    name = next(iter(_spellings(element).get(key.replace("_", ""), ())), None)
-    return since.attributes[element][name].versions_in_words() if name else ""
+        return spans.elements[element].versions_in_words() if element in spans.elements else ""
+    name = next(iter(_attribute_names_by_lower_case_name(element).get(key.replace("_", ""), ())), None)
+    return spans.attributes[element][name].versions_in_words() if name else ""
 
 
 def example_release(line: str) -> str:
@@ -280,14 +281,14 @@ def example_release(line: str) -> str:
     match = _LINE.fullmatch(line)
     if match is not None and match[2]:
         if _data_line(line, data):
-            return _example_of_line(line, data)
+            return _example_release_of_line(line, data)
         if f"{line}0" in data.lines:
             return data.newest_release(f"{line}0")
     newest_line = _newest_line(int(match[1]), data) if match else None
     return data.newest_release(newest_line or list(data.lines)[-1])
 
 
-def _example_of_line(line: str, data: ReleasesAndAdvisories) -> str:
+def _example_release_of_line(line: str, data: ReleasesAndAdvisories) -> str:
     """Return a release of a line that has data, or whose data is that of an earlier line."""
     return data.newest_release(line) if line in data.lines else f"{line}.0"
 
@@ -341,8 +342,8 @@ MISSPELT_ATTRIBUTES: Mapping[str, str] = {
 
 
 @cache
-def _spellings(element: str) -> dict[str, list[str]]:
-    """Return the attributes of an element by their names in small letters, the right spelling of each first."""
+def _attribute_names_by_lower_case_name(element: str) -> dict[str, list[str]]:
+    """Return the attributes of an element by their names in lower case, the correct spelling of each first."""
     spellings_by_name: dict[str, list[str]] = {}
     for name in sorted(
         load_element_and_attribute_spans().attributes.get(element, ()), key=lambda name: name in MISSPELT_ATTRIBUTES
@@ -353,13 +354,13 @@ def _spellings(element: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1 << 14)
 def _has_in_schema(element: str, attribute: str | None, data_release: str) -> bool:
-    since = load_element_and_attribute_spans()
-    span = since.elements[element] if attribute is None else since.attributes[element][attribute]
+    spans = load_element_and_attribute_spans()
+    span = spans.elements[element] if attribute is None else spans.attributes[element][attribute]
     return span.includes(parse_version(data_release))
 
 
 @lru_cache(maxsize=1 << 14)
-def _within(span: str, data_release: str) -> bool:
+def _is_version_within(span: str, data_release: str) -> bool:
     return VersionSpan.parse(span).includes(parse_version(data_release))
 
 
@@ -371,7 +372,7 @@ def _release_of(text: str) -> Release:
     line = f"{version[0]}.{version[1]}"
     data_line = _data_line(line, data)
     if data_line is None or text != f"{line}.{version[2]}":
-        raise ReleaseError(_refusal(text, data))
+        raise ReleaseError(_unknown_release_message(text, data))
     newest = parse_version(data.newest_release(data_line))
     known = version <= newest
     data_version = version if known else newest
@@ -394,12 +395,12 @@ def _release_of(text: str) -> Release:
 
 
 def _data_line(line: str, data: ReleasesAndAdvisories) -> str | None:
-    """Return the known line whose data a line has: itself, or the newest of its major version where it comes next."""
+    """Return the known line whose data apply to a line: the line itself, or the newest known one that precedes it."""
     if line in data.lines:
         return line
     major, minor = map(int, line.split("."))
     newest = _newest_line(major, data)
-    is_next = newest is not None and 0 < minor - int(newest.partition(".")[2]) <= _NEWER_LINES
+    is_next = newest is not None and 0 < minor - int(newest.partition(".")[2]) <= _ACCEPTED_NEWER_LINES
     return newest if is_next else None
 
 
@@ -407,7 +408,7 @@ def _newest_line(major: int, data: ReleasesAndAdvisories) -> str | None:
     return next((line for line in reversed([*data.lines]) if line.startswith(f"{major}.")), None)
 
 
-def _refusal(text: str, data: ReleasesAndAdvisories) -> str:
+def _unknown_release_message(text: str, data: ReleasesAndAdvisories) -> str:
     shown = text if len(text) <= 30 else f"{text[:30]}…"
     match = _LINE.match(text.strip())
     if match is None:
@@ -417,7 +418,7 @@ def _refusal(text: str, data: ReleasesAndAdvisories) -> str:
 
     line = f"{requested[0]}.{requested[1]}"
     if match[2] and _data_line(line, data):
-        example = _example_of_line(line, data)
+        example = _example_release_of_line(line, data)
         if re.search("[A-Za-z]", text):
             return (
                 f"{shown!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache release "
@@ -439,23 +440,23 @@ def _refusal(text: str, data: ReleasesAndAdvisories) -> str:
     if similar and sorted(similar) == sorted(text):
         return f"release {shown!r} is not known: did you mean {similar}?"
     if newest_line is None:
-        return _other_major_text(shown, requested[0], data)
-    lines = [known for known in data.lines if known.startswith(f"{requested[0]}.")]
-    nearest = min(lines, key=lambda known: abs(int(known.partition(".")[2]) - requested[1]))
+        return _unsupported_major_version_message(shown, requested[0], data)
+    lines = [known_line for known_line in data.lines if known_line.startswith(f"{requested[0]}.")]
+    nearest = min(lines, key=lambda known_line: abs(int(known_line.partition(".")[2]) - requested[1]))
     return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
 
 
-def _other_major_text(shown: str, major: int, data: ReleasesAndAdvisories) -> str:
+def _unsupported_major_version_message(shown: str, major: int, data: ReleasesAndAdvisories) -> str:
     """Return the error text for a release whose major version no known release has."""
-    known = [*data.lines]
-    supported = " and ".join(dict.fromkeys(f"{line.partition('.')[0]}.x" for line in known))
+    known_lines = [*data.lines]
+    supported = " and ".join(dict.fromkeys(f"{line.partition('.')[0]}.x" for line in known_lines))
     if major in _MAJORS_OF_ARTEMIS:
         reason = f"{major}.x is Apache Artemis, another broker, which is not supported"
     else:
         reason = f"{major}.x is not supported"
     return (
         f"release {shown!r} is not known: {reason}. Set a release of ActiveMQ Classic ({supported}), "
-        f"such as {data.newest_release(known[-1])}"
+        f"such as {data.newest_release(known_lines[-1])}"
     )
 
 
@@ -468,6 +469,8 @@ def _is_mistyped(text: str, release: str) -> bool:
 
 def _similar_release(text: str, data: ReleasesAndAdvisories) -> str | None:
     """Return the known release that is most similar to a text, one with the same digits first; None without one."""
-    known = [f"{line}.{patch}" for line in reversed([*data.lines]) for patch in range(data.lines[line].last_patch + 1)]
-    similar = similar_names(text, known, certain=True)
+    known_releases = [
+        f"{line}.{patch}" for line in reversed([*data.lines]) for patch in range(data.lines[line].last_patch + 1)
+    ]
+    similar = similar_names(text, known_releases, certain=True)
     return next((release for release in similar if sorted(release) == sorted(text)), next(iter(similar), None))

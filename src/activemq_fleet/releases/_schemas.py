@@ -17,7 +17,7 @@ BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
 # XBean's namespace, which an element around a broker can use instead of Spring's.
 XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
-_SPRING = re.compile(
+_SPRING_SCHEMA_ADDRESS = re.compile(
     r"(?P<scheme>https?)://www\.springframework\.org/schema/(?P<name>[a-z]+)/spring-(?P<file>\S+)\.xsd"
 )
 _CORE_FILE = re.compile(re.escape(CORE) + r"/activemq-core(?:-(\d+\.\d+\.\d+))?\.xsd")
@@ -57,7 +57,7 @@ class SchemasInJars:
         if namespace.startswith(_SPRING_NAMESPACE):
             name = namespace.removeprefix(_SPRING_NAMESPACE)
             return self._spring_version(name, address) is not None
-        return namespace == CORE and self._has_core(address)
+        return namespace == CORE and self._has_core_schema_at(address)
 
     def versionless_schema_address(self, namespace: str) -> str:
         """Return the address, without a version, of an XML namespace's schema, or "" if the jars do not contain it.
@@ -80,7 +80,7 @@ class SchemasInJars:
         """
         return self._spring_version("beans", address)
 
-    def _has_core(self, address: str) -> bool:
+    def _has_core_schema_at(self, address: str) -> bool:
         if re.fullmatch(r"classpath\*?:/?activemq\.xsd", address):
             return True
         if self.https and address.startswith("https:"):
@@ -89,7 +89,7 @@ class SchemasInJars:
         return match is not None and (match[1] is None or match[1] in self.core)
 
     def _spring_version(self, name: str, address: str) -> SpringVersion | None:
-        match = _SPRING.fullmatch(address)
+        match = _SPRING_SCHEMA_ADDRESS.fullmatch(address)
         if match is None or match["name"] != name or (match["scheme"] == "https" and not self.https):
             return None
         if match["file"] == name:
@@ -108,7 +108,7 @@ class SchemasInJars:
 _SPRING_VERSIONS = frozenset({(2, 0), (2, 5), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (4, 3)})
 
 
-def _pair(text: str) -> SpringVersion:
+def _parse_spring_version(text: str) -> SpringVersion:
     major, minor = text.split(".")
     return int(major), int(minor)
 
@@ -119,18 +119,22 @@ def schemas_in_jars(version: Version) -> SchemasInJars:
 
     The data file is read on first use.
     """
-    spring = _data()["spring"]
+    spring = _load_schema_data()["spring"]
     newest = [name for name, span in spring["newest"].items() if VersionSpan.parse(span).includes(version)]
-    core = (versions.split() for span, versions in _data()["core"].items() if VersionSpan.parse(span).includes(version))
+    core = (
+        versions.split()
+        for span, versions in _load_schema_data()["core"].items()
+        if VersionSpan.parse(span).includes(version)
+    )
     return SchemasInJars(
         core=frozenset(chain.from_iterable(core)),
-        spring=_pair(newest[-1]) if newest else (2, 5),
+        spring=_parse_spring_version(newest[-1]) if newest else (2, 5),
         https=VersionSpan.parse(spring["https"]).includes(version),
         one_for_all=VersionSpan.parse(spring["one_for_all"]).includes(version),
-        since={name: _pair(text) for text, names in spring["since"].items() for name in names.split()},
+        since={name: _parse_spring_version(text) for text, names in spring["since"].items() for name in names.split()},
     )
 
 
 @cache
-def _data() -> dict[str, Any]:
+def _load_schema_data() -> dict[str, Any]:
     return tomllib.loads(files(__package__).joinpath("schemas.toml").read_text("utf-8"))

@@ -49,7 +49,7 @@ class ReportSectionOfCharts:
 def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
     """Return the report of an audit of brokers' logs as an HTML page."""
     takeovers = [incident.seconds for incident in _shown_takeovers(report_data) if incident.seconds is not None]
-    drawn = [
+    drawn_sections = [
         (section, section.note(report_data), [chart(report_data) for chart in section.charts]) for section in SECTIONS
     ]
     return render_html_page(
@@ -66,18 +66,18 @@ def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
         incident_nouns=incident_nouns,
         incident_classes=dict.fromkeys(_SEVERE_KINDS, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
         unserved=_longest_unserved(report_data),
-        sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
+        sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn_sections],
     )
 
 
 def _longest_downtime(report_data: AuditReportData) -> str:
     """Return the bounds of the longest proved downtime of a pair at a takeover as text; empty if none is known."""
-    known = [
+    known_bounds = [
         (takeover.downtime_min, takeover.downtime_max)
         for takeover in _shown_takeovers(report_data)
         if takeover.downtime_min is not None and takeover.downtime_max is not None
     ]
-    return downtime_text(*max(known)) if known else ""
+    return downtime_text(*max(known_bounds)) if known_bounds else ""
 
 
 def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod, str]]:
@@ -121,12 +121,14 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
         top = chart.add_pair_name(pair)
         for host, spans in hosts.items():
             chart.add_row_name(chart.height + 10, short_name(host))
-            lost = [at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host]
-            for span in end_active_spans_at_takeovers(spans, lost):
+            takeover_times = [
+                at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host
+            ]
+            for span in end_active_spans_at_takeovers(spans, takeover_times):
                 ended = f" to {utc_time_text(span.ended)}" if span.ended else ""
                 tooltip = f"{host}: {span.state} from {utc_time_text(span.began)}{ended}"
-                until = span.ended or report_data.times.ended
-                chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
+                end = span.ended or report_data.times.ended
+                chart.add_bar(f"s-{span.state}", span.began.timestamp(), end.timestamp(), tooltip)
             chart.height += 18
         if report_data.scraped:
             add_scraped_availability_row(chart, report_data.scraped, pair)
@@ -139,33 +141,35 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
                 "incident", at.timestamp(), str(number), tooltip, top, shaded_until
             )
         chart.height += 9
-    _add_lines(chart, report_data)
+    _add_log_line_counts(chart, report_data)
     return _add_time_axis(chart)
 
 
-def _add_lines(chart: SvgChart, report_data: AuditReportData) -> None:
+def _add_log_line_counts(chart: SvgChart, report_data: AuditReportData) -> None:
     """Add bars for the numbers of all log lines, of warnings and of errors to a chart.
 
     Their height grows with the square root, so that small numbers are visible too.
     """
     chart.add_row_name(chart.height + 10, "lines in logs", "warnings, errors")
     slices = report_data.lines.line_counts_by_slice
-    most = max((counts.all for counts in slices), default=1)
+    highest_count = max((counts.all for counts in slices), default=1)
     chart.height += 26
     for counts in slices:
-        grave = f"{count_with_noun(counts.warnings, 'warning')}, {count_with_noun(counts.errors, 'error')}"
-        tooltip = f"{utc_time_text(counts.began)}: {count_with_noun(counts.all, 'line')}, {grave}"
+        severe_counts = f"{count_with_noun(counts.warnings, 'warning')}, {count_with_noun(counts.errors, 'error')}"
+        tooltip = f"{utc_time_text(counts.began)}: {count_with_noun(counts.all, 'line')}, {severe_counts}"
         for kind, count in (
             ("flow", counts.all),
             ("warned", counts.warnings + counts.errors),
             ("silence", counts.errors),
         ):
             if count:
-                _add_column(chart, kind, counts.began, max(1.2, 26 * math.sqrt(count / most)), tooltip)
+                _add_time_slice_column(
+                    chart, kind, counts.began, max(1.2, 26 * math.sqrt(count / highest_count)), tooltip
+                )
     chart.height += 4
 
 
-def _add_column(chart: SvgChart, kind: str, began: datetime, height: float, tooltip: str) -> None:
+def _add_time_slice_column(chart: SvgChart, kind: str, began: datetime, height: float, tooltip: str) -> None:
     """Add a column as wide as a slice of time, above the chart's height."""
     width = (chart.right - chart.left) / BUCKETS
     chart.add_rect(kind, chart.horizontal_position(began.timestamp()), chart.height - height, width, height, tooltip)
@@ -199,13 +203,15 @@ def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
     if not slices:
         return None
     chart = _chart_over_time("Handled events and their latency", report_data)
-    most = max(event_slice.handled for event_slice in slices)
+    highest_count = max(event_slice.handled for event_slice in slices)
     seconds = (report_data.times.ended - report_data.times.began).total_seconds()
-    chart.add_row_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
+    chart.add_row_name(20, "events handled", f"up to {highest_count * BUCKETS / max(seconds, 1e-6):,.0f} per second")
     chart.height = 78
     for event_slice in slices:
         tooltip = f"{utc_time_text(event_slice.began)}: {count_with_noun(event_slice.handled, 'event')} handled"
-        _add_column(chart, "flow", event_slice.began, max(1.0, 70 * event_slice.handled / most), tooltip)
+        _add_time_slice_column(
+            chart, "flow", event_slice.began, max(1.0, 70 * event_slice.handled / highest_count), tooltip
+        )
     chart.add_row_name(116, "from accepted", "to handled")
     chart.height = 200
     _add_latencies(chart, [event_slice for event_slice in slices if event_slice.handling_times.counts_by_power_of_two])
@@ -213,17 +219,18 @@ def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
 
 
 def _add_latencies(chart: SvgChart, slices: Sequence[HandledEventsSlice]) -> None:
-    """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
+    """Add the median and the longest time of each slice above the chart's height, on a logarithmic scale."""
     if not slices:
-        none = "no event has both a known time of acceptance and a known time of handling"
-        chart.add_text_label(chart.left + 10, chart.height - 48, none, anchor="start")
+        message = "no event has both a known time of acceptance and a known time of handling"
+        chart.add_text_label(chart.left + 10, chart.height - 48, message, anchor="start")
         return
     highest = max(
-        3, *(math.ceil(_power_of_ten(event_slice.handling_times.quantile_seconds(1))) for event_slice in slices)
+        3,
+        *(math.ceil(_log10_of_milliseconds(event_slice.handling_times.quantile_seconds(1))) for event_slice in slices),
     )
 
     def y_of(seconds: float | None) -> float:
-        return chart.height - 96 * min(1.0, _power_of_ten(seconds) / highest)
+        return chart.height - 96 * min(1.0, _log10_of_milliseconds(seconds) / highest)
 
     for seconds in (10.0 ** (power - 3) for power in range(highest + 1)):
         chart.add_line("grid", chart.left, y_of(seconds), chart.right, y_of(seconds))
@@ -241,7 +248,7 @@ def _add_latencies(chart: SvgChart, slices: Sequence[HandledEventsSlice]) -> Non
         chart.add_circle("dot", x, y_of(median), 1.9)
 
 
-def _power_of_ten(seconds: float | None) -> float:
+def _log10_of_milliseconds(seconds: float | None) -> float:
     """Return the logarithm of milliseconds; 0 for a millisecond and below."""
     return math.log10(max(1e-3, seconds or 0.0) * 1000)
 
@@ -253,15 +260,17 @@ def _latency_chart(report_data: AuditReportData) -> SvgChart | None:
     chart = SvgChart("Latency of events", 0, 1)
     counts = report_data.events.handling_duration_histogram.counts_by_power_of_two
     chart.add_row_name(32, "number of events", "by latency")
-    low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
+    low, high, highest_count = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
     base = 130.0
     for power in range(low, high + 2):
         count, x = counts.get(power, 0), chart.left + (power - low) * width
-        chart.add_text_label(x, base + 15, _power_of_two(power))
+        chart.add_text_label(x, base + 15, _power_of_two_text(power))
         if count:
-            height = max(1.5, 110 * count / most)
-            tooltip = f"{count_with_noun(count, 'event')} took {_power_of_two(power)} to {_power_of_two(power + 1)}"
+            height = max(1.5, 110 * count / highest_count)
+            tooltip = (
+                f"{count_with_noun(count, 'event')} took {_power_of_two_text(power)} to {_power_of_two_text(power + 1)}"
+            )
             chart.add_rect("s-active", x + 1, base - height, width - 2, height, tooltip)
             chart.add_text_label(x + width / 2, base - height - 4, f"{count:,}")
     chart.add_line("axis", chart.left, base, chart.right, base)
@@ -269,7 +278,7 @@ def _latency_chart(report_data: AuditReportData) -> SvgChart | None:
     return chart
 
 
-def _power_of_two(power: int) -> str:
+def _power_of_two_text(power: int) -> str:
     """Return a power of two in milliseconds as rounded text, such as 1 s for 1.024 s."""
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
@@ -279,27 +288,27 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
     They are shown for each subscriber. Vertical lines mark takeovers.
     """
-    silences = report_data.events.idle_periods.items_with_smallest_keys() if report_data.events.messages else []
-    if not silences:
+    idle_periods = report_data.events.idle_periods.items_with_smallest_keys() if report_data.events.messages else []
+    if not idle_periods:
         return None
     chart = _chart_over_time("Longest times without a handled event", report_data)
     by_subscriber: dict[str, list[SubscriberIdlePeriod]] = {}
-    for silence in silences:
-        by_subscriber.setdefault(silence.subscriber, []).append(silence)
+    for period in idle_periods:
+        by_subscriber.setdefault(period.subscriber, []).append(period)
     for name in sorted(list(by_subscriber)[:12]):
         chart.add_row_name(chart.height + 10, name)
-        for silence in by_subscriber[name]:
-            began, length = silence.began.timestamp(), f"{silence.seconds:.1f} s"
-            tooltip = f"{silence.subscriber}: nothing handled for {length} from {utc_time_text(silence.began)}"
-            chart.add_bar("silence", began, began + silence.seconds, tooltip)
-            if silence is by_subscriber[name][0]:  # The longest one is labeled with its length.
+        for period in by_subscriber[name]:
+            began, length = period.began.timestamp(), f"{period.seconds:.1f} s"
+            tooltip = f"{period.subscriber}: nothing handled for {length} from {utc_time_text(period.began)}"
+            chart.add_bar("silence", began, began + period.seconds, tooltip)
+            if period is by_subscriber[name][0]:  # The longest one is labeled with its length.
                 left, right = (
                     chart.horizontal_position(began) - 5,
-                    chart.horizontal_position(began + silence.seconds) + 5,
+                    chart.horizontal_position(began + period.seconds) + 5,
                 )
-                fits = right < 915
+                fits_right = right < 915
                 chart.add_text_label(
-                    right if fits else left, chart.height + 10, length, anchor="start" if fits else "end"
+                    right if fits_right else left, chart.height + 10, length, anchor="start" if fits_right else "end"
                 )
         chart.height += 22
     for takeover in _shown_takeovers(report_data):
@@ -310,25 +319,28 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
 
 def _timeline_note(report_data: AuditReportData) -> str:
-    note, left = (
+    note, hidden_hosts = (
         "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker.",
         report_data.hosts_left,
     )
-    more = f" {left} more {'host is' if left == 1 else 'hosts are'} not drawn; hosts with incidents come first."
-    return note + more if left else note
+    noun = "host is" if hidden_hosts == 1 else "hosts are"
+    hidden_note = f" {hidden_hosts} more {noun} not drawn; hosts with incidents come first."
+    return note + hidden_note if hidden_hosts else note
 
 
 def _latency_note(report_data: AuditReportData) -> str:
-    took = report_data.events.handling_duration_histogram
-    if not took.counts_by_power_of_two:
+    histogram = report_data.events.handling_duration_histogram
+    if not histogram.counts_by_power_of_two:
         return ""
-    half, most, longest = (duration_text(took.quantile_seconds(share)) for share in (0.5, 0.99, 1))
-    differ = f" {count_with_noun(took.backwards, 'event')} were handled before their acceptance: the clocks differ."
+    median, percentile_99, longest = (duration_text(histogram.quantile_seconds(share)) for share in (0.5, 0.99, 1))
+    clock_note = (
+        f" {count_with_noun(histogram.backwards, 'event')} were handled before their acceptance: the clocks differ."
+    )
     return (
-        f"Time from acceptance to handling: median {half}, 99th percentile {most}, maximum {longest}. Dots mark "
-        "medians, and lines extend to the maximum. The acceptance time is from the clock of the publisher. The "
+        f"Time from acceptance to handling: median {median}, 99th percentile {percentile_99}, maximum {longest}. Dots "
+        "mark medians, and lines extend to the maximum. The acceptance time is from the clock of the publisher. The "
         "handling time is from the clock of the subscriber."
-    ) + (differ if took.backwards else "")
+    ) + (clock_note if histogram.backwards else "")
 
 
 SECTIONS = (

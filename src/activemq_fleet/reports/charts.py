@@ -1,4 +1,4 @@
-"""Draw charts as SVG elements, which the templates write as they are.
+"""Draw charts as SVG elements, which the templates write unchanged.
 
 Times are in seconds since the epoch. A chart is 1000 units of its drawing wide, and as wide as its page.
 """
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.canvas import Canvas
 
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+_TICK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _MAXIMUM_NAME_LENGTH = 23  # maximum number of characters of a name
 _HALF_DIGIT_WIDTH = 3.6  # half the width of a digit of a mark's number
 
@@ -29,7 +29,7 @@ class SvgChart(Canvas):
         super().__init__()
         self.title, self.began, self.ended, self.left, self.right = title, began, max(ended, began + 0.5), left, right
         self.height = 6.0
-        self._end_of_last_number = 0.0  # where the number of the last mark ends
+        self._end_of_last_number = 0.0  # the right edge of the number of the last mark
 
     @property
     def svg_markup(self) -> Markup:
@@ -44,8 +44,8 @@ class SvgChart(Canvas):
 
         Times beyond the scale are drawn at its end.
         """
-        share = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
-        return self.left + share * (self.right - self.left)
+        fraction = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
+        return self.left + fraction * (self.right - self.left)
 
     def add_text_label(self, x: float, y: float, text: str, css: str = "small", anchor: str = "middle") -> None:
         """Add a text label to the chart at a position in pixels.
@@ -59,8 +59,8 @@ class SvgChart(Canvas):
 
         The note is below it. A long name is shortened.
         """
-        cut = name if len(name) <= _MAXIMUM_NAME_LENGTH or note else f"{name[: _MAXIMUM_NAME_LENGTH - 1]}…"
-        self.add_text(kind, self.left - 10, y, cut, "end", name if cut != name else "")
+        shown_name = name if len(name) <= _MAXIMUM_NAME_LENGTH or note else f"{name[: _MAXIMUM_NAME_LENGTH - 1]}…"
+        self.add_text(kind, self.left - 10, y, shown_name, "end", name if shown_name != name else "")
         if note:
             self.add_text_label(self.left - 10, y + 14, note, anchor="end")
 
@@ -132,4 +132,4 @@ def tick_interval_seconds(length: float, most: int) -> int:
 
     The axis has at most ``most`` steps, and a long axis steps by whole days.
     """
-    return next((step for step in _STEPS if length / step <= most), 86400 * math.ceil(length / 86400 / most))
+    return next((step for step in _TICK_STEPS if length / step <= most), 86400 * math.ceil(length / 86400 / most))

@@ -11,7 +11,7 @@ from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
 from activemq_fleet.reports.pages import render_html_page
 
-_FAULTS = {
+_FAULT_DESCRIPTIONS = {
     "kill": "killed (SIGKILL)",
     "crash": "crashed (SIGKILL to the Java process only)",
     "pause": "frozen (SIGSTOP)",
@@ -22,7 +22,7 @@ _DOT_WIDTH = 9  # width of a dot
 
 def drill_html_page(result: DrillResult) -> str:
     """Return the report of a drill (a failover test with injected faults) as an HTML page."""
-    counted = result.faults_under_sufficient_load
+    counted_faults = result.faults_under_sufficient_load
     return render_html_page(
         "drill.html.j2",
         kind="Drill",
@@ -31,12 +31,12 @@ def drill_html_page(result: DrillResult) -> str:
         result=result,
         details=[*result.conditions.machine.items(), *(("note", note) for note in result.conditions.notes)],
         headline=drill_headline(result),
-        fault_name=_FAULTS[result.conditions.what],
-        silence=_longest_and_median(_sorted_known(fault.silence for fault in counted)),
-        takeover=_longest_and_median(_sorted_known(fault.takeover for fault in counted)),
+        fault_name=_FAULT_DESCRIPTIONS[result.conditions.what],
+        silence=_longest_and_median(_sorted_measured(fault.silence for fault in counted_faults)),
+        takeover=_longest_and_median(_sorted_measured(fault.takeover for fault in counted_faults)),
         timeline=drill_timeline_chart(result),
-        distribution=_duration_chart(counted),
-        chance=100 * loss_probability_upper_bound(len(counted)),
+        distribution=_duration_chart(counted_faults),
+        chance=100 * loss_probability_upper_bound(len(counted_faults)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.event_counts_of_all_pairs),
         units=[
             (account.pair, unit.event_id, unit.verdict, unit.reason)
@@ -46,7 +46,7 @@ def drill_html_page(result: DrillResult) -> str:
     )
 
 
-def _sorted_known(values: Iterable[float | None]) -> list[float]:
+def _sorted_measured(values: Iterable[float | None]) -> list[float]:
     """Return the durations that were measured, the shortest first."""
     return sorted(value for value in values if value is not None)
 
@@ -83,7 +83,7 @@ def drill_timeline_chart(result: DrillResult) -> SvgChart:
 
 
 def _add_flow_and_faults(chart: SvgChart, faults: Sequence[Fault], top: float) -> None:
-    """Add a row in which a pair's events flow but for the silences after faults, and the numbers of the faults."""
+    """Add a row with the periods in which events of a pair were handled or not handled, and the faults' numbers."""
     chart.add_text_label(chart.left - 10, chart.height + 8, "events", anchor="end")
     chart.add_bar("flow", chart.began, chart.ended, height=8)
     for fault in faults:
@@ -113,19 +113,19 @@ def _duration_chart(faults: Sequence[Fault]) -> SvgChart:
     )
     if any(fault.unserved is not None for fault in faults):
         measures += (("no active node", "by scrapes of the brokers' metrics", "unserved"),)
-    known = [_sorted_known(getattr(fault, name) for fault in faults) for _, _, name in measures]
-    longest = max((values[-1] for values in known if values), default=1.0)
+    measured = [_sorted_measured(getattr(fault, name) for fault in faults) for _, _, name in measures]
+    longest = max((values[-1] for values in measured if values), default=1.0)
     step = next((step for step in (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300) if longest / step <= 10), 600)
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]
     chart = SvgChart("Downtime", 0.0, ticks[-1][0], left=226, right=830)
-    for (name, source, _), values in zip(measures, known, strict=True):
+    for (name, source, _), values in zip(measures, measured, strict=True):
         columns = [int(chart.horizontal_position(value) / _DOT_WIDTH) for value in values]
         y = chart.height = chart.height + max(36, _DOT_WIDTH * max(map(columns.count, columns), default=0) + 6)
         chart.add_row_name(y - 14, name, source)
         chart.add_line("axis", chart.left, y + 3, chart.right, y + 3)
         for number, column in enumerate(columns):  # dots are stacked where they would overlap
-            above = _DOT_WIDTH * columns[:number].count(column)
-            chart.add_circle("dot", (column + 0.5) * _DOT_WIDTH, y - 3 - above, 4)
+            stack_height = _DOT_WIDTH * columns[:number].count(column)
+            chart.add_circle("dot", (column + 0.5) * _DOT_WIDTH, y - 3 - stack_height, 4)
         if values:
             x = chart.horizontal_position(median(values))
             chart.add_line("median", x, y - 26, x, y + 8)

@@ -51,12 +51,12 @@ def duration_text(value: float | None) -> str:
     return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
 
 
-def _clock(at: datetime) -> str:
+def _time_with_milliseconds(at: datetime) -> str:
     return utc_time_text(at, "%d %b %H:%M:%S.%f")[:-3]
 
 
-def _visible(value: Any) -> Any:
-    """Return text with its control and invisible characters written out; anything else as it is."""
+def _escape_if_plain_text(value: Any) -> Any:
+    """Return text with its control and invisible characters escaped; other values are returned unchanged."""
     return escape_unprintable(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -64,7 +64,7 @@ ENVIRONMENT = Environment(
     loader=PackageLoader("activemq_fleet.reports"),
     autoescape=True,
     undefined=StrictUndefined,
-    finalize=_visible,
+    finalize=_escape_if_plain_text,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -72,7 +72,7 @@ ENVIRONMENT.filters.update(
     seconds=_seconds_text,
     duration=duration_text,
     moment=utc_time_text,
-    clock=_clock,
+    clock=_time_with_milliseconds,
     number="{:,}".format,
     count_with_noun=count_with_noun,
     short_name=short_name,

@@ -1,13 +1,13 @@
 """Answer whether messages from one broker reach consumers at another, with all brokers up or one down.
 
-The question is about one consumer: is a message sent at X, while a consumer waits at Y and at no other broker,
-delivered there? ``reaches`` means that the message arrives by every choice that the brokers ordinarily have. ``may
-strand`` means that some choices end at a broker that cannot forward the message, and others arrive. ``does not reach``
-means that no choice arrives, so that the message waits at X. Choices that occur only while a bridge is full, and more
-ways than can be followed, are notes about a way that ``reaches``, and no other outcome. The state lasts: bridges are up
-again after the failure, and demand has come through. (From 5.19.8, 6.2.7 and 6.3.0 on, to 6.3.1 at least, advisories
-that are sent at once can be lost, and a bridge then misses a consumer until it comes again. That is a defect in time,
-and no question of routes.)
+An answer is about one consumer: does the consumer, which is connected to the broker Y and to no other broker, receive a
+message that a client sends to the broker X? ``reaches`` means that the message arrives by every route that the brokers
+usually choose. ``may strand`` means that some routes end at a broker that cannot forward the message. ``does not
+reach`` means that no route arrives, so that the message waits at X. Routes that brokers choose only while a bridge is
+full, and routes that are too many to examine, are notes on a route that ``reaches``, and not a separate outcome. The
+answers apply to a settled network: all bridges are connected again after the failure, and know all consumers. (Releases
+from 5.19.8, 6.2.7 and 6.3.0 to at least 6.3.1 can lose advisories that are sent at the same time. A bridge then does
+not know a consumer until the consumer connects again. The routes do not include this defect.)
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Routes:
         self._component = {name: names for names in self.network.connected_pair_components for name in names}
         self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkOfRunningBrokers] = {}
 
-    # -- questions ---------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------
 
     def reaches(
         self, source: str, target: str, *, down: str | None = None, destination: str | None = None
@@ -96,67 +96,70 @@ class Routes:
         that forward only some destinations. Raises InputError for an unknown name.
         """
         source_unit, target_unit = self.pair_or_single_broker(source), self.pair_or_single_broker(target)
-        dead = self._dead_broker_host(down)
-        wanted = qualified_destination(destination) if destination else None
+        dead_host = self._dead_broker_host(down)
+        required_destination = qualified_destination(destination) if destination else None
         if source_unit is target_unit:
-            if accepts_clients(source_unit, dead):
+            if accepts_clients(source_unit, dead_host):
                 return MessageReachAnswer(
                     "reaches",
                     f"producer and consumer are both connected to {source_unit.name}: no bridge is needed",
                 )
-            return MessageReachAnswer("does not reach", reasons.unreachable_pair_sentence(source_unit, dead))
-        if source_unit.active_broker_without(dead) is None:
+            return MessageReachAnswer("does not reach", reasons.unreachable_pair_sentence(source_unit, dead_host))
+        if source_unit.active_broker_without(dead_host) is None:
             return MessageReachAnswer(
                 "does not reach", f"{source_unit.name} is down: its messages stay there until it is started again"
             )
-        if not accepts_clients(target_unit, dead):
-            return MessageReachAnswer("does not reach", reasons.unreachable_pair_sentence(target_unit, dead))
+        if not accepts_clients(target_unit, dead_host):
+            return MessageReachAnswer("does not reach", reasons.unreachable_pair_sentence(target_unit, dead_host))
         if self._component[source_unit.name] is not self._component[target_unit.name]:
             return MessageReachAnswer(
                 "does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name)
             )
-        return self._answer_over_bridges(source_unit, target_unit, dead, wanted)
+        return self._answer_over_bridges(source_unit, target_unit, dead_host, required_destination)
 
     def _answer_over_bridges(
-        self, source_unit: LinkEnd, target_unit: LinkEnd, dead: str | None, wanted: str | None
+        self, source_unit: LinkEnd, target_unit: LinkEnd, dead_host: str | None, destination: str | None
     ) -> MessageReachAnswer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
-        state = self.network_of_running_brokers(names, None, wanted)
+        state = self.network_of_running_brokers(names, None, destination)
         source_number, target_number = (
             state.vertex_number_by_pair[source_unit.name],
             state.vertex_number_by_pair[target_unit.name],
         )
-        if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
-            state = self.network_of_running_brokers(names, dead, wanted)
+        if dead_host and not self._is_outside_the_only_route(dead_host, state, source_number, target_number):
+            state = self.network_of_running_brokers(names, dead_host, destination)
         if not state.shape.message_reach_by_broker[source_number].arrives >> target_number & 1:
-            whole = self.network_of_running_brokers(names, dead) if wanted else state
-            missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
-            return MessageReachAnswer(
-                "does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name)
+            network_of_all_destinations = self.network_of_running_brokers(names, dead_host) if destination else state
+            missing_route_reason = reasons.no_arrival_sentence(
+                state, network_of_all_destinations, source_number, target_number, destination
             )
-        way = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
+            return MessageReachAnswer(
+                "does not reach",
+                missing_route_reason or self._explain_missing_bridges(source_unit.name, target_unit.name),
+            )
+        route = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
         hops = tuple(
-            Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in way
+            Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in route
         )
         choice = outcome_of_bridge_choices(state.shape, source_number, target_number)
-        reason = reasons.route_sentence(source_unit, target_unit, way, choice, dead, wanted)
+        reason = reasons.route_sentence(source_unit, target_unit, route, choice, dead_host, destination)
         return MessageReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
 
-    def _leaves_the_only_route(
-        self, dead: str, healthy_state: NetworkOfRunningBrokers, source: int, target: int
+    def _is_outside_the_only_route(
+        self, dead_host: str, healthy_state: NetworkOfRunningBrokers, source: int, target: int
     ) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
-        unit = self.network.units[self.fleet.broker(dead).link_end_name]
+        unit = self.network.units[self.fleet.broker(dead_host).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
-        place = healthy_state.vertex_number_by_pair.get(unit.name, source)
-        passed = reach.forked | reach.through.get(place, 0)
-        return not _has_standby(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
+        vertex = healthy_state.vertex_number_by_pair.get(unit.name, source)
+        required_routes = reach.forked | reach.through.get(vertex, 0)
+        return not _has_standby(unit) and vertex != source and bool(reach.arrives & ~required_routes & 1 << target)
 
     def _explain_missing_bridges(self, source: str, target: str) -> str:
-        """Return a sentence that no bridges lead to ``target``, and name a link out of it that a peer refuses."""
+        """Return a sentence that no bridges lead to ``target``, with a network link that a peer refuses, if any."""
         component = self._component[source]
-        outward = [
+        outward_links = [
             (
                 refused_connector.peer.link_end_name if refused_connector.unit in component else refused_connector.unit,
                 refused_connector,
@@ -168,8 +171,8 @@ class Routes:
                 or (refused_connector.connector.duplex and refused_connector.peer.link_end_name in component)
             )
         ]
-        first = min(outward, key=lambda outward_link: outward_link[0] != target, default=None)
-        return reasons.no_bridges_sentence(source, target) + (f": {first[1].refusal_sentence}" if first else "")
+        nearest = min(outward_links, key=lambda outward_link: outward_link[0] != target, default=None)
+        return reasons.no_bridges_sentence(source, target) + (f": {nearest[1].refusal_sentence}" if nearest else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
         """Return the shortest route of a message between two brokers, as bridges.
@@ -197,30 +200,30 @@ class Routes:
         names = self._component[unit.name]
         healthy = self.network_of_running_brokers(names)
         number = healthy.vertex_number_by_pair[unit.name]
-        for source, before in enumerate(
+        for source, reach in enumerate(
             healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
         ):
-            through = before.through.get(number, 0)
+            through = reach.through.get(number, 0)
             # If no broker had a choice, the route through the failed broker was the only one.
-            doubtful = through if _has_standby(unit) else through & before.forked
-            lost = through & ~doubtful
-            if doubtful:
+            possibly_rerouted = through if _has_standby(unit) else through & reach.forked
+            lost = through & ~possibly_rerouted
+            if possibly_rerouted:
                 lost |= (
-                    doubtful
+                    possibly_rerouted
                     & ~self.network_of_running_brokers(names, broker.host).shape.message_reach_by_broker[source].arrives
                 )
             for target in broker_numbers(lost):
-                yield LostRoute(bool(doubtful >> target & 1), source, target)
+                yield LostRoute(bool(possibly_rerouted >> target & 1), source, target)
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) for each idle network link, which no message ever crosses.
 
         All brokers are up.
         """
-        idle_connectors = [*self.network.connectors_within_pairs(), *self._unused_connectors()]
+        idle_connectors = [*self.network.connectors_within_pairs(), *self._connectors_without_demand()]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in idle_connectors))
 
-    # -- what the questions need -------------------------------------------------------------
+    # -- networks and their states -----------------------------------------------------------
 
     def pair_or_single_broker(self, name: str) -> LinkEnd:
         """Return the pair or single broker with the given name.
@@ -270,18 +273,20 @@ class Routes:
     def _build_state(
         self, names: tuple[str, ...], down: str | None, destination: str | None
     ) -> NetworkOfRunningBrokers:
-        places = {name: number for number, name in enumerate(names)}
+        vertices = {name: number for number, name in enumerate(names)}
         units = self.network.units
         bridges = self.network.bridges_opened_by_pairs(names, down)
         if destination:
             bridges = [b for b in bridges if carries_destination(b, destination, self.fleet.broker(b.host).release)]
         active = [units[name].active_broker_without(down) for name in names]
-        mute = {name for name, broker in zip(names, active, strict=True) if broker and _announces_no_consumers(broker)}
+        silent_units = {
+            name for name, broker in zip(names, active, strict=True) if broker and _announces_no_consumers(broker)
+        }
         edges = tuple(
             BridgeEdge(
-                places[b.source],
-                places[b.target],
-                b.connector.demand_hop_limit if b.connector.subscribes and b.target not in mute else 0,
+                vertices[b.source],
+                vertices[b.target],
+                b.connector.demand_hop_limit if b.connector.subscribes and b.target not in silent_units else 0,
                 b.connector.message_hop_limit,
                 bool(b.connector.near),
                 has_static_subscription(b, destination),
@@ -294,11 +299,11 @@ class Routes:
                 queue = not (destination or "").startswith("topic")
                 if queue and broker.networked and broker.release.has_replay_when_no_consumers:
                     replays |= 1 << number
-                if not broker.release.has_consumer_ttl:  # AMQ-4607 brought both
+                if not broker.release.has_consumer_ttl:  # AMQ-4607 introduced both features.
                     merges |= 1 << number
         return NetworkOfRunningBrokers(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
 
-    def _unused_connectors(self) -> Iterator[tuple[str, NetworkConnector]]:
+    def _connectors_without_demand(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
         for names in self.network.connected_pair_components:
             if len(names) < 2:
@@ -315,7 +320,7 @@ class Routes:
 
 
 def _has_standby(unit: LinkEnd) -> bool:
-    """Return whether another node takes over a unit's bridges; without it the network is left as without the unit."""
+    """Return whether another node takes over the bridges of a unit. If none does, the unit's bridges are missing."""
     return len(unit.brokers) > 1 and not unit.preferred_broker.ha_profile.replicates
 
 

@@ -63,13 +63,13 @@ def network_connectors_changed_by_fragments(
     """
     brokers = {host: fleet.broker(host) for host in documents}
     return {
-        broker.host: tuple(_written_connectors(broker, documents[host]))
+        broker.host: tuple(_parsed_connectors(broker, documents[host]))
         for host, broker in brokers.items()
         if has_network_connector_fragments(broker)
     }
 
 
-def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[NetworkConnector]:
+def _parsed_connectors(broker: Broker, document: XmlDocument) -> Iterator[NetworkConnector]:
     """Yield the networkConnectors of a broker's activemq.xml, with the defaults that its release gives them."""
     try:
         connectors = document.network_connectors
@@ -136,7 +136,7 @@ class RefusedNetworkConnector(NamedTuple):
         return f"link {self.connector.name} cannot connect: {reason}"
 
 
-_PeersWithRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
+_PeersAndRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
 class FleetNetworkConnectors:
@@ -153,37 +153,39 @@ class FleetNetworkConnectors:
         units = pairs_and_single_brokers_by_name(fleet.brokers)
         self.units = {name: units[name] for name in dict.fromkeys(broker.link_end_name for broker in fleet.brokers)}
         self.refused: list[RefusedNetworkConnector] = []
-        self._written = written
+        self._parsed_connectors_by_host = written
         self._as_planned = as_planned
         self._listeners = connection_refusals.ListenersByAddress(fleet.brokers)
-        self._announced: dict[tuple[str, str], list[connection_refusals.BrokerListener]] = {}
+        self._listeners_by_multicast_group: dict[tuple[str, str], list[connection_refusals.BrokerListener]] = {}
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
-            self._add_listeners(broker)
-        self._peers_by_connector: dict[object, _PeersWithRefusals] = {}
-        self._within_pairs: dict[str, list[NetworkConnector]] = {}
-        self._connectors = {broker.host: self._resolve(broker) for broker in fleet.brokers}
-        self._find_steady()
+            self._add_multicast_listeners(broker)
+        self._peers_by_connector_key: dict[object, _PeersAndRefusals] = {}
+        self._connectors_within_pairs: dict[str, list[NetworkConnector]] = {}
+        self._connectors = {broker.host: self._resolve_connectors(broker) for broker in fleet.brokers}
+        self._find_steady_pairs()
 
-    def _add_listeners(self, broker: Broker) -> None:
+    def _add_multicast_listeners(self, broker: Broker) -> None:
         for connector in broker.connectors:
             if connector.discovery_uri and connector.name != "replication":
-                announced = self._announced.setdefault(multicast_endpoint_and_group(connector.discovery_uri), [])
-                announced.append(connection_refusals.BrokerListener(broker, connector))
+                listeners = self._listeners_by_multicast_group.setdefault(
+                    multicast_endpoint_and_group(connector.discovery_uri), []
+                )
+                listeners.append(connection_refusals.BrokerListener(broker, connector))
 
-    def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
+    def _resolve_connectors(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
-        written = self._written.get(broker.host)
+        parsed_connectors = self._parsed_connectors_by_host.get(broker.host)
         client_tls = connection_refusals.outgoing_tls_settings(broker)
-        for connector in map(network_connector_of, broker.links) if written is None else written:
+        for connector in map(network_connector_of, broker.links) if parsed_connectors is None else parsed_connectors:
             peers = self._accepting_peers(broker, connector, client_tls)
             if (
                 peers
                 and connector.way != "multicast"
                 and all(peer.link_end_name == broker.link_end_name for peer in peers)
             ):
-                self._within_pairs.setdefault(broker.host, []).append(connector)
+                self._connectors_within_pairs.setdefault(broker.host, []).append(connector)
             else:
                 resolved.append((connector, peers))
         return tuple(resolved)
@@ -191,28 +193,28 @@ class FleetNetworkConnectors:
     def _accepting_peers(
         self, broker: Broker, connector: NetworkConnector, client_tls: ClientTlsSettings
     ) -> tuple[Broker, ...]:
-        """Return the brokers that a connector finds and that accept it; those that refuse are added to ``refused``."""
+        """Return the brokers that a connector finds and that accept it, and add those that refuse it to ``refused``."""
         key = connector.addresses or connector.multicast, connector.secure, connector.user, client_tls
-        if key not in self._peers_by_connector:
-            self._peers_by_connector[key] = tuple(self._announced_and_named_peers(connector, client_tls))
+        if key not in self._peers_by_connector_key:
+            self._peers_by_connector_key[key] = tuple(self._peers_with_refusals(connector, client_tls))
         refused = [
             RefusedNetworkConnector(broker.host, broker.link_end_name, connector, peer, refusal)
-            for peer, refusal in self._peers_by_connector[key]
+            for peer, refusal in self._peers_by_connector_key[key]
             if refusal is not None and peer.link_end_name != broker.link_end_name
         ]
         self.refused += refused
-        shut_hosts = {
+        refusing_hosts = {
             refused_connector.peer.host
             for refused_connector in refused
             if refused_connector.refusal.is_certain_to_fail and not self._as_planned
         }
-        return tuple(peer for peer, _ in self._peers_by_connector[key] if peer.host not in shut_hosts)
+        return tuple(peer for peer, _ in self._peers_by_connector_key[key] if peer.host not in refusing_hosts)
 
-    def _announced_and_named_peers(
+    def _peers_with_refusals(
         self, connector: NetworkConnector, client_tls: ClientTlsSettings
     ) -> Iterator[tuple[Broker, ConnectionRefusal | None]]:
         if connector.multicast:
-            for listener in self._announced.get(connector.multicast, ()):
+            for listener in self._listeners_by_multicast_group.get(connector.multicast, ()):
                 # Multicast announces the URI of the peer's connector, which states whether the connector uses TLS.
                 yield (
                     listener.broker,
@@ -221,14 +223,14 @@ class FleetNetworkConnectors:
                     ),
                 )
         for host, port in connector.addresses:
-            if named := self._listeners.listener_at(host, port):
+            if address_listener := self._listeners.listener_at(host, port):
                 tls = (host, port) in connector.secure
                 yield (
-                    named.broker,
-                    connection_refusals.connection_refusal(client_tls, named, tls=tls, user=connector.user),
+                    address_listener.broker,
+                    connection_refusals.connection_refusal(client_tls, address_listener, tls=tls, user=connector.user),
                 )
-            elif closed := self._listeners.broker_without_listener_at(host, port):
-                yield closed, ConnectionRefusal("closed", port)
+            elif broker_without_listener := self._listeners.broker_without_listener_at(host, port):
+                yield broker_without_listener, ConnectionRefusal("closed", port)
 
     def connectors_to_other_pairs(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         """Return the networkConnectors of a broker that lead to other pairs.
@@ -237,8 +239,11 @@ class FleetNetworkConnectors:
         """
         return self._connectors[host]
 
-    def _find_steady(self) -> None:
-        """Add the pairs whose nodes both listen, have equal connectors, and are both named by each connector to one."""
+    def _find_steady_pairs(self) -> None:
+        """Add the pairs whose two nodes have equal connectors, and of which each connector of a peer names both nodes.
+
+        Both nodes of such a pair accept OpenWire connections, or neither does.
+        """
         unsteady_units = set()
         for resolved_connectors in self._connectors.values():
             for _, brokers in resolved_connectors:
@@ -250,8 +255,8 @@ class FleetNetworkConnectors:
         for unit in self.units.values():
             if len(unit.brokers) == 2 and unit.name not in unsteady_units:
                 first, second = unit.brokers
-                listening = (first.openwire is None) == (second.openwire is None)
-                if listening and [p[0] for p in self._connectors[first.host]] == [
+                have_equal_listeners = (first.openwire is None) == (second.openwire is None)
+                if have_equal_listeners and [p[0] for p in self._connectors[first.host]] == [
                     p[0] for p in self._connectors[second.host]
                 ]:
                     self.steady.add(unit.name)
@@ -278,10 +283,10 @@ class FleetNetworkConnectors:
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: LinkEnd, down: str | None) -> Iterator[Bridge]:
-        owner = unit.active_broker_without(down)
-        if owner is None:
+        opener = unit.active_broker_without(down)
+        if opener is None:
             return
-        for connector, peers in self._connectors[owner.host]:
+        for connector, peers in self._connectors[opener.host]:
             reached_units: set[str] = set()
             for peer in peers:
                 peer_unit = peer.link_end_name
@@ -292,9 +297,9 @@ class FleetNetworkConnectors:
                 ):
                     continue
                 reached_units.add(peer_unit)
-                yield Bridge(unit.name, peer_unit, connector, owner.host)
+                yield Bridge(unit.name, peer_unit, connector, opener.host)
                 if connector.duplex:
-                    yield Bridge(peer_unit, unit.name, connector, owner.host, back=True)
+                    yield Bridge(peer_unit, unit.name, connector, opener.host, back=True)
                 if connector.way == "one":
                     break
 
@@ -306,7 +311,7 @@ class FleetNetworkConnectors:
         return [
             (unit.preferred_broker.host, connector)
             for unit in self.units.values()
-            for connector in self._within_pairs.get(unit.preferred_broker.host, ())
+            for connector in self._connectors_within_pairs.get(unit.preferred_broker.host, ())
         ]
 
 

@@ -29,17 +29,17 @@ def matches_pattern(pattern: str, destination: str) -> bool:
 
     This pattern matches ``queue://orders.a.b``. ``*`` matches one part of a name.
     """
-    pattern_kind, _, wanted = pattern.partition("://")
+    pattern_kind, _, name_pattern = pattern.partition("://")
     destination_kind, _, name = destination.partition("://")
     if pattern_kind != destination_kind:
         return False
     parts = name.split(".")
-    for position, part in enumerate(wanted.split(".")):
+    for position, part in enumerate(name_pattern.split(".")):
         if part == ">":
             return True
         if position >= len(parts) or part not in ("*", parts[position]):
             return False
-    return len(parts) == len(wanted.split("."))
+    return len(parts) == len(name_pattern.split("."))
 
 
 def carries_destination(bridge: Bridge, destination: str, release: Release) -> bool:
@@ -53,7 +53,7 @@ def carries_destination(bridge: Bridge, destination: str, release: Release) -> b
     include, exclude = connector.include, connector.exclude
     if bridge.back:
         exclude = ()
-        # 5.5 subscribes to the advisories of all destinations. The change in 5.6 came together with masterslave:.
+        # 5.5 subscribes to the advisories of all destinations. 5.6, which introduced masterslave:, changed this.
         include = include if release.has_masterslave_discovery else ()
     if _matches_any(exclude, destination):
         return False

@@ -1,14 +1,14 @@
-"""Find out whether a broker may forward a message to another broker from which it cannot reach its consumer.
+"""Determine whether a broker may forward a message to another broker from which it cannot reach its consumer.
 
-A queue gives each message to one of the subscriptions that may have it: the one with the highest priority that is not
-full, in turn among equals (source: Queue.doActualDispatch). Bridges' subscriptions rank by the length of demand's way
-(-5, then -8, -9 …) where decreaseNetworkConsumerPriority is set, and are all equal where it is not. So of two bridges
-the longer way is taken when the shorter one is full: 1,000 messages that its peer has not acknowledged. Both count
-here; ``usual`` distinguishes them.
+A queue dispatches each message to one subscription: of those that are not full, one with the highest priority, in turn
+among equal priorities (source: Queue.doActualDispatch). With decreaseNetworkConsumerPriority, the priority of a
+bridge's subscription decreases with the number of bridges to the consumer (-5, then -8, -9 …). Without it, all
+priorities are equal. Messages therefore use the longer of two routes while the shorter one is full, which means that
+its peer has not acknowledged 1,000 messages. Both routes are examined here; ``usual`` distinguishes them.
 
 A message stays at its broker if its path already contains all next brokers, or if every messageTTL is too small. With
-replayWhenNoConsumers it may go back to a broker it came from, and does when all bridges onward are full; its path grows
-by that, so this is one more choice and no rescue.
+replayWhenNoConsumers, a broker can send it back to an earlier broker, and does so while all other bridges are full.
+This lengthens the path of the message, so it is one more choice and does not prevent that the message gets stuck.
 """
 
 from __future__ import annotations
@@ -45,17 +45,19 @@ def outcome_of_bridge_choices(
     """
     if not graph.message_reach_by_broker[source].forked >> target & 1:
         return "arrives"
-    walk = _RouteSearch(graph, target, patience)
-    if walk.forwarders_have_direct_bridges(source):
+    search = _RouteSearch(graph, target, patience)
+    if search.forwarders_have_direct_bridges(source):
         return "arrives"
     # If messageTTLs are large enough, each step on the shortest route is closer to the consumer.
-    usually = not (graph.has_ample_ttl and not graph.merges) and walk.can_message_get_stuck(source, usual=True)
-    stuck = walk.can_message_get_stuck(source, usual=False)
-    if stuck is False:
+    is_stuck_usually = not (graph.has_ample_ttl and not graph.merges) and search.can_message_get_stuck(
+        source, usual=True
+    )
+    can_get_stuck = search.can_message_get_stuck(source, usual=False)
+    if can_get_stuck is False:
         return "arrives"
-    if usually:
+    if is_stuck_usually:
         return "strands"
-    return "unknown" if stuck is None or usually is None else "full"
+    return "unknown" if can_get_stuck is None or is_stuck_usually is None else "full"
 
 
 class _RouteSearch:
@@ -74,8 +76,8 @@ class _RouteSearch:
         Each is (peer, messageTTL). The consumer is on the broker ``target``.
         """
         if broker not in self._bridges:
-            onward = self.shape.bridges_with_demand_by_broker[broker]
-            self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
+            bridges = self.shape.bridges_with_demand_by_broker[broker]
+            self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in bridges if mask >> self.target & 1]
         return self._bridges[broker]
 
     def forwarders_have_direct_bridges(self, source: int) -> bool:
@@ -83,14 +85,14 @@ class _RouteSearch:
 
         All TTLs must permit the route.
         """
-        visited, waiting = {source, self.target}, [source]
-        while waiting:
-            bridges = self.bridges_forwarding_to_consumer(waiting.pop())
+        visited, pending = {source, self.target}, [source]
+        while pending:
+            bridges = self.bridges_forwarding_to_consumer(pending.pop())
             if not any(peer == self.target and ttl >= self._ample_ttl for peer, ttl in bridges):
                 return False
-            fresh = {peer for peer, _ in bridges} - visited
-            visited |= fresh
-            waiting += fresh
+            new_brokers = {peer for peer, _ in bridges} - visited
+            visited |= new_brokers
+            pending += new_brokers
         return True
 
     def can_message_get_stuck(self, source: int, *, usual: bool) -> bool | None:
@@ -98,50 +100,50 @@ class _RouteSearch:
 
         The result is None if there are too many choices to test.
         """
-        waiting = [_State(source, 0, 0)]
-        visited = set(waiting)
-        while waiting:
-            state = waiting.pop()
-            moves = self._moves(state)
-            if not moves:
+        pending = [_State(source, 0, 0)]
+        visited = set(pending)
+        while pending:
+            state = pending.pop()
+            next_brokers = self._possible_next_brokers(state)
+            if not next_brokers:
                 return True
             if usual:
-                moves = self._highest_priority(state.broker, moves)
+                next_brokers = self._next_brokers_with_highest_priority(state.broker, next_brokers)
             elif self.shape.replays >> state.broker & 1:
-                moves |= {
+                next_brokers |= {
                     peer for peer, _ in self.bridges_forwarding_to_consumer(state.broker) if state.path >> peer & 1
                 }
-            if self._may_merge_demand(state, moves):
+            if self._may_merge_demand(state, next_brokers):
                 return True
             path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_limited_message_ttl)
-            for peer in moves - {self.target}:
-                following = _State(peer, path, hops)
-                if following not in visited:
-                    visited.add(following)
-                    waiting.append(following)
+            for peer in next_brokers - {self.target}:
+                next_state = _State(peer, path, hops)
+                if next_state not in visited:
+                    visited.add(next_state)
+                    pending.append(next_state)
             if len(visited) > self.patience:
                 return None
         return False
 
     @property
     def _ample_ttl(self) -> int:
-        """A messageTTL that no path can use up: where messages go back, a path has no end."""
+        """A messageTTL that is larger than any path. A path has no limit where brokers send messages back."""
         return UNLIMITED if self.shape.replays else self.shape.size
 
-    def _moves(self, state: _State) -> set[int]:
+    def _possible_next_brokers(self, state: _State) -> set[int]:
         return {
             peer
             for peer, ttl in self.bridges_forwarding_to_consumer(state.broker)
             if ttl > state.hops and not state.path >> peer & 1
         }
 
-    def _may_merge_demand(self, state: _State, moves: set[int]) -> bool:
+    def _may_merge_demand(self, state: _State, next_brokers: set[int]) -> bool:
         """Return whether demand may arrive by another route first, so that no subscription here is certain."""
-        if self.target in moves or not self.shape.merges >> state.broker & 1:
+        if self.target in next_brokers or not self.shape.merges >> state.broker & 1:
             return False
-        return not any(self._has_single_way(peer) for peer in moves)
+        return not any(self._has_single_demand_route(peer) for peer in next_brokers)
 
-    def _has_single_way(self, peer: int) -> bool:
+    def _has_single_demand_route(self, peer: int) -> bool:
         """Return whether demand has only one route to ``peer``."""
         for _ in range(self.shape.size):
             if peer == self.target:
@@ -152,21 +154,25 @@ class _RouteSearch:
             (peer,) = peers
         return False
 
-    def _highest_priority(self, broker: int, moves: set[int]) -> set[int]:
-        """Return the moves with the highest subscription priority; of merged demand only the nearest is known."""
-        if self.shape.merges >> broker & 1 and self.target not in moves:
-            return moves
+    def _next_brokers_with_highest_priority(self, broker: int, next_brokers: set[int]) -> set[int]:
+        """Return the next brokers whose subscriptions have the highest priority.
+
+        If the broker merges demand, the priorities are not known, and all next brokers are returned unless the
+        consumer's broker is one of them.
+        """
+        if self.shape.merges >> broker & 1 and self.target not in next_brokers:
+            return next_brokers
         distances = self._distances.get(broker)
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_hops_by_broker(self.target, broker)
-        best: dict[int, int] = {}
+        rank_by_broker: dict[int, int] = {}
         for edge in (self.shape.edges[number] for number in self.shape.outgoing_bridges_by_broker[broker]):
-            if edge.target in moves:
+            if edge.target in next_brokers:
                 hops = distances.get(edge.target, self.shape.size)
                 if hops < edge.consumer_ttl or edge.always:
                     rank = 0 if not edge.near else 5 if hops == 0 or edge.always else hops + 7
-                    best[edge.target] = min(best.get(edge.target, rank), rank)
-        if not best:  # demand of a static subscription, whose route is unknown
-            return moves
-        first = min(best.values())
-        return {peer for peer, rank in best.items() if rank == first}
+                    rank_by_broker[edge.target] = min(rank_by_broker.get(edge.target, rank), rank)
+        if not rank_by_broker:  # demand of a static subscription, whose route is unknown
+            return next_brokers
+        best_rank = min(rank_by_broker.values())
+        return {peer for peer, rank in rank_by_broker.items() if rank == best_rank}

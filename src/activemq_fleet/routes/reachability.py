@@ -1,22 +1,22 @@
-"""Compute who can reach whom on one network of brokers, with brokers as numbers.
+"""Compute which brokers' messages can reach which other brokers of one network, with brokers as numbers.
 
-What the brokers do (read in 5.5.1, 5.18.3 and 6.3.1; AMQ-4607 is where 5.9 differs):
+The behavior of the brokers (source code of 5.5.1, 5.18.3 and 6.3.1; AMQ-4607 describes the change in 5.9):
 
-- Demand. A consumer at Y is announced by an advisory whose broker path is empty. A bridge B -> A
-  listens to A's advisories. It ignores one whose path holds B, or is as long as its consumerTTL
-  (``path.length >= consumerTTL``, -1: no limit); else B subscribes at itself, and announces that
-  subscription with A at the end of the path
-  (source: DemandForwardingBridgeSupport.serviceRemoteConsumerAdvisory). So the bridge that is
-  the k-th from Y needs a consumerTTL of k, and B subscribes for A exactly if demand comes to A
-  on a way that does not pass B.
-- Messages. A message at B may go over B -> A if B has that subscription, A is not in the
-  message's broker path, and the path is shorter than the bridge's messageTTL
-  (source: NetworkBridgeFilter.matchesForwardingFilter). The path holds every broker that
-  forwarded it, so that the k-th bridge of its way needs a messageTTL of k.
+- Demand. Broker Y announces a consumer by an advisory whose broker path is empty. A bridge B -> A
+  receives the advisories of A. It ignores an advisory whose path contains B, or is as long as its
+  consumerTTL (``path.length >= consumerTTL``, -1: no limit). For any other advisory, B creates a
+  local subscription, and announces it with A at the end of the path
+  (source: DemandForwardingBridgeSupport.serviceRemoteConsumerAdvisory). The k-th bridge from Y
+  therefore requires a consumerTTL of k, and B subscribes for A exactly if A receives the demand
+  on a route that does not include B.
+- Messages. B may forward a message to A if B has that subscription, the message's broker path does
+  not contain A, and the path is shorter than the bridge's messageTTL
+  (source: NetworkBridgeFilter.matchesForwardingFilter). The path contains every broker that
+  forwarded the message, so the k-th bridge of its route requires a messageTTL of k.
 
-Both limits only grow with the way, so that a way with a loop can be cut short: the shortest way
-decides whether anything arrives at all. That is exact, and cheap: breadth first, with a bit for
-every broker. Brokers are numbers from 0; a set of brokers is an int with their bits.
+Both limits only increase with the length of a route, so a route without a loop requires less than one
+with a loop: the shortest route decides whether any message arrives. This is exact, and is computed by
+a breadth-first search. Brokers are numbers from 0; a set of brokers is an int with one bit for each.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class BridgeGraph:
     @cached_property
     def demand_masks_by_bridge(self) -> tuple[int, ...]:
         """For each bridge, the bit mask of the brokers whose consumers subscribe over it (its demand)."""
-        ways = _peers_by_ttl(self)
-        return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
+        peers_by_ttl = _peers_by_ttl(self)
+        return tuple(_demand_sources(self, edge, peers_by_ttl) for edge in self.edges)
 
     @cached_property
     def brokers_with_static_subscriptions_mask(self) -> int:
@@ -105,11 +105,11 @@ class BridgeGraph:
             by_target: dict[int, int] = {}
             for target, _, mask in bridges:
                 by_target[target] = by_target.get(target, 0) | mask
-            once = twice = 0
+            received = received_repeatedly = 0
             for mask in by_target.values():
-                twice |= once & mask
-                once |= mask
-            forked.append(twice)
+                received_repeatedly |= received & mask
+                received |= mask
+            forked.append(received_repeatedly)
         return tuple(forked)
 
     @cached_property
@@ -134,23 +134,23 @@ class BridgeGraph:
         It consists of the indices in ``edges`` of its bridges. It is empty if no route exists. ``within_limits``: only
         over bridges with demand from ``target``, and a messageTTL that lets messages pass.
         """
-        came: dict[int, int] = {}
+        bridge_to_broker: dict[int, int] = {}
         frontier, hops = [source], 0
-        while frontier and target not in came:
-            following = []
+        while frontier and target not in bridge_to_broker:
+            next_frontier = []
             for number in (number for broker in frontier for number in self.outgoing_bridges_by_broker[broker]):
                 edge = self.edges[number]
-                passes = not within_limits or (
+                is_usable = not within_limits or (
                     hops < edge.message_ttl and self.demand_masks_by_bridge[number] >> target & 1
                 )
-                if passes and edge.target not in came and edge.target != source:
-                    came[edge.target] = number
-                    following.append(edge.target)
-            frontier, hops = following, hops + 1
+                if is_usable and edge.target not in bridge_to_broker and edge.target != source:
+                    bridge_to_broker[edge.target] = number
+                    next_frontier.append(edge.target)
+            frontier, hops = next_frontier, hops + 1
         route: list[int] = []
-        while target in came:
-            route.append(came[target])
-            target = self.edges[came[target]].source
+        while target in bridge_to_broker:
+            route.append(bridge_to_broker[target])
+            target = self.edges[bridge_to_broker[target]].source
         return route[::-1]
 
     @cached_property
@@ -171,15 +171,15 @@ class BridgeGraph:
         frontier = [consumer_broker]
         hops = 0
         while frontier:
-            following = []
+            next_frontier = []
             for broker in frontier:
                 for source, ttl in self.incoming_bridges_by_broker[broker]:
                     if source not in hops_by_broker and hops < ttl and source != avoided_broker:
                         hops_by_broker[source] = hops + 1
-                        following.append(source)
+                        next_frontier.append(source)
                 if len(hops_by_broker) == self.size:
                     return hops_by_broker
-            frontier = following
+            frontier = next_frontier
             hops += 1
         return hops_by_broker
 
@@ -207,8 +207,8 @@ class BridgeGraph:
 class MessageReach:
     """The reach of the messages that clients send to one broker: the brokers where they can arrive.
 
-    ``arrives`` is the set of them, as bits. ``forked``: the consumers on the way to whom some broker has a choice.
-    ``through`` maps a broker to those whose messages the shortest ways lead over it.
+    ``arrives`` is the set of them, as bits. ``forked``: the brokers on the routes to which some broker has a choice.
+    ``through`` maps a broker to the brokers whose shortest routes include it.
     """
 
     arrives: int
@@ -219,9 +219,9 @@ class MessageReach:
 def broker_numbers(mask: int) -> Iterator[int]:
     """Yield the numbers of the brokers in a bit mask, lowest first."""
     while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+        lowest_bit = mask & -mask
+        yield lowest_bit.bit_length() - 1
+        mask ^= lowest_bit
 
 
 _PeersByTtl = list[dict[int, int]]
@@ -232,17 +232,19 @@ def _peers_by_ttl(shape: BridgeGraph) -> _PeersByTtl:
 
     Peers are a set of bits.
     """
-    ways: _PeersByTtl = [{} for _ in range(shape.size)]
+    peers_by_ttl: _PeersByTtl = [{} for _ in range(shape.size)]
     for edge in shape.edges:
-        ways[edge.source][edge.consumer_ttl] = ways[edge.source].get(edge.consumer_ttl, 0) | 1 << edge.target
-    return ways
+        peers_by_ttl[edge.source][edge.consumer_ttl] = (
+            peers_by_ttl[edge.source].get(edge.consumer_ttl, 0) | 1 << edge.target
+        )
+    return peers_by_ttl
 
 
-def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _PeersByTtl) -> int:
+def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, peers_by_ttl: _PeersByTtl) -> int:
     """Return the brokers (as bits) whose demand arrives at ``edge``.
 
-    Walk from the edge against the demand, never over its source. Visit brokers in order of the longest path
-    that demand may have there, so that each broker is visited once.
+    The search starts at the edge and follows the demand backwards, but never over the source of the edge. It visits
+    brokers in the order of the longest path that demand may have there, so that it visits each broker once.
     """
     if edge.always:
         return shape.all_brokers_mask & ~(1 << edge.source)
@@ -251,28 +253,28 @@ def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _PeersByTtl) -> 
     if edge.consumer_ttl == 1:
         return 1 << edge.target
     visited = 1 << edge.source
-    goal = shape.all_brokers_mask
-    level = min(edge.consumer_ttl, shape.size) - 1
-    waiting = {level: 1 << edge.target}
-    while waiting:
-        level = max(waiting)
-        fresh = waiting.pop(level) & ~visited
-        if not fresh:
+    all_brokers = shape.all_brokers_mask
+    hops_left = min(edge.consumer_ttl, shape.size) - 1
+    pending_by_hops = {hops_left: 1 << edge.target}
+    while pending_by_hops:
+        hops_left = max(pending_by_hops)
+        new_brokers = pending_by_hops.pop(hops_left) & ~visited
+        if not new_brokers:
             continue
-        visited |= fresh
-        if visited == goal:
+        visited |= new_brokers
+        if visited == all_brokers:
             break
-        if level == 0:
+        if hops_left == 0:
             continue
-        if fresh & shape.brokers_with_static_subscriptions_mask and _receives_static_subscription(
-            shape, fresh & shape.brokers_with_static_subscriptions_mask, edge.source
+        if new_brokers & shape.brokers_with_static_subscriptions_mask and _receives_static_subscription(
+            shape, new_brokers & shape.brokers_with_static_subscriptions_mask, edge.source
         ):
-            return goal & ~(1 << edge.source)
-        for broker in broker_numbers(fresh):
-            for ttl, peers in ways[broker].items():
-                remaining_hops = min(level, ttl) - 1
+            return all_brokers & ~(1 << edge.source)
+        for broker in broker_numbers(new_brokers):
+            for ttl, peers in peers_by_ttl[broker].items():
+                remaining_hops = min(hops_left, ttl) - 1
                 if remaining_hops >= 0:
-                    waiting[remaining_hops] = waiting.get(remaining_hops, 0) | peers
+                    pending_by_hops[remaining_hops] = pending_by_hops.get(remaining_hops, 0) | peers
     return visited & ~(1 << edge.source)
 
 
@@ -291,25 +293,27 @@ def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0
-    onward, forks = shape.bridges_with_demand_by_broker, shape.forked_demand_masks_by_broker
+    bridges_by_broker, forked_masks = shape.bridges_with_demand_by_broker, shape.forked_demand_masks_by_broker
     while frontier:
-        following: dict[int, int] = {}
-        for broker, aims in frontier.items():
-            forked |= aims & forks[broker]
-            for target, ttl, mask in onward[broker]:
-                fresh = aims & mask
-                if fresh and hops < ttl:
-                    fresh &= ~visited.get(target, 0)
-                    if fresh:
-                        following[target] = following.get(target, 0) | fresh
+        next_frontier: dict[int, int] = {}
+        for broker, consumers in frontier.items():
+            forked |= consumers & forked_masks[broker]
+            for target, ttl, mask in bridges_by_broker[broker]:
+                new_consumers = consumers & mask
+                if new_consumers and hops < ttl:
+                    new_consumers &= ~visited.get(target, 0)
+                    if new_consumers:
+                        next_frontier[target] = next_frontier.get(target, 0) | new_consumers
         frontier = {}
-        for target, aims in following.items():
-            visited[target] = visited.get(target, 0) | aims
-            arrives |= aims & 1 << target
-            if left := aims & ~(1 << target):
-                frontier[target] = left
-        frontier = {broker: left for broker, aims in frontier.items() if (left := aims & ~arrives)}
+        for target, consumers in next_frontier.items():
+            visited[target] = visited.get(target, 0) | consumers
+            arrives |= consumers & 1 << target
+            if remaining := consumers & ~(1 << target):
+                frontier[target] = remaining
+        frontier = {broker: remaining for broker, consumers in frontier.items() if (remaining := consumers & ~arrives)}
         hops += 1
     del visited[source]
-    through = {broker: on for broker, aims in visited.items() if (on := aims & arrives & ~(1 << broker))}
+    through = {
+        broker: crossing for broker, consumers in visited.items() if (crossing := consumers & arrives & ~(1 << broker))
+    }
     return MessageReach(arrives, forked, through)

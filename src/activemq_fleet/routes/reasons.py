@@ -1,4 +1,4 @@
-"""Write in sentences why messages reach a consumer or not."""
+"""Write the reasons why messages reach a consumer, or do not reach it, as sentences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_bridges_sentence(source: str, target: str) -> str:
 def route_sentence(
     source: LinkEnd,
     target: LinkEnd,
-    way: Sequence[Bridge],
+    route: Sequence[Bridge],
     choice: ChoiceOutcome,
     down: str | None,
     destination: str | None,
@@ -37,8 +37,8 @@ def route_sentence(
 
     It names the bridges, and what can stop messages on it.
     """
-    links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)
-    text = f"messages go from {source.name} to {target.name} over {count_with_noun(len(way), 'bridge')} ({links})"
+    links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in route)
+    text = f"messages go from {source.name} to {target.name} over {count_with_noun(len(route), 'bridge')} ({links})"
     active = source.active_broker_without(down)
     if active and not active.connectors:
         text += f"; these are the stored messages of {source.name}, which {active.identity.short_host_name} now sends"
@@ -49,9 +49,9 @@ def route_sentence(
         text += "on a broker of that route"
     elif choice == "unknown":
         text += "; it was not checked whether messages can stay on other routes, because there are too many of them"
-    limited = [b for b in way if b.connector.include or b.connector.exclude]
-    if limited and destination is None:
-        text += "; " + "; ".join(dict.fromkeys(map(_filter_text, limited)))
+    bridges_with_filters = [b for b in route if b.connector.include or b.connector.exclude]
+    if bridges_with_filters and destination is None:
+        text += "; " + "; ".join(dict.fromkeys(map(_filter_text, bridges_with_filters)))
     return text
 
 
@@ -66,21 +66,26 @@ def _filter_text(bridge: Bridge) -> str:
 
 
 def no_arrival_sentence(
-    state: NetworkOfRunningBrokers, whole: NetworkOfRunningBrokers, source: int, target: int, destination: str | None
+    state: NetworkOfRunningBrokers,
+    network_of_all_destinations: NetworkOfRunningBrokers,
+    source: int,
+    target: int,
+    destination: str | None,
 ) -> str:
     """Return a sentence with the reason why no message from ``source`` arrives at ``target``.
 
-    The sentence is empty if no bridges lead there. ``whole`` has the bridges that do not carry ``destination``, too.
+    The sentence is empty if no bridges lead there. ``network_of_all_destinations`` also has the bridges that do not
+    carry ``destination``.
     """
     names = state.names
-    way = state.shape.shortest_route(source, target, within_limits=False)
-    if not way:
-        if destination and whole.shape.shortest_route(source, target, within_limits=False):
+    route = state.shape.shortest_route(source, target, within_limits=False)
+    if not route:
+        if destination and network_of_all_destinations.shape.shortest_route(source, target, within_limits=False):
             return f"no bridges between {names[source]} and {names[target]} carry {destination}"
         return ""
     edges = state.shape.edges
-    length = len(way)
-    for hop, number in reversed(list(enumerate(way, 1))):
+    length = len(route)
+    for hop, number in reversed(list(enumerate(route, 1))):
         edge = edges[number]
         bridge = state.bridges[number]
         if edge.consumer_ttl < length - hop + 1 and not edge.always:
@@ -91,7 +96,7 @@ def no_arrival_sentence(
                 f"{reason}, because link {bridge.connector.name} has the consumerTTL (networkTTL) {edge.consumer_ttl}, "
                 f"but the route requires {length - hop + 1}"
             )
-    for hop, number in enumerate(way, 1):
+    for hop, number in enumerate(route, 1):
         if edges[number].message_ttl < hop:
             return (
                 f"messages stop at {names[edges[number].source]}, because link {state.bridges[number].connector.name} "

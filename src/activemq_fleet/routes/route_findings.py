@@ -1,8 +1,9 @@
-"""Report the rules R001 to R004: brokers that messages do not reach, and bridges that carry nothing.
+"""Report the rules R001 to R004: brokers that messages do not reach, and bridges that carry no messages.
 
-Severities. A route that is missing or that a death cuts is a warning and no error: every broker works, and messages
-wait instead of being lost. A way that only an overloaded bridge opens is in the answers and no finding. Messages that a
-broker without a peer holds while it is down are the expected effect of ``activemq_ha: none``, and no finding either.
+A missing route, and a route that the failure of a broker interrupts, have the severity warning and not error: every
+broker works, and messages wait instead of being lost. A route that messages use only while a bridge is full is part of
+the answers, but not a finding. Messages that wait on a stopped broker without a peer are the expected effect of
+``activemq_ha: none``, and not a finding either.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ RULES = {
 }
 
 _MAXIMUM_PAIRS = 300
-_PATIENCE = 500
-"""Limits of R004 per network: pairs of brokers, and positions of a message per pair."""
+_MAXIMUM_STATES_PER_PAIR = 500
+"""The limits of R004 for each network: the number of pairs of brokers, and of a message's states for each pair."""
 
 
 def route_findings(routes: Routes) -> tuple[Finding, ...]:
@@ -48,8 +49,8 @@ def _route_findings(routes: Routes) -> Iterator[Finding]:
     for names in routes.network.connected_pair_components:
         if len(names) > 1:
             state = routes.network_of_running_brokers(names)
-            yield from _unreached_findings(routes, state)
-            yield from _stranded_findings(routes, state)
+            yield from _unreachable_pair_findings(routes, state)
+            yield from _single_point_of_failure_findings(routes, state)
             yield from _dead_end_findings(routes, state)
     yield from _separate_network_findings(routes)
 
@@ -59,7 +60,7 @@ def _finding(rule: str, host: str, message: str, fix: str, severity: Severity = 
 
 
 def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, list[LinkEnd]]:
-    """Return the pairs and single brokers by group, without groups that are not meant to be one network."""
+    """Return the pairs and single brokers by group, without groups whose topology is ``none``."""
     units_by_group: dict[str, list[LinkEnd]] = {}
     for unit in units:
         if unit.preferred_broker.settings.topology != "none" or any(
@@ -69,25 +70,25 @@ def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, li
     return units_by_group
 
 
-def _unreached_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
+def _unreachable_pair_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
     """Yield a finding for each group in whose network messages do not reach every pair (R001)."""
-    everyone = state.shape.all_brokers_mask
+    all_brokers = state.shape.all_brokers_mask
     if all(
-        spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach_by_broker)
+        reach.arrives | 1 << number == all_brokers for number, reach in enumerate(state.shape.message_reach_by_broker)
     ):
         return
     for group, units in _group_networked_units(routes, [routes.network.units[name] for name in state.names]).items():
         numbers = [state.vertex_number_by_pair[unit.name] for unit in units]
-        missed = [
+        missing_routes = [
             (a, b)
             for a in numbers
             for b in numbers
             if a != b and not state.shape.message_reach_by_broker[a].arrives >> b & 1
         ]
-        if missed:
-            source, target = (state.names[number] for number in min(missed))
+        if missing_routes:
+            source, target = (state.names[number] for number in min(missing_routes))
             fix = f"add a link from {source} to {target} to activemq_links"
-            if state.shape.shortest_route(*min(missed), within_limits=False):
+            if state.shape.shortest_route(*min(missing_routes), within_limits=False):
                 fix = (
                     "remove activemq_network_ttl, and ttl from the entries of activemq_links: the default TTL is "
                     "sufficient for each route"
@@ -97,8 +98,8 @@ def _unreached_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Itera
                 "R001",
                 routes.network.units[source].preferred_broker.host,
                 f"messages sent to {source} never reach consumers on {target}: {routes.reaches(source, target).why}. "
-                f"In group {group}, {len(missed)} of {count_with_noun(total, 'route')} between brokers carry no "
-                "messages",
+                f"In group {group}, {len(missing_routes)} of {count_with_noun(total, 'route')} between brokers carry "
+                "no messages",
                 f"{fix}. If the brokers of group {group} must not exchange messages, set activemq_topology: none",
             )
 
@@ -122,24 +123,24 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             )
 
 
-def _stranded_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
+def _single_point_of_failure_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
     """Yield a finding for each broker whose failure interrupts routes between other brokers (R002)."""
     for name in state.names:
         unit = routes.network.units[name]
-        stranded = list(routes.routes_lost_without(unit.preferred_broker.host))
-        if stranded:
-            _, source, target = min(stranded)
+        lost_routes = list(routes.routes_lost_without(unit.preferred_broker.host))
+        if lost_routes:
+            _, source, target = min(lost_routes)
             yield _finding(
                 "R002",
                 unit.preferred_broker.host,
-                f"if the broker {unit.preferred_broker.host} fails, {count_with_noun(len(stranded), 'route')} "
+                f"if the broker {unit.preferred_broker.host} fails, {count_with_noun(len(lost_routes), 'route')} "
                 f"between other brokers no longer carry messages, such as from {state.names[source]} to consumers on "
                 f"{state.names[target]}",
-                _remedy(unit),
+                _remedy_for_lost_routes(unit),
             )
 
 
-def _remedy(unit: LinkEnd) -> str:
+def _remedy_for_lost_routes(unit: LinkEnd) -> str:
     if len(unit.brokers) == 1:
         return (
             "add a second node with activemq_ha: shared-file, or add links that bypass the broker, "
@@ -165,38 +166,38 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
     by_host: dict[tuple[str, bool], list[str]] = {}
     for host, link in routes.idle_links():
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
-    for (host, within), links in by_host.items():
-        named = names_to_text(links)
+    for (host, is_within_pair), links in by_host.items():
+        link_names = names_to_text(links)
         reason = (
             "the other node of the pair is a standby while this broker is active"
-            if within
+            if is_within_pair
             else "the TTL of the link is 0, or one broker of the link ignores the consumers of the other broker "
             "(staticBridge, advisorySupport=false)"
         )
         yield _finding(
             "R003",
             host,
-            f"the broker sends no messages over {'link' if len(links) == 1 else 'the links'} {named}: {reason}",
+            f"the broker sends no messages over {'link' if len(links) == 1 else 'the links'} {link_names}: {reason}",
             "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
-            if within
+            if is_within_pair
             else "if the TTL of the link is 0, set ttl of the link in activemq_links, or activemq_network_ttl, to 1 or "
             "more. Otherwise remove staticBridge from the attributes of the link, or advisorySupport from "
             "activemq_broker_attributes of the other broker. If the link is not needed, remove it from activemq_links",
-            "info" if within else "warning",
+            "info" if is_within_pair else "warning",
         )
 
 
 def _dead_end_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
     """Yield a finding for a network in which messages can remain on a broker that cannot forward them (R004)."""
-    examined_count, stranding = _examined_and_stranded_routes(state.shape)
-    if stranding:
-        source_name, target_name = (state.names[end] for end in stranding[0])
+    examined_count, stranded_routes = _examined_and_stranded_routes(state.shape)
+    if stranded_routes:
+        source_name, target_name = (state.names[end] for end in stranded_routes[0])
         at_least = "at least " if examined_count == _MAXIMUM_PAIRS else ""
         yield _finding(
             "R004",
             routes.network.units[source_name].preferred_broker.host,
             f"messages sent to {source_name} for consumers on {target_name} can remain on a third broker, which cannot "
-            f"forward them within the TTL. This concerns {at_least}{count_with_noun(len(stranding), 'route')} of "
+            f"forward them within the TTL. This concerns {at_least}{count_with_noun(len(stranded_routes), 'route')} of "
             "this network",
             "set activemq_network_ttl for all brokers of this network to the number of links of the longest route. If "
             "each broker has a link to each other broker, set activemq_network_ttl: {consumer: 1, message: -1} instead "
@@ -212,12 +213,14 @@ def _examined_and_stranded_routes(shape: BridgeGraph) -> tuple[int, list[tuple[i
     """
     if shape.has_ample_ttl and not shape.merges:
         return 0, []
-    forked = (
+    forked_pairs = (
         (s, t)
-        for s, spread in enumerate(shape.message_reach_by_broker)
-        for t in broker_numbers(spread.arrives & spread.forked)
+        for s, reach in enumerate(shape.message_reach_by_broker)
+        for t in broker_numbers(reach.arrives & reach.forked)
     )
-    examined_pairs = list(islice(forked, _MAXIMUM_PAIRS))
+    examined_pairs = list(islice(forked_pairs, _MAXIMUM_PAIRS))
     return len(examined_pairs), [
-        pair for pair in examined_pairs if outcome_of_bridge_choices(shape, *pair, patience=_PATIENCE) == "strands"
+        pair
+        for pair in examined_pairs
+        if outcome_of_bridge_choices(shape, *pair, patience=_MAXIMUM_STATES_PER_PAIR) == "strands"
     ]
