@@ -208,7 +208,7 @@ def adopt_documents(
         fleet=fleet,
         differences=differences,
         notes=tuple(proposal.notes),
-        secrets={label: what for label, what in sorted(proposal.secrets.used.items()) if label in labels},
+        secrets={label: description for label, description in sorted(proposal.secrets.used.items()) if label in labels},
         files_read={
             **{document.host: document.files_read for document in proposal.documents},
             **{file.host: file.files_read for file in agents if file.host in proposal.agents},

@@ -80,8 +80,8 @@ class CompanionFiles:
         if parts is None:
             return []
         try:
-            with _open_below(self.root, parts) as opened:
-                return opened.entry_names()
+            with _open_below(self.root, parts) as opened_directory:
+                return opened_directory.entry_names()
         except UntrustedPathError as error:
             self._record_refusal(_untrusted_message(error))
         except OSError:

@@ -44,9 +44,9 @@ def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
             name = entry.literal_value(kind)
             if not name:
                 continue
-            earlier = first_entries.setdefault((kind, name), entry)
-            if earlier is not entry:
-                line = earlier.position(kind)[0]
+            earlier_entry = first_entries.setdefault((kind, name), entry)
+            if earlier_entry is not entry:
+                line = earlier_entry.position(kind)[0]
                 place = "the same line" if line == entry.position(kind)[0] else f"line {line}"
                 message = (
                     f"this policyEntry and another in {place} are both for {kind} {name}: the broker ignores one of "

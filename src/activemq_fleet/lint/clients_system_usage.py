@@ -111,7 +111,9 @@ def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
 
         <storeUsage limit="20 gb"/>
     """
-    store = next((node for holder in broker.descendants("persistenceAdapter") for node in holder.children()), None)
+    store = next(
+        (node for container in broker.descendants("persistenceAdapter") for node in container.children()), None
+    )
     is_kahadb = store is None or store.name == "kahaDB"
     if broker.boolean_attribute("persistent", True) is not False and is_kahadb:
         yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _journal_file_length(store), "the store")

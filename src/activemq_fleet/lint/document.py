@@ -462,8 +462,8 @@ class Document:
         """
         return [
             node
-            for holder in self.elements_with_given_names("persistenceAdapter", "persistenceFactory")
-            for node in holder.children()
+            for container in self.elements_with_given_names("persistenceAdapter", "persistenceFactory")
+            for node in container.children()
         ]
 
     @property

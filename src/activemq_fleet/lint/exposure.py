@@ -42,6 +42,8 @@ def _has_openwire(broker: Element) -> bool:
         return True
     uris = [listener_uri(connector) for connector in broker.descendants("transportConnector")]
     has_bean_or_ref = any(
-        node.name in ("bean", "ref") for holder in broker.children("transportConnectors") for node in holder.children()
+        node.name in ("bean", "ref")
+        for container in broker.children("transportConnectors")
+        for node in container.children()
     )
     return has_bean_or_ref or any(not uri.scheme or is_openwire(uri.scheme) for uri in uris)

@@ -201,7 +201,11 @@ def _first_difference(first_link: Element, second_link: Element) -> str:
             return name
     for name in ("dynamicallyIncludedDestinations", "excludedDestinations", "staticallyIncludedDestinations"):
         destination_lists = [
-            [(child.name, child.get("physicalName")) for holder in link.children(name) for child in holder.children()]
+            [
+                (child.name, child.get("physicalName"))
+                for container in link.children(name)
+                for child in container.children()
+            ]
             for link in (first_link, second_link)
         ]
         if destination_lists[0] != destination_lists[1]:

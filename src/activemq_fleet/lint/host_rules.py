@@ -77,9 +77,9 @@ def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
     """
     if host.broker.metrics is None:
         return
-    for taken in host.facts.taken_ports:
-        if taken.port == host.broker.metrics.port:
-            text = f"port {taken.port} of activemq_metrics_port is in use by {taken.port_holder_text}"
+    for taken_port in host.facts.taken_ports:
+        if taken_port.port == host.broker.metrics.port:
+            text = f"port {taken_port.port} of activemq_metrics_port is in use by {taken_port.port_holder_text}"
             yield Problem(text, fix="set activemq_metrics_port to a free port")
     for path in host.facts.missing_files:
         text = f"the keystore file {path} of activemq_metrics_tls does not exist"
@@ -153,17 +153,18 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
         facts: {taken_ports: []}
     """
     listeners = {listener.port: listener for listener in host.broker.listeners if listener.name != "metrics"}
-    for taken in host.facts.taken_ports:
-        listener = listeners.get(taken.port)
+    for taken_port in host.facts.taken_ports:
+        listener = listeners.get(taken_port.port)
         if listener is not None and host.broker.service == "systemd":
-            fix = f"stop the process that uses port {taken.port}, or set another port in {listener.variable}"
-            if taken.pid in host.facts.home_processes:
+            fix = f"stop the process that uses port {taken_port.port}, or set another port in {listener.variable}"
+            if taken_port.pid in host.facts.home_processes:
                 fix = (
                     f"stop the broker that runs from {host.broker.home}: the playbook starts a different broker, which "
                     "needs the same ports"
                 )
             yield Problem(
-                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.port_holder_text}",
+                f"port {taken_port.port} of the broker's listener {listener.name} is in use by "
+                f"{taken_port.port_holder_text}",
                 fix=fix,
             )
 

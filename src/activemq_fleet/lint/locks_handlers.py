@@ -69,8 +69,8 @@ def configured_io_exception_handler(broker: Element) -> IoExceptionHandler | Non
     if broker.has_attribute("ioExceptionHandler"):
         name = broker.get("ioExceptionHandler").removeprefix("#")
         return _handler_with_id(broker, name)
-    holder = broker.first_child("ioExceptionHandler")
-    node = next(iter(holder.children()), None) if holder else None
+    container = broker.first_child("ioExceptionHandler")
+    node = next(iter(container.children()), None) if container else None
     if node is None:
         return None
     if node.name == "ref":
@@ -78,10 +78,10 @@ def configured_io_exception_handler(broker: Element) -> IoExceptionHandler | Non
     return _handler_of(node)
 
 
-def _handler_with_id(place: Element, name: str) -> IoExceptionHandler:
-    named = (node for node in place.document.nodes if name and name in (node.get("id"), node.get("name")))
+def _handler_with_id(referring_node: Element, name: str) -> IoExceptionHandler:
+    named = (node for node in referring_node.document.nodes if name and name in (node.get("id"), node.get("name")))
     node = next(named, None)
-    return IoExceptionHandler(place, "") if node is None else _handler_of(node)
+    return IoExceptionHandler(referring_node, "") if node is None else _handler_of(node)
 
 
 def _handler_of(node: Element) -> IoExceptionHandler:

@@ -49,14 +49,16 @@ def message_store_elements(document: Document) -> Iterator[Element]:
 
 def _store_elements(broker: Element) -> list[Element]:
     return [
-        store for holder in broker.children("persistenceAdapter", "persistenceFactory") for store in holder.children()
+        store
+        for container in broker.children("persistenceAdapter", "persistenceFactory")
+        for store in container.children()
     ]
 
 
 def locker_of(store: Element) -> Element | None:
     """Return the locker element inside a message store, such as ``<shared-file-locker>``, or None."""
-    holders = store.children("locker", "databaseLocker")
-    return next((locker for holder in holders for locker in holder.children()), None)
+    containers = store.children("locker", "databaseLocker")
+    return next((locker for container in containers for locker in container.children()), None)
 
 
 def sharing_reason_of_store(store: Element) -> SharingReason | None:

@@ -119,8 +119,8 @@ def _temporary_directory_setting(broker: Element) -> _DirectorySetting | None:
 def _directory_settings_of_defined_store(broker: Element) -> Iterator[_DirectorySetting]:
     """Yield the directory settings of the temporary store that an activemq.xml defines as an element or as a bean."""
     name = broker.get("tempDataStore").removeprefix("#")
-    holder = broker.first_child("tempDataStore")
-    nested = holder.children() if holder else []
+    container = broker.first_child("tempDataStore")
+    nested = container.children() if container else []
     named = [node for node in broker.document.nodes if name and name in (node.get("id"), node.get("name"))]
     for node in (*nested, *named):
         if node.has_attribute("directory"):

@@ -200,7 +200,9 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 def _has_other_plugins(document: Document) -> bool:
     """Return whether the broker has plugins unknown to the rules, which may require authentication."""
     children = (
-        child for holder in document.elements_with_given_names("plugins") for child in holder.children("bean", "ref")
+        child
+        for container in document.elements_with_given_names("plugins")
+        for child in container.children("bean", "ref")
     )
     return any(children) or any(broker.has_attribute("plugins") for broker in document.brokers)
 

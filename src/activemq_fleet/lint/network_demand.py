@@ -31,8 +31,8 @@ def _destinations_in_child_element(link: Element, child_name: str) -> list[Eleme
 
     ``child_name`` is the name of the child element.
     """
-    holder = link.first_child(child_name)
-    return [] if holder is None else holder.children("queue", "topic")
+    container = link.first_child(child_name)
+    return [] if container is None else container.children("queue", "topic")
 
 
 @rule("N023", "info", each="networkConnector", needs="@decreaseNetworkConsumerPriority")
@@ -205,8 +205,8 @@ def bridges_get_no_consumer_advisories(broker: Element) -> Iterator[Problem]:
 def _advisory_permission_problems(broker: Element, links: list[Element]) -> Iterator[Problem]:
     groups = _groups_of_users(broker, {link.get("userName") for link in links})
     for authorization_map in broker.descendants("authorizationMap"):
-        holders = authorization_map.children("authorizationEntries")
-        entries = [entry for holder in holders for entry in holder.children("authorizationEntry")]
+        containers = authorization_map.children("authorizationEntries")
+        entries = [entry for container in containers for entry in container.children("authorizationEntry")]
         if not entries or authorization_map.first_child("defaultEntry") is not None:
             continue
         advisory_entries = [

@@ -61,7 +61,7 @@ def has_authentication(broker: Element) -> bool:
 
 def plugin_elements_of(broker: Element) -> list[Element]:
     """Return the XML elements inside the ``<plugins>`` element of a broker."""
-    return [plugin for holder in broker.children("plugins") for plugin in holder.children()]
+    return [plugin for container in broker.children("plugins") for plugin in container.children()]
 
 
 @rule("S003", "error", each="broker")

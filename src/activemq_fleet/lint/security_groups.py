@@ -130,7 +130,7 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
         entries = _connection_advisory_entries(authorization_map)
         if entries is None:
             continue
-        place = entries[0] if entries else authorization_map
+        node = entries[0] if entries else authorization_map
         rejected = [
             name for name, groups in accounts.items() if not any(_may_grant_admin(entry, groups) for entry in entries)
         ]
@@ -153,7 +153,7 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
                 "client may not create the topic of the advisory, the broker rejects the connection: "
                 '"not authorized to create: topic://ActiveMQ.Advisory.Connection"'
             )
-            yield place.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
+            yield node.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
         elif rejected:
             accounts_text = f"{'account' if len(rejected) == 1 else 'accounts'} {names_to_text(rejected)}"
             text = (
@@ -161,7 +161,7 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
                 "an account until another account has created each topic"
             )
             fix = _remedy_of_advisories(document)
-            yield place.problem(text, "admin", severity="warning", fix=fix)
+            yield node.problem(text, "admin", severity="warning", fix=fix)
 
 
 def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Mapping[str, frozenset[str]]]]:
@@ -201,16 +201,16 @@ def _accounts_of_plugin(plugin: Element) -> dict[str, frozenset[str]] | None:
 
 
 def _accounts_of_simple_login(plugin: Element) -> dict[str, frozenset[str]] | None:
-    holder = plugin.first_child("users")
+    container = plugin.first_child("users")
     if (
-        holder is None
+        container is None
         or plugin.has_attribute("users")
         or plugin.has_attribute("userGroups")
         or plugin.first_child("userGroups")
     ):
         return None
     accounts: dict[str, frozenset[str]] = {}
-    for number, account in enumerate(holder.children(), 1):
+    for number, account in enumerate(container.children(), 1):
         if account.name != "authenticationUser" or account.has_placeholder_value("groups"):
             return None
         accounts[account.get("username") or f"account {number}"] = _split_names(account.literal_value("groups"))
@@ -283,9 +283,9 @@ def _connection_advisory_entries(authorization_map: Element) -> list[Element] | 
         or authorization_map.has_attribute("entries")
     ):
         return None
-    holders = authorization_map.children("authorizationEntries", "entries", "defaultEntry")
+    containers = authorization_map.children("authorizationEntries", "entries", "defaultEntry")
     entries: list[Element] = []
-    for entry in (child for holder in holders for child in holder.children()):
+    for entry in (child for container in containers for child in container.children()):
         is_default = entry.parent is not None and entry.parent.name == "defaultEntry"
         if (
             entry.name != "authorizationEntry"

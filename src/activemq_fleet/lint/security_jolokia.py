@@ -50,14 +50,14 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
     if policy is None:
         return
     permitting_elements = {
-        name: place for name in _ADDING_OPERATIONS if (place := _permitting_element(policy.root, name))
+        name: element for name in _ADDING_OPERATIONS if (element := _permitting_element(policy.root, name))
     }
     if permitting_elements:
-        place = next(iter(permitting_elements.values()))
-        yield place.problem(
+        element = next(iter(permitting_elements.values()))
+        yield element.problem(
             f"{_POLICY_FILE} permits every authenticated user to call {' and '.join(permitting_elements)}: such a "
             "user can open ports and forward messages",
-            fix=_remedy_of_permission(place, tuple(permitting_elements)),
+            fix=_remedy_of_permission(element, tuple(permitting_elements)),
         )
 
 
@@ -86,19 +86,19 @@ def jolokia_may_add_links_that_release_rejects(document: Document) -> Iterator[P
         </restrict>
     """
     policy = _jolokia_policy(document)
-    place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
-    if place is not None:
-        yield place.problem(
+    element = _permitting_element(policy.root, "addNetworkConnector") if policy else None
+    if element is not None:
+        yield element.problem(
             f"{_POLICY_FILE} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
             "multicast: and failover: URIs in this operation: calls that add a link to a pair fail"
         )
 
 
-def _remedy_of_permission(place: Element, operations: tuple[str, ...]) -> str:
+def _remedy_of_permission(element: Element, operations: tuple[str, ...]) -> str:
     """Return an instruction to reject operations that an element of the policy permits."""
-    if place.name == "operation":
+    if element.name == "operation":
         return (
-            f"in <allow>, replace <operation>{place.leading_text}</operation> with the names of the operations that "
+            f"in <allow>, replace <operation>{element.leading_text}</operation> with the names of the operations that "
             f"users need, such as browse*, without {' and '.join(operations)}. An entry in <deny> has no effect here, "
             "because <commands> does not list exec"
         )

@@ -78,14 +78,14 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
     for connector in (*document.transport_connectors, *document.network_connectors):
         for part in connector.uri_attribute_or_empty().uri_and_nested_uris():
             for option, value in part.options.items():
-                if option.rpartition(".")[2] == "enabledProtocols" and (old := _OBSOLETE_PROTOCOL.search(value)):
+                if option.rpartition(".")[2] == "enabledProtocols" and (obsolete := _OBSOLETE_PROTOCOL.search(value)):
                     yield connector.problem(
-                        f"the option {option} enables {old[1]}, an insecure protocol",
+                        f"the option {option} enables {obsolete[1]}, an insecure protocol",
                         "uri",
                         option,
                         fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
                     )
     for context in document.elements_with_given_names("sslContext"):
-        if old := _OBSOLETE_PROTOCOL.fullmatch(context.literal_value("protocol") or ""):
-            text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
+        if obsolete := _OBSOLETE_PROTOCOL.fullmatch(context.literal_value("protocol") or ""):
+            text = f"the protocol of <sslContext> enables {obsolete[1]}, an insecure protocol"
             yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')

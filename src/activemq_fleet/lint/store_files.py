@@ -38,8 +38,8 @@ def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
     """
     if broker.document.broker is not None or broker.boolean_attribute("persistent", True) is False:
         return
-    stores = [store for holder in broker.children("persistenceAdapter", "persistenceFactory")
-              for store in holder.children()]  # fmt: skip
+    stores = [store for container in broker.children("persistenceAdapter", "persistenceFactory")
+              for store in container.children()]  # fmt: skip
     nodes_and_attributes = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
     relative_directories = [
         (node, attribute)
