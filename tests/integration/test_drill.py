@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -222,6 +223,28 @@ def acknowledged_since(generator: TwoAgentLoadGenerator, since: float) -> int:
     """Return the number of events that were acknowledged after a moment."""
     tail = generator.publisher.tail.count_new_journal_records()
     return tail.count_records_between("acknowledged", since, time.time())
+
+
+@pytest.mark.timeout(600)
+def test_drill_restarts_standby_that_stops_at_takeover_and_reports_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill = lab.kill
+
+    def kill_both_nodes(host: str) -> float:
+        killed_at = kill(host)
+        kill(B if host == A else A)
+        return killed_at
+
+    monkeypatch.setattr(lab, "kill", kill_both_nodes)
+    result = run_drill(lab, DrillOptions(faults=1, rate=RATE, seed=1, patience=300))
+
+    check_clean(result)
+    (fault,) = result.faults_under_sufficient_load
+    standby = B if fault.host == A else A
+    assert fault.successor == standby
+    assert f"the drill started {standby} again, as the service unit does: no node of pair {PAIR}" in str(fault.note)
+    assert re.search(rf"{standby}: .* \(exit status 137, log: ", str(fault.note))
 
 
 @in_every_situation

@@ -234,14 +234,34 @@ class _LabDrill:
             if fault.back is not None:
                 self.progress(f"{prefix}: {_describe_takeover(fault)}")
                 return fault
-        successor = fault.successor or self.lab.wait_active(fault.pair, self.options.patience)
+        if fault.successor is None:
+            fault = self._wait_for_takeover(fault)
+        successor = str(fault.successor)
         since = self.lab.started_at(successor)
-        fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
+        fault = replace(fault, takeover=since - fault.at if since else None)
         self.progress(f"{prefix}: {_describe_takeover(fault)}")
         if self.lab.fleet.broker(fault.host).ha_profile.needs_resync:
             return self._resync(fault)
         self._wait_until_standby(fault.host)
         return replace(fault, back=time.time() - fault.at)
+
+    def _wait_for_takeover(self, fault: Fault) -> Fault:
+        """Wait until a node of the pair is active, and return the fault with its successor.
+
+        A lab has no systemd, so the drill starts another node that stops in this time, as its service unit does. The
+        note of the fault then contains the reason of the stop. The unit of a pure broker does not start it again.
+        """
+        try:
+            return replace(fault, successor=self.lab.wait_active(fault.pair, self.options.patience))
+        except LabError as error:
+            brokers = self.lab.fleet.pairs_by_name[fault.pair].brokers
+            stopped_hosts = [b.host for b in brokers if b.host != fault.host and not self.lab.is_alive(b.host)]
+            if not stopped_hosts or brokers[0].ha_profile.needs_resync:
+                raise
+            note = f"the drill started {' and '.join(stopped_hosts)} again, as the service unit does: {error}"
+            self.progress(note)
+            self.lab.start(*stopped_hosts, timeout=self.options.patience)
+            return replace(fault, successor=self.lab.wait_active(fault.pair, self.options.patience), note=note)
 
     def _resync(self, fault: Fault) -> Fault:
         """Repair a pure pair after a fault if the drill can, and return the fault.
