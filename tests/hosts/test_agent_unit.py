@@ -199,13 +199,13 @@ def test_systemd_analyze_reports_low_exposure_of_agent_unit(connected: Kiosk) ->
     assert done.returncode == 0
 
 
-def test_only_root_and_agent_can_read_password(connected: Kiosk) -> None:
+def test_only_root_and_agent_can_read_password_of_agent(connected: Kiosk) -> None:
     permissions = connected.machine.run("stat", "--dereference", "--format=%a %U %G", "/etc/activemq-agent/mb.password")
     assert permissions == "640 root activemq-agent\n"
     assert "made-up-kiosk-password" not in connected.machine.journal()
 
 
-def test_check_passes_for_active_node_and_fails_for_standby(connected: Kiosk) -> None:
+def test_check_of_agent_passes_for_active_node_and_fails_for_standby(connected: Kiosk) -> None:
     outputs: list[str] = []
 
     def check_results() -> list[list[str]]:
@@ -224,7 +224,7 @@ def test_agent_serves_metrics(connected: Kiosk) -> None:
     )
 
 
-def test_watchdog_restarts_frozen_agent(connected: Kiosk) -> None:
+def test_systemd_watchdog_restarts_frozen_agent(connected: Kiosk) -> None:
     before = int(connected.unit_properties("NRestarts")["NRestarts"])
     killed = journal_of(connected.machine, UNIT).count("Watchdog timeout")
     connected.machine.run("systemctl", "kill", "--signal=STOP", "--kill-who=main", UNIT)
@@ -237,7 +237,7 @@ def test_watchdog_restarts_frozen_agent(connected: Kiosk) -> None:
     publish_and_wait(connected)
 
 
-def test_stopping_agent_sends_accepted_events(connected: Kiosk) -> None:
+def test_agent_sends_accepted_events_before_it_stops(connected: Kiosk) -> None:
     event_ids = connected.python("from activemq_agent import Client", "print(*Client().publish_all(EVENTS))").split()
     began = time.monotonic()
     connected.machine.run("systemctl", "stop", UNIT)

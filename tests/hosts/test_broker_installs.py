@@ -141,7 +141,7 @@ def test_machine_info_returns_facts_for_rules_about_hosts(program: Program, mach
     assert sorted(finding.rule for finding in findings) == ["L006", "L025", "S013", "V012", "V017"]
 
 
-def test_archive_with_wrong_checksum_is_refused_without_changes(site: Site, machine: Machine, tmp_path: Path) -> None:
+def test_site_refuses_archive_with_wrong_checksum_without_changes(site: Site, machine: Machine, tmp_path: Path) -> None:
     archive = tmp_path / "apache-activemq-5.18.3-bin.tar.gz"
     archive.write_bytes(b"not what the vendor published")
     code, output = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
@@ -151,7 +151,7 @@ def test_archive_with_wrong_checksum_is_refused_without_changes(site: Site, mach
 
 
 @in_every_situation
-def test_release_that_distribution_lacks_is_refused(site: Site, machine: Machine) -> None:
+def test_site_refuses_release_that_packages_of_debian_lack(site: Site, machine: Machine) -> None:
     code, output = site(release="5.17.6")
     assert code == 2
     assert "activemq=5.17.6" in output

@@ -130,7 +130,7 @@ def test_killed_broker_restarts_as_standby(controller: Controller, pair: tuple[M
     assert int(unit_properties(active, "NRestarts")["NRestarts"]) == before[1] + 1
 
 
-def test_stop_ends_with_exit_status_143_and_result_success(
+def test_stop_of_broker_unit_ends_with_exit_status_143_and_result_success(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     active, standby = pair
@@ -253,7 +253,7 @@ def wait_until_stored(controller: Controller, pair: tuple[Machine, Machine]) -> 
     raise LateError("\n".join(["no broker stores messages after the disk was full", *map(broker_report, pair)]))
 
 
-def test_start_without_store_marker_is_refused(pair: tuple[Machine, Machine]) -> None:
+def test_broker_unit_refuses_start_without_store_marker(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
     standby.run("systemctl", "stop", UNIT)
     standby.run("mv", MARKER, f"{STORE}/aside")

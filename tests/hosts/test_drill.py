@@ -75,7 +75,7 @@ def has_timer(machine: Machine) -> bool:
 
 @LONG
 @pytest.mark.timeout(3600)
-def test_frozen_broker_resumes_without_watchdog(controller: Controller, tmp_path: Path) -> None:
+def test_broker_that_drill_froze_resumes_without_watchdog(controller: Controller, tmp_path: Path) -> None:
     before = active_nodes(controller.rack.machines)
 
     _, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5)
@@ -91,7 +91,7 @@ def test_frozen_broker_resumes_without_watchdog(controller: Controller, tmp_path
 
 @in_every_situation
 @pytest.mark.timeout(1800)
-def test_drill_refuses_group_without_permission(controller: Controller) -> None:
+def test_drill_playbook_refuses_group_without_permission(controller: Controller) -> None:
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
 
     output, _ = start_drill(controller).communicate(timeout=900)
@@ -120,7 +120,7 @@ def test_drill_reports_unreachable_mqtt_port_in_one_line(controller: Controller)
 
 @pytest.mark.timeout(3600)
 @in_every_situation
-def test_frozen_broker_resumes_after_kill_of_controller(controller: Controller) -> None:
+def test_broker_that_drill_froze_resumes_after_kill_of_controller(controller: Controller) -> None:
     machine = active_nodes(controller.rack.machines)[0]
     process = start_drill(
         controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_again=20

@@ -61,7 +61,9 @@ def marked_messages(mark: int, *numbers: int) -> list[str]:
         [marked_messages(7, 0, 1), marked_messages(7, 1, 2)],  # the connection was lost before 1 was acknowledged
     ],
 )
-def test_take_receives_all_messages_of_leave(monkeypatch: pytest.MonkeyPatch, sessions: list[list[str]]) -> None:
+def test_command_take_receives_all_messages_that_command_leave_sent(
+    monkeypatch: pytest.MonkeyPatch, sessions: list[list[str]]
+) -> None:
     replace_sessions(monkeypatch, exchange, *sessions)
     assert exchange.take(["a", "b"], LOGIN, 3, 5)["taken"] == 3
 
@@ -75,7 +77,7 @@ def test_take_receives_all_messages_of_leave(monkeypatch: pytest.MonkeyPatch, se
         [*marked_messages(5, 0, 1, 2), *marked_messages(7, 0, 1)],
     ],
 )
-def test_take_reports_missing_duplicate_and_reordered_messages(
+def test_command_take_reports_missing_duplicate_and_reordered_messages(
     monkeypatch: pytest.MonkeyPatch, messages: list[str]
 ) -> None:
     replace_sessions(monkeypatch, exchange, messages)
@@ -83,22 +85,22 @@ def test_take_reports_missing_duplicate_and_reordered_messages(
         exchange.take(["a"], LOGIN, 3, 0.1)
 
 
-def test_last_of_returns_numbers_of_newest_call() -> None:
+def test_last_message_numbers_are_those_of_newest_call() -> None:
     assert _last_of([marked_messages(5, 0, 1), [*marked_messages(5, 2), *marked_messages(7, 0)]]) == [[], ["0"]]
     assert _last_of([[]]) == [[]]
 
 
-def test_stream_continues_with_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_stream_continues_with_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_sessions(monkeypatch, stream, ["0", "1"], ["1", "2", stream.LAST])
     assert stream.take(["a", "b"], LOGIN, "taker", 3) == {"missing": [], "again": 1}
 
 
-def test_number_is_missing_if_last_message_arrived_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_of_stream_is_missing_if_last_message_arrived_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_sessions(monkeypatch, stream, ["0", "2", stream.LAST])
     assert stream.take(["a"], LOGIN, "taker", 3) == {"missing": ["1"], "again": 0}
 
 
-def test_outcome_is_unknown_without_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcome_of_message_stream_is_unknown_without_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "PATIENCE", 0.05)
     replace_sessions(monkeypatch, stream, ["0", "2"])
     with pytest.raises(ExchangeError, match="1 of 3 messages are missing"):

@@ -100,7 +100,7 @@ def test_second_run_of_site_changes_nothing_and_restart_keeps_generation(control
 
 
 @in_every_situation
-def test_broker_without_guard_is_stopped_and_restarted(controller: Controller) -> None:
+def test_systemd_stops_and_restarts_broker_whose_guard_was_killed(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     active.run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", UNIT)
     wait_until(lambda: state(standby) == "active", "the other node becomes active", standby)
@@ -108,7 +108,7 @@ def test_broker_without_guard_is_stopped_and_restarted(controller: Controller) -
 
 
 @in_every_situation
-def test_switchover_and_return_lose_no_message(controller: Controller) -> None:
+def test_switchover_of_fenced_pair_in_both_directions_loses_no_message(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(300) as outcome:
         controller.switch_to(standby, *FENCED)
@@ -130,7 +130,7 @@ def test_watchdog_kills_frozen_java_without_message_loss(controller: Controller)
 
 
 @in_every_situation
-def test_upgrade_and_rollback_under_load_lose_no_message(controller: Controller) -> None:
+def test_upgrade_and_rollback_of_fenced_pair_under_load_lose_no_message(controller: Controller) -> None:
     wait_for_pair(controller.rack.machines)
     with controller.streaming(600) as outcome:
         for release in ("5.18.3", RELEASE):

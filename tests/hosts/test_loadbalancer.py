@@ -111,12 +111,12 @@ def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory)
     return site
 
 
-def test_single_balancer_has_address_that_leads_clients_to_active_broker(site: Site) -> None:
+def test_one_of_balancers_has_address_that_leads_clients_to_active_broker(site: Site) -> None:
     site.holder()
     site.exchange_message()
 
 
-def test_only_root_reads_login_and_brokers_accept_it(site: Site) -> None:
+def test_only_root_reads_login_of_balancer_and_brokers_accept_it(site: Site) -> None:
     for name in BALANCERS:
         file = "/etc/activemq-loadbalancer/haproxy.cfg"
         assert site.rack[name].run("stat", "--dereference", "--format=%a %U", file) == "640 root\n"
@@ -124,7 +124,7 @@ def test_only_root_reads_login_and_brokers_accept_it(site: Site) -> None:
     assert "is invalid" not in refusals.stdout
 
 
-def test_second_run_of_site_changes_nothing(site: Site) -> None:
+def test_second_run_of_site_does_not_change_or_restart_balancers(site: Site) -> None:
     pids = {(name, unit): main_pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
     output = site.play_for_balancers()
     assert output.count("changed=0") == output.count("changed=")
@@ -142,7 +142,7 @@ def test_status_shows_brokers_balancers_and_holder_of_address(site: Site, tmp_pa
     }
 
 
-def test_site_loads_changed_files_without_restart(site: Site) -> None:
+def test_site_loads_changed_files_of_balancer_without_restart(site: Site) -> None:
     holder = site.holder()
     before = main_pid(holder, "haproxy"), main_pid(holder, "keepalived")
     site.play_for_balancers(activemq_vip_check_port=8406)
@@ -160,7 +160,7 @@ def test_site_changes_nothing_when_keepalived_rejects_file(site: Site) -> None:
     site.exchange_message()
 
 
-def test_address_leaves_balancer_whose_haproxy_stops(site: Site) -> None:
+def test_virtual_address_leaves_balancer_whose_haproxy_stops(site: Site) -> None:
     first = site.holder()
     first.run("systemctl", "stop", "haproxy")
     wait_until(
@@ -171,7 +171,7 @@ def test_address_leaves_balancer_whose_haproxy_stops(site: Site) -> None:
     first.run("systemctl", "start", "haproxy")
 
 
-def test_address_leaves_dead_balancer_and_status_reports_it_unreachable(site: Site, tmp_path: Path) -> None:
+def test_virtual_address_leaves_dead_balancer_that_status_reports_unreachable(site: Site, tmp_path: Path) -> None:
     dead = site.holder()
     dead.power_off()
     assert site.holder().name != dead.name

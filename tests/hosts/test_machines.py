@@ -70,7 +70,7 @@ def test_machine_starts_after_repeated_power_cycles(pair: tuple[Machine, Machine
     second.wait_until_ready()
 
 
-def test_journal_is_readable_while_machine_is_off(pair: tuple[Machine, Machine]) -> None:
+def test_systemd_journal_is_readable_while_test_machine_is_off(pair: tuple[Machine, Machine]) -> None:
     _, second = pair
     second.run("sh", "-c", "echo last words | systemd-cat -t test; journalctl --sync")
     second.power_off()
@@ -126,7 +126,7 @@ def test_persistent_ssh_connection_is_not_shared_between_racks(pair: tuple[Machi
     assert exit_codes == [0, 1]
 
 
-def test_down_removes_all_traces_of_rack(machines_supported: None, tmp_path: Path) -> None:
+def test_command_down_removes_all_traces_of_rack(machines_supported: None, tmp_path: Path) -> None:
     with Rack(tmp_path / "rack") as rack:
         rack.up({"one": "10.77.0.11"}, owner=os.getpid())
         run_id = rack.run_id
@@ -137,7 +137,7 @@ def test_down_removes_all_traces_of_rack(machines_supported: None, tmp_path: Pat
 
 
 @in_every_situation
-def test_next_up_removes_rack_of_killed_owner(machines_supported: None, tmp_path: Path) -> None:
+def test_next_command_up_removes_rack_of_killed_owner(machines_supported: None, tmp_path: Path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     orphan = Rack(tmp_path / "orphan")
     orphan.up({"one": "10.77.0.11"}, owner=owner.pid)
@@ -167,12 +167,14 @@ def test_rack_refuses_invalid_machines_before_creating_directory(
     assert not (tmp_path / "rack").exists()
 
 
-def test_probe_reports_missing_root_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_of_test_machines_reports_missing_root_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert kernel.probe() == ("machines need root for namespaces and mounts (run the tests with sudo)")
 
 
-def test_require_raises_low_limit_of_inotify_instances(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_setup_of_test_machines_raises_low_limit_of_inotify_instances(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     limit = tmp_path / "max_user_instances"
     limit.write_text("128\n")
     monkeypatch.setattr(kernel, "probe", lambda: None)
@@ -183,7 +185,7 @@ def test_require_raises_low_limit_of_inotify_instances(monkeypatch: pytest.Monke
     assert int(limit.read_text()) == kernel.INOTIFY_INSTANCES
 
 
-def test_wait_until_reached_fails_for_machine_that_powered_off(tmp_path: Path) -> None:
+def test_wait_for_test_machine_that_powered_off_fails(tmp_path: Path) -> None:
     with Rack(tmp_path / "rack") as rack:
         rack.up({"one.example.com": "10.77.0.11"}, owner=os.getpid())
         (machine,) = rack.machines
@@ -194,7 +196,7 @@ def test_wait_until_reached_fails_for_machine_that_powered_off(tmp_path: Path) -
             machine.wait_until_reached()
 
 
-def test_require_reports_missing_tools_without_apt_get(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_of_test_machines_reports_missing_tools_without_apt_get(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name: None if name != "ip" else "/sbin/ip")
     with pytest.raises(UnsupportedError, match=r"debootstrap, mount, nsenter.*there is no apt-get"):

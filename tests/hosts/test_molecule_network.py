@@ -107,5 +107,5 @@ def run_full_scenario(scenario: Scenario) -> None:
 
 @pytest.mark.skipif(not SIZE, reason="the test of two pairs takes long: set FLEET_NETWORK to upgrade or full")
 @pytest.mark.timeout(3600)
-def test_two_pairs_are_upgraded_under_load_without_loss(scenario: Scenario) -> None:
+def test_molecule_network_upgrades_two_pairs_under_load_without_loss(scenario: Scenario) -> None:
     (run_full_scenario if FULL else upgrade_once)(scenario)

@@ -46,7 +46,9 @@ def molecule(scenario_rack: Rack, repository: Path) -> Molecule:
 
 
 @in_every_situation
-def test_pair_survives_both_faults_and_second_converge_changes_nothing(molecule: Molecule, scenario_rack: Rack) -> None:
+def test_molecule_pair_survives_faults_and_second_converge_changes_nothing(
+    molecule: Molecule, scenario_rack: Rack
+) -> None:
     tested = molecule("test", "--destroy=never")
     # pytest shows the output if the test fails, and with -rP. It contains the seconds of both takeovers.
     print(tested.stdout)

@@ -72,7 +72,7 @@ def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
     assert load_result["sent"] > 0
 
 
-def test_switchover_in_both_directions_loses_nothing(controller: Controller) -> None:
+def test_switchover_of_pair_with_shared_database_loses_no_message(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(900) as load_result:
         controller.switch_to(standby)
@@ -84,7 +84,7 @@ def test_switchover_in_both_directions_loses_nothing(controller: Controller) -> 
     assert load_result["sent"] > 0
 
 
-def test_change_to_older_release_and_back_loses_nothing(controller: Controller) -> None:
+def test_change_of_database_pair_to_older_release_and_back_loses_no_message(controller: Controller) -> None:
     """The playbook ``upgrade`` works in both directions while both releases can read the rows of the database."""
     wait_for_pair(controller.rack.machines)
     with controller.streaming(900) as load_result:

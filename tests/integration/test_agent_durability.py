@@ -92,14 +92,14 @@ def acknowledged_and_unsynced(lines: list[str]) -> tuple[set[str], set[str]]:
     return acknowledged, unsynced
 
 
-def test_row_of_event_is_synced_before_caller_gets_reply(strace: str, tmp_path: Path) -> None:
+def test_outbox_row_of_event_is_synced_before_caller_gets_reply(strace: str, tmp_path: Path) -> None:
     acknowledged, unsynced = acknowledged_and_unsynced(trace_system_calls(strace, tmp_path, "FULL"))
     assert len(acknowledged) == EVENTS
     assert unsynced == set()
 
 
 @in_every_situation
-def test_synchronous_normal_reports_acceptance_before_sync(strace: str, tmp_path: Path) -> None:
+def test_agent_with_synchronous_normal_reports_acceptance_before_sync(strace: str, tmp_path: Path) -> None:
     acknowledged, unsynced = acknowledged_and_unsynced(trace_system_calls(strace, tmp_path, "NORMAL"))
     assert len(acknowledged) == EVENTS
     assert len(unsynced) > EVENTS // 2

@@ -147,7 +147,7 @@ def test_repeated_kills_of_agents_lose_and_duplicate_no_event(run: Run, capsys: 
 
 
 @in_every_situation
-def test_number_of_copies_after_restarts_is_bounded(run: Run) -> None:
+def test_number_of_event_copies_after_restarts_of_agent_is_bounded(run: Run) -> None:
     published, redelivered = run.reconnects
     assert published >= KILLS, "a kill did not hit a connected agent"
     # The bound is the window and the events that wait to be deleted: at this rate, fewer than a second window.

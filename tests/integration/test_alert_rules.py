@@ -119,7 +119,7 @@ def test_planned_work_mutes_alerts_about_missing_nodes_while_it_runs(tmp_path: P
         check_alert(tmp_path, series | work, alert, 30, fires=not running)
 
 
-def test_every_alert_has_a_case() -> None:
+def test_every_alert_has_test_case() -> None:
     assert {alert.name for alert in ALERTS} == {name for name, _, _ in CASES} | {"ActiveMQMetricsFailing"}
 
 

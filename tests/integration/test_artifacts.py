@@ -106,7 +106,7 @@ def schema(release: str) -> CompiledActivemqXsd:
 
 
 @pytest.mark.parametrize("feature", TABLE)
-def test_only_expected_releases_accept_document_and_others_explain_problems(feature: str) -> None:
+def test_only_schemas_of_expected_releases_accept_document_without_problems(feature: str) -> None:
     document, expected = TABLE[feature]
     assert tuple(release for release in RELEASES if schema(release).is_valid(XmlDocument(document))) == expected
     for release in RELEASES:
@@ -116,7 +116,7 @@ def test_only_expected_releases_accept_document_and_others_explain_problems(feat
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_table_of_elements_and_attributes_matches_schema(text: str) -> None:
+def test_release_table_of_elements_and_attributes_matches_schema_of_release(text: str) -> None:
     release, spans = Release.of(text), load_element_and_attribute_spans()
     assert schema(text).model.global_element_declarations.keys() == {
         name for name in spans.elements if release.supports(name)
@@ -128,7 +128,7 @@ def test_table_of_elements_and_attributes_matches_schema(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_order_of_children_is_checked_before_5_6_only(text: str) -> None:
+def test_schema_checks_order_of_children_only_before_5_6(text: str) -> None:
     reversed_order = broker("<transportConnectors/><plugins/>")
     assert schema(text).is_valid(XmlDocument(reversed_order)) == Release.of(text).is_within_span("5.6.0")
     children = schema(text).model.child_names("broker")

@@ -66,7 +66,7 @@ def drain_south(sandbox: BrokerSandbox, expected: int) -> Counter[str]:
     ("release", "audited"),
     [("6.3.1", True), *further(("6.3.1", False), *product(("5.5.1", "5.18.3"), (True, False)))],
 )
-def test_bridge_interrupted_before_replies_loses_nothing_and_audit_drops_copies(
+def test_bridge_cut_before_replies_loses_nothing_and_message_audit_drops_copies(
     sandbox: BrokerSandbox, release: str, audited: bool
 ) -> None:
     """The second broker delivers messages, the first receives no replies and sends them again.

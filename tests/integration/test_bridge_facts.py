@@ -182,7 +182,7 @@ LISTS = (
     ],
     ids=["forwarded despite exclusion", "stuck", "not forwarded", "not excluded"],
 )
-def test_exclusion_and_static_include_of_queue_decide_where_messages_remain(
+def test_exclusion_and_static_include_of_link_decide_where_messages_remain(
     sandbox: BrokerSandbox, release: str, excluded: str, listed: str, kept: list[str], forwarded: list[str]
 ) -> None:
     start_linked_brokers(sandbox, release, LISTS.format(excluded=excluded, listed=listed))

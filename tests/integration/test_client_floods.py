@@ -67,7 +67,7 @@ QUICK = ("6.3.1", "topic_slow_mqtt")
     ("release", "flood"),
     [QUICK, *further(*(case for case in release_flood_cases() if case != QUICK and case[1] not in STOPS | COUNTED))],
 )
-def test_default_broker_survives_flood_of_messages(tmp_path: Path, release: str, flood: str) -> None:
+def test_broker_with_default_settings_survives_flood_of_messages(tmp_path: Path, release: str, flood: str) -> None:
     outcome = run_flood(tmp_path, release, flood)
     print(outcome)
     assert outcome.bytes >= PROVEN
@@ -77,7 +77,7 @@ def test_default_broker_survives_flood_of_messages(tmp_path: Path, release: str,
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("release", "flood"), further(*(case for case in release_flood_cases() if case[1] in COUNTED)))
-def test_default_broker_survives_flood_by_number(tmp_path: Path, release: str, flood: str) -> None:
+def test_broker_with_default_settings_survives_large_number_of_frames(tmp_path: Path, release: str, flood: str) -> None:
     outcome = run_flood(tmp_path, release, flood)
     print(outcome)
     assert outcome.frames >= ACCEPTED

@@ -211,7 +211,7 @@ LATE_BEAN = """<bean xmlns="http://www.springframework.org/schema/beans" id="lat
 
 @in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "6.3.1"), "5.18.3"])
-def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
+def test_lab_up_fails_if_late_bean_of_broker_fails_crash_loop_late_bean(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     fragments = [{"parent": "beans", "xml": LATE_BEAN}]

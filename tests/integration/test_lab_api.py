@@ -25,7 +25,7 @@ def make_fleet() -> Fleet:
     return build_fleet({A: variables, B: variables})
 
 
-def test_pair_of_fleet_takes_over_by_name_and_stops_after_exception(tmp_path: Path) -> None:
+def test_lab_api_takes_over_named_pair_and_stops_it_after_exception(tmp_path: Path) -> None:
     pids: list[int] = []
 
     def use_lab() -> None:

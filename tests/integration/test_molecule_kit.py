@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Path:
 
 @in_every_situation
 @pytest.mark.timeout(1200)
-def test_copied_scenario_kills_broker_and_loses_no_message(project: Path) -> None:
+def test_copied_molecule_scenario_kills_broker_and_loses_no_message(project: Path) -> None:
     test = molecule(project, "test")
     output = re.sub(r"\s*\n\s*│\s*", " ", test.stdout + test.stderr)
     assert test.returncode == 0, output[-6000:]
@@ -64,7 +64,7 @@ def test_copied_scenario_kills_broker_and_loses_no_message(project: Path) -> Non
 
 
 @pytest.mark.timeout(600)
-def test_create_of_copied_scenario_fails_at_invalid_variable(project: Path) -> None:
+def test_create_of_copied_molecule_scenario_fails_at_invalid_variable(project: Path) -> None:
     inventory = project / "inventory" / "hosts.yml"
     inventory.write_text(INVENTORY.replace("activemq_fence: guard", "activemq_fence: sheep"))
     create = molecule(project, "create")

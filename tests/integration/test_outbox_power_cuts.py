@@ -86,7 +86,7 @@ def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
     return promised, lost
 
 
-def test_power_cuts_lose_no_accepted_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_power_cuts_of_agent_lose_no_accepted_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     promised, lost = lost_after_cuts(tmp_path, "FULL")
     with capsys.disabled():
         print(f"\n{CUTS} power cuts under load: {promised} IDs returned, {lost} lost")
@@ -95,6 +95,6 @@ def test_power_cuts_lose_no_accepted_event(tmp_path: Path, capsys: pytest.Captur
 
 
 @in_every_situation
-def test_power_cuts_lose_events_with_synchronous_normal(tmp_path: Path) -> None:
+def test_power_cuts_of_agent_lose_events_with_synchronous_normal(tmp_path: Path) -> None:
     promised, lost = lost_after_cuts(tmp_path, "NORMAL")
     assert 0 < lost <= promised

@@ -115,7 +115,7 @@ def pictures(
     return measured
 
 
-def test_each_text_is_inside_its_box(pictures: MeasuredPictures) -> None:
+def test_each_text_of_drawing_is_inside_its_box(pictures: MeasuredPictures) -> None:
     outside = [
         (name, text["content"])
         for name, text in pictures.texts()
@@ -124,7 +124,7 @@ def test_each_text_is_inside_its_box(pictures: MeasuredPictures) -> None:
     assert outside == []
 
 
-def test_texts_do_not_overlap(pictures: MeasuredPictures) -> None:
+def test_texts_of_drawing_do_not_overlap(pictures: MeasuredPictures) -> None:
     overlapping = [
         (name, text["content"], neighbor["content"])
         for name, picture in pictures.by_name.items()
@@ -134,11 +134,11 @@ def test_texts_do_not_overlap(pictures: MeasuredPictures) -> None:
     assert overlapping == []
 
 
-def test_lines_do_not_cross_texts(pictures: MeasuredPictures) -> None:
+def test_lines_of_drawing_do_not_cross_texts(pictures: MeasuredPictures) -> None:
     assert {name: picture["crossed"] for name, picture in pictures.by_name.items() if picture["crossed"]} == {}
 
 
-def test_each_text_has_enough_contrast_to_its_background(pictures: MeasuredPictures) -> None:
+def test_each_text_of_drawing_has_enough_contrast_to_its_background(pictures: MeasuredPictures) -> None:
     faint = {
         (text["content"], round(contrast, 2))
         for _, text in pictures.texts()
@@ -147,7 +147,7 @@ def test_each_text_has_enough_contrast_to_its_background(pictures: MeasuredPictu
     assert faint == set()
 
 
-def test_background_is_dark_only_in_dark_scheme(pictures: MeasuredPictures) -> None:
+def test_background_of_drawing_is_dark_only_in_dark_scheme(pictures: MeasuredPictures) -> None:
     is_dark_background = {
         _luminance(_color(text["ground"])) < 0.18 for _, text in pictures.texts() if text["content"] == "ActiveMQ fleet"
     }
@@ -202,7 +202,9 @@ def test_html_pages_of_documentation_have_screenshots_of_first_screen() -> None:
 class TestChecks:
     """Tests of the checks in this module."""
 
-    def test_checks_detect_long_covered_faint_and_crossed_texts(self, browser: Browser, tmp_path: Path) -> None:
+    def test_checks_of_drawings_detect_long_covered_faint_and_crossed_texts(
+        self, browser: Browser, tmp_path: Path
+    ) -> None:
         svg = (
             '<svg width="200" height="100"><rect width="200" height="100" fill="#fff"/><rect x="10" y="10" width="40"'
             ' height="20" fill="#ccc"/><text x="12" y="24">far too long for it</text><text x="20" y="26" fill="#bbb">'

@@ -54,7 +54,7 @@ def test_scanner_parses_every_record_and_knows_kind_of_nearly_all(logs: Path) ->
 
 
 @in_every_situation
-def test_records_contain_evidence_of_each_planted_incident(logs: Path) -> None:
+def test_log_records_contain_evidence_of_each_planted_incident(logs: Path) -> None:
     kinds = {row["kind"] for row in rows_of(logs)}
     caused_incidents = json.loads((logs / "incidents.json").read_text())
     caused_kinds = {incident["kind"] for incident in caused_incidents if incident["note"] != SILENT}
@@ -100,7 +100,7 @@ def evidence_records_of(home: Path, release: str | None) -> list[LogRecordEviden
 
 
 @in_every_situation
-def test_audit_reports_every_planted_incident_and_no_other(logs: Path) -> None:
+def test_audit_of_real_logs_reports_every_planted_incident_and_no_other(logs: Path) -> None:
     caused_incidents = [
         (incident["kind"], set(incident["hosts"])) for incident in json.loads((logs / "incidents.json").read_text())
     ]

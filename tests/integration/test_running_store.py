@@ -97,7 +97,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield lab
 
 
-def test_store_uses_values_of_variable(lab: Lab) -> None:
+def test_running_store_uses_values_of_variable_activemq_kahadb(lab: Lab) -> None:
     lines = (lab.directory.parent / "answers").read_text().splitlines()
     answers = dict(line.split("=") for line in lines if not line.startswith("#"))
     assert answers == {

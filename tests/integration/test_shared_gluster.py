@@ -44,7 +44,9 @@ def inject_fault(name: str, directory: Path, release: str, fence: str = "guard")
         *further(*((name, "6.3.1") for name in ("kill", "power", "freeze", "cut"))),
     ],
 )
-def test_other_node_takes_over_and_no_acknowledged_message_is_lost(tmp_path: Path, name: str, release: str) -> None:
+def test_other_node_on_gluster_takes_over_without_loss_of_acknowledged_message(
+    tmp_path: Path, name: str, release: str
+) -> None:
     report = inject_fault(name, tmp_path, release)
     assert report["lost"] == 0
     assert report["served"] is not None
@@ -52,7 +54,7 @@ def test_other_node_takes_over_and_no_acknowledged_message_is_lost(tmp_path: Pat
 
 @pytest.mark.timeout(_TIMEOUT)
 @pytest.mark.parametrize(("name", "release"), further(("brick", "6.3.1"), ("full", "6.3.1"), ("quorum", "6.3.1")))
-def test_active_node_stays_active_and_no_message_is_lost(tmp_path: Path, name: str, release: str) -> None:
+def test_active_node_on_gluster_stays_active_and_no_message_is_lost(tmp_path: Path, name: str, release: str) -> None:
     """A brick stops and starts again, the volume is full for a while, or the other node alone has no quorum."""
     report = inject_fault(name, tmp_path, release)
     assert report["lost"] == 0

@@ -130,7 +130,9 @@ def end_sessions_repeatedly(database: LabDatabase) -> None:
 
 @pytest.mark.timeout(600 + 120 * KILLS)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
-def test_pair_loses_no_message_when_active_node_is_killed(lab_on_database: Callable[[str], Lab], release: str) -> None:
+def test_pair_on_postgresql_loses_no_message_when_active_node_is_killed(
+    lab_on_database: Callable[[str], Lab], release: str
+) -> None:
     result = run_drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
@@ -154,7 +156,7 @@ def test_pair_loses_no_message_when_active_node_is_killed(lab_on_database: Calla
         end_sessions_repeatedly,
     ),
 )
-def test_pair_loses_no_message_through_fault_of_database(
+def test_pair_on_postgresql_loses_no_message_through_fault_of_database(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str, fault: Callable[[LabDatabase], None]
 ) -> None:
     lab = lab_on_database(release)
@@ -167,7 +169,7 @@ def test_pair_loses_no_message_through_fault_of_database(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further("6.3.1"))
-def test_node_without_connection_to_database_steps_down(
+def test_node_without_connection_to_postgresql_steps_down(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
     """The sessions stay open at the database, and the last writes arrive there when the network is repaired."""
@@ -177,7 +179,7 @@ def test_node_without_connection_to_database_steps_down(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further("6.3.1", "5.7.0", "5.8.0", "5.11.4", "5.18.3"))
-def test_pair_loses_no_message_when_disk_of_database_is_full(
+def test_pair_on_postgresql_loses_no_message_when_disk_of_database_is_full(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
     lab = lab_on_database(release)
@@ -226,7 +228,7 @@ def small_disk(directory: Path) -> Iterator[Path]:
 @in_every_situation
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.8.0", "5.11.4", "5.18.3")])
-def test_node_that_resumes_after_its_lease_steps_down(
+def test_frozen_node_that_resumes_after_end_of_its_database_lease_steps_down(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
     """A client stays connected to the frozen node, and its messages wait in the socket until the node resumes."""
@@ -284,7 +286,7 @@ def count_receipts(client: socket.socket, expected: int) -> int:
 @pytest.mark.skipif(FAKETIME is None, reason="no libfaketime: Debian's package of this name shifts a clock")
 @pytest.mark.parametrize("release", [*further("5.11.4", "5.18.3", "6.3.1")])
 @pytest.mark.parametrize("shift", ["+40s", "-40s"])
-def test_clock_difference_does_not_move_lease(
+def test_clock_difference_of_nodes_does_not_move_lease_in_postgresql(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, shift: str
 ) -> None:
     """The clock of the standby is 40 s off. The standby uses the clock of the database, and the lease holds."""

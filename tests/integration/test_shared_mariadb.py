@@ -145,7 +145,7 @@ def lab(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-def test_pair_loses_no_message_when_active_node_is_killed(lab: Lab) -> None:
+def test_pair_on_mariadb_loses_no_message_when_active_node_is_killed(lab: Lab) -> None:
     result = run_drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
 
     print(result.event_counts_of_all_pairs, [fault.takeover for fault in result.faults])
@@ -155,7 +155,7 @@ def test_pair_loses_no_message_when_active_node_is_killed(lab: Lab) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
 @pytest.mark.parametrize("termination", [signal.SIGTERM, signal.SIGKILL])
-def test_pair_loses_no_message_when_database_stops_and_starts(
+def test_pair_on_mariadb_loses_no_message_when_database_stops_and_starts(
     lab: Lab, mariadb: MariaDb, tmp_path: Path, termination: signal.Signals
 ) -> None:
     with under_load(lab, tmp_path) as load:
@@ -169,7 +169,7 @@ def test_pair_loses_no_message_when_database_stops_and_starts(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-def test_node_without_connection_to_database_steps_down(lab: Lab, mariadb: MariaDb, tmp_path: Path) -> None:
+def test_node_without_connection_to_mariadb_steps_down(lab: Lab, mariadb: MariaDb, tmp_path: Path) -> None:
     assert_disconnected_node_steps_down(lab, mariadb.address, tmp_path)
 
 
@@ -178,5 +178,5 @@ def test_node_without_connection_to_database_steps_down(lab: Lab, mariadb: Maria
 @pytest.mark.usefixtures("shifted_clock")
 @pytest.mark.parametrize("shifted_clock", ["+40s", "-40s"], indirect=True)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-def test_clock_difference_does_not_move_lease(lab: Lab) -> None:
+def test_clock_difference_of_nodes_does_not_move_lease_in_mariadb(lab: Lab) -> None:
     assert_lease_holds(lab)

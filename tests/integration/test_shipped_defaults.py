@@ -57,7 +57,7 @@ def format_findings(findings: tuple[Finding, ...]) -> str:
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_findings_about_shipped_file_match_review(text: str, golden: Golden) -> None:
+def test_findings_about_shipped_activemq_xml_match_review(text: str, golden: Golden) -> None:
     release = Release.of(text)
     conf = distribution(release) / "conf"
     golden.file(f"shipped/{text}.txt", format_findings(findings_of(conf / "activemq.xml", release, other_files(conf))))

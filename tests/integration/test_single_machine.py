@@ -59,7 +59,7 @@ def _run_java_consumer(lab: Lab, url: str, queue: str) -> str:
 
 
 @in_every_situation
-def test_generated_url_consumes_messages_of_killed_master_from_slave(lab: Lab) -> None:
+def test_java_client_with_generated_url_consumes_messages_of_killed_master(lab: Lab) -> None:
     ports = dict(lab.fleet.broker(SLAVE).ports)
     address = lab.addresses(SLAVE, "stomp")[0][0]
     assert ports == {"openwire": 61626, "amqp": 5682, "stomp": 61623, "mqtt": 1893, "ws": 61624, "console": 8171}

@@ -78,7 +78,7 @@ def changed_hosts(output: str) -> int:
     return len([line for line in output.splitlines() if re.search(r": ok=\d+ +changed=[1-9]", line)])
 
 
-def test_check_mode_shows_exactly_lines_that_next_run_changes(site: Site, tmp_path: Path) -> None:
+def test_check_mode_of_site_shows_exactly_lines_that_next_run_changes(site: Site, tmp_path: Path) -> None:
     site()
     before = active_files(tmp_path / "hosts")
 
@@ -111,7 +111,7 @@ def test_second_run_of_site_changes_nothing(site: Site) -> None:
 
 
 @in_every_situation
-def test_run_with_limit_installs_same_files_as_run_without_limit(site: Site, tmp_path: Path) -> None:
+def test_run_of_site_with_limit_installs_same_files_as_run_without_limit(site: Site, tmp_path: Path) -> None:
     host = "orders-mq02-b.example.com"
     site()
     files_without_limit = {path: sha for path, sha in active_files(tmp_path / "hosts").items() if path.startswith(host)}

@@ -153,7 +153,7 @@ def test_status_reports_each_faulty_state_of_fleet(source: Path, lab_of: LabOf) 
 
 
 @in_every_situation
-def test_status_reports_further_faulty_states(tmp_path: Path, lab_of: LabOf) -> None:
+def test_status_reports_dead_letters_changed_file_refused_link_and_certificate(tmp_path: Path, lab_of: LabOf) -> None:
     """The states are dead letters, a file changed by hand, a link with a refused login, and an expiring certificate."""
     key = tmp_path / "broker.p12"
     make_key(key, days=5)

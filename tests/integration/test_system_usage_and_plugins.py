@@ -111,12 +111,12 @@ def test_nonpersistent_messages_use_disk_up_to_temp_limit(lab: Lab, client: Clie
     assert "temp" in error.lower()
 
 
-def test_store_has_limit_in_percent(lab: Lab) -> None:
+def test_message_store_has_limit_in_percent_of_disk(lab: Lab) -> None:
     assert read_broker_usage(broker_process(lab, HOST), 30)["store"]["limit"] == 200 << 20
 
 
 @in_every_situation
-def test_scheduler_refuses_messages_above_its_limit(lab: Lab, client: Client) -> None:
+def test_broker_refuses_delayed_messages_above_limit_of_scheduler(lab: Lab, client: Client) -> None:
     if release_of(lab).text == "5.8.0":
         pytest.skip("5.8.0 accepts the limit and does not enforce it")
     # A broker without the setting to refuse messages waits for space.
@@ -150,7 +150,7 @@ def test_virtual_topic_keeps_only_selected_messages_for_absent_consumer(lab: Lab
     assert client.bodies(2, timeout=2) == ["red"]
 
 
-def test_beans_of_import_live_until_shutdown_hook_closes_their_context(lab: Lab) -> None:
+def test_beans_of_imported_file_live_until_shutdown_hook_closes_their_context(lab: Lab) -> None:
     """This test is the last one, because it stops the broker."""
     sign = lab.directory.parent / "sign"
     assert sign.exists()

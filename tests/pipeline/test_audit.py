@@ -129,7 +129,7 @@ def operation_records(host: str, began: str, ended: str) -> str:
 
 
 @pytest.mark.parametrize(("ended", "verdict", "planned"), [("1:30", "clean", True), ("1:02", "findings", False)])
-def test_verdict_is_clean_only_if_operation_explains_takeover(
+def test_verdict_of_audit_is_clean_only_if_operation_explains_takeover(
     spark: SparkSession, tmp_path: Path, ended: str, verdict: str, planned: bool
 ) -> None:
     about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
@@ -210,14 +210,14 @@ def scraped_availability(ended: str) -> ScrapedAvailability:
     return read_availability(json.dumps({"data": {"result": [series]}}), "f")
 
 
-def test_bridge_is_rebuilt_after_failover(out: Path) -> None:
+def test_audit_reports_bridge_as_rebuilt_after_failover(out: Path) -> None:
     first, second = sorted(read_rows(out, "bridges"), key=lambda row: str(row["began"]))
 
     assert (first["host"], first["link"], first["state"], first["rebuilt"]) == (C, "to-orders", "down", True)
     assert (second["state"], second["peer"]) == ("up", "orders-mq01-b")
 
 
-def test_each_dataset_has_columns_of_its_schema(out: Path) -> None:
+def test_each_dataset_of_audit_has_columns_of_its_schema(out: Path) -> None:
     for name in ("events", "incidents", "bridges", "messages", "deliveries"):
         assert pq.read_table(out / name).schema.names == SCHEMAS[name].names
 
@@ -231,7 +231,7 @@ def test_audit_json_has_verdict_and_counts(out: Path) -> None:
     assert summary["counts"]["events"] == len(MASTER) + len(STANDBY) + len(NEIGHBOR)
 
 
-def test_report_names_incidents_and_their_causes(out: Path) -> None:
+def test_audit_report_names_incidents_and_their_causes(out: Path) -> None:
     page = (out / "report.html").read_text()
 
     assert (

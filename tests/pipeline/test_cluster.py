@@ -123,7 +123,7 @@ def rows_hash(out: Path, *datasets: str) -> str:
     return digest.hexdigest()
 
 
-def test_worker_cannot_read_checkout(jobs: Jobs) -> None:
+def test_spark_worker_of_test_cannot_read_checkout(jobs: Jobs) -> None:
     if not clusters.can_hide_checkout():
         pytest.skip("this user may not mount file systems, so the workers can read the checkout: run the test as root")
     for worker in jobs.cluster.workers:
@@ -133,7 +133,7 @@ def test_worker_cannot_read_checkout(jobs: Jobs) -> None:
 
 
 @in_every_situation
-def test_error_without_archive_names_command_pack(jobs: Jobs, fleet: Fleet, tmp_path: Path) -> None:
+def test_error_of_cluster_job_without_archive_names_command_pack(jobs: Jobs, fleet: Fleet, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "activemq_fleet", *_drift(fleet, tmp_path / "out"), "--master", jobs.cluster.url]
     words += ["--conf", "spark.executor.memory=512m"]
     process = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=False)
@@ -145,7 +145,7 @@ def test_error_without_archive_names_command_pack(jobs: Jobs, fleet: Fleet, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_plan_on_cluster_writes_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
+def test_plan_on_cluster_writes_same_rows_as_local_plan(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.jsonl"
     hosts.write_text(inventory_json_lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
     process = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"))
@@ -157,7 +157,7 @@ def test_plan_on_cluster_writes_same_rows(jobs: Jobs, spark: SparkSession, tmp_p
 
 
 @FULL
-def test_audit_on_cluster_writes_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
+def test_audit_on_cluster_writes_same_rows_as_local_audit(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
     for host in ("a-mq01-a", "a-mq01-b"):
         (tmp_path / "logs" / host / "agent").mkdir(parents=True)
         (tmp_path / "logs" / host / "activemq.log").write_text("".join(map(_LINE.format, range(60))))
@@ -179,7 +179,9 @@ def test_audit_on_cluster_writes_same_rows(jobs: Jobs, spark: SparkSession, tmp_
 
 @FULL
 @pytest.mark.timeout(4 * _PATIENCE)
-def test_loss_of_worker_changes_no_row(jobs: Jobs, fleet: Fleet, local_rows_hash: str, tmp_path: Path) -> None:
+def test_loss_of_spark_worker_changes_no_row_of_drift(
+    jobs: Jobs, fleet: Fleet, local_rows_hash: str, tmp_path: Path
+) -> None:
     """On a busy machine the worker can be killed too late; then the test tries another job."""
     for attempt in range(3):
         out, log = tmp_path / f"out{attempt}", tmp_path / f"events{attempt}"
@@ -208,7 +210,7 @@ def _run_and_kill(jobs: Jobs, command: Sequence[str]) -> list[int]:
 
 
 @FULL
-def test_drift_over_spark_connect_writes_same_rows(
+def test_drift_over_spark_connect_writes_same_rows_as_local_drift(
     jobs: Jobs, fleet: Fleet, local_rows_hash: str, tmp_path: Path
 ) -> None:
     with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
@@ -219,7 +221,9 @@ def test_drift_over_spark_connect_writes_same_rows(
 
 
 @FULL
-def test_plan_over_spark_connect_writes_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
+def test_plan_over_spark_connect_writes_same_rows_as_local_plan(
+    jobs: Jobs, spark: SparkSession, tmp_path: Path
+) -> None:
     hosts = tmp_path / "hosts.jsonl"
     hosts.write_text(inventory_json_lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
     with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:

@@ -19,7 +19,7 @@ def _drift(spark: SparkSession, *paths: str) -> DataFrame:
     return spark.createDataFrame(rows, SCHEMAS["drift"])
 
 
-def test_committed_output_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_committed_dataset_of_job_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with AtomicJobOutput(spark, str(out), "drift") as output:
         assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
@@ -31,7 +31,7 @@ def test_committed_output_can_be_read(spark: SparkSession, tmp_path: Path) -> No
     assert json.loads((out / "manifest.json").read_text())["rows"] == {"drift": 3}
 
 
-def test_footers_contain_schema_version(spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_footers_of_dataset_contain_schema_version(spark: SparkSession, tmp_path: Path) -> None:
     with AtomicJobOutput(spark, str(tmp_path / "out"), "drift") as output:
         output.write_dataset("drift", _drift(spark, "a"))
         output.commit()
@@ -40,7 +40,7 @@ def test_footers_contain_schema_version(spark: SparkSession, tmp_path: Path) -> 
     assert {field["metadata"]["schema_version"] for field in json.loads(footer)["fields"]} == {1}
 
 
-def test_uncommitted_output_keeps_earlier_output(spark: SparkSession, tmp_path: Path) -> None:
+def test_uncommitted_dataset_of_job_keeps_earlier_dataset(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with AtomicJobOutput(spark, str(out), "drift") as output:
         output.write_dataset("drift", _drift(spark, "first"))

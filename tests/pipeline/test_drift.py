@@ -76,11 +76,13 @@ def rows(spark: SparkSession, result: FleetDrift, fleet: Fleet) -> Rows:
         ("foreign", "conf/activemq.xml", "changed", "unknown"),
     ],
 )
-def test_each_difference_has_its_status_and_cause(rows: Rows, host: str, path: str, status: str, cause: str) -> None:
+def test_each_difference_of_drift_has_its_status_and_cause(
+    rows: Rows, host: str, path: str, status: str, cause: str
+) -> None:
     assert rows[host, path][:2] == (status, cause)
 
 
-def test_no_other_file_differs(rows: Rows) -> None:
+def test_drift_reports_no_difference_of_other_files(rows: Rows) -> None:
     assert sum(status != "same" for status, _, _ in rows.values()) == 8
     assert not {path for _, path in rows} - {
         *FILES,
@@ -91,7 +93,7 @@ def test_no_other_file_differs(rows: Rows) -> None:
     }
 
 
-def test_differences_are_shown_without_secrets(rows: Rows) -> None:
+def test_drift_shows_differences_without_secrets(rows: Rows) -> None:
     assert "+<broker name='mine'>" in (rows["by-hand", "conf/activemq.xml"][2] or "")
     assert "+activemq.password=@secret@" in (rows["secret", "conf/credentials.properties"][2] or "")
     assert rows["more", "conf/broker.ks"][2] == "the content of the file is not shown: a key store\n"
@@ -99,18 +101,18 @@ def test_differences_are_shown_without_secrets(rows: Rows) -> None:
     assert "hunter22" not in repr(rows)
 
 
-def test_hosts_that_are_only_planned_or_collected_are_not_compared(rows: Rows, result: FleetDrift) -> None:
+def test_drift_does_not_compare_hosts_that_are_only_planned_or_collected(rows: Rows, result: FleetDrift) -> None:
     assert (result.not_collected, result.not_planned) == (("not-collected",), ("not-planned",))
     assert not {host for host, _ in rows} & {"not-collected", "not-planned"}
 
 
-def test_hosts_with_most_differences_are_listed_first(result: FleetDrift) -> None:
+def test_drift_lists_hosts_with_most_differences_first(result: FleetDrift) -> None:
     assert [host.host for host in result.hosts[:2]] == ["more", "out-of-date"]
     assert (result.same_hosts, len(result.hosts), result.has_differing_host) == (1, 6, True)
     assert (result.hosts[0].added, result.hosts[0].by_hand) == (2, 2)
 
 
-def test_output_of_plan_is_compared_like_output_of_render(spark: SparkSession, tmp_path: Path) -> None:
+def test_drift_compares_output_of_plan_like_output_of_render(spark: SparkSession, tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "planned", tmp_path / "found")
     fleet.host("one")
     with AtomicJobOutput(spark, str(tmp_path / "plan"), kind="plan") as output:
@@ -131,7 +133,7 @@ def test_output_of_plan_is_compared_like_output_of_render(spark: SparkSession, t
         ("planned", "empty", "the directory has no HOST/configuration"),
     ],
 )
-def test_empty_directory_is_refused(
+def test_drift_refuses_empty_directory(
     spark: SparkSession, tmp_path: Path, planned: str, collected: str, message: str
 ) -> None:
     Fleet(tmp_path / "planned", tmp_path / "found").host("one")
@@ -142,7 +144,7 @@ def test_empty_directory_is_refused(
 
 
 @pytest.mark.parametrize("side", ["planned/hosts/one/conf", "found/one/configuration/conf", "found"])
-def test_link_out_of_input_directory_is_refused(spark: SparkSession, tmp_path: Path, side: str) -> None:
+def test_drift_refuses_link_out_of_input_directory(spark: SparkSession, tmp_path: Path, side: str) -> None:
     Fleet(tmp_path / "planned", tmp_path / "found").host("one")
     (tmp_path / "secret").write_text("root alone\n")
     (tmp_path / side / "planted.xml").symlink_to(tmp_path / "secret")

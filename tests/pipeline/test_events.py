@@ -83,7 +83,7 @@ def large_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield
 
 
-def test_records_across_rotated_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_log_records_across_rotated_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
     complete_log = b"".join(
         line + b"\n" for line in (LINE, OTHER, STACK[:-1], LINE.replace(b"2026-03-01", b"2026-03-03"))
     )
@@ -139,7 +139,9 @@ def test_records_across_rotated_files_are_read(spark: SparkSession, tmp_path: Pa
     }
 
 
-def test_large_rotated_files_are_read_like_complete_log(spark: SparkSession, tmp_path: Path, large_files: None) -> None:
+def test_large_rotated_log_files_are_read_like_complete_log(
+    spark: SparkSession, tmp_path: Path, large_files: None
+) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"", b"x" * 700, LINES[-1], LINE, LINES[11]))
     first, last = block * 6, block * 5 + b"2026-03-05 10:00:00,123 | INFO  | no end of line | a.B | main"
     write_logs(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
@@ -157,7 +159,7 @@ def test_large_rotated_files_are_read_like_complete_log(spark: SparkSession, tmp
     ]
 
 
-def test_workers_write_same_events_as_spark(
+def test_spark_workers_write_same_log_events_as_spark_itself(
     spark: SparkSession, tmp_path: Path, large_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"x" * 700, *LINES))
@@ -193,7 +195,7 @@ def test_workers_write_same_events_as_spark(
     assert outputs["workers"] == outputs["spark"]
 
 
-def test_workers_write_empty_dataset_without_logs(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_workers_write_empty_dataset_of_events_without_logs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with AtomicJobOutput(spark, str(tmp_path / "out")) as output:
@@ -202,7 +204,7 @@ def test_workers_write_empty_dataset_without_logs(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])
-def test_directory_without_logs_of_hosts_is_refused(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
+def test_audit_refuses_directory_without_logs_of_hosts(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(LINE)

@@ -71,7 +71,7 @@ def summary_of(out: Path) -> Any:
 
 @in_every_situation
 @pytest.mark.timeout(900 + 300 * KILLS)  # sufficient for a busy machine
-def test_randomly_killed_stream_writes_same_result_as_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_randomly_killed_audit_stream_writes_same_result_as_batch(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     writer = Writer(fleet, rounds=2 * KILLS + 2, pause=0.2, shares=KILLS + 1)
@@ -130,7 +130,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def test_late_evidence_changes_only_files_of_its_hosts(spark: SparkSession, tmp_path: Path) -> None:
+def test_late_evidence_changes_only_audit_files_of_its_hosts(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     fleet.describe(B, "orders", "orders-mq01")
@@ -164,20 +164,20 @@ def incidents(out: Path) -> list[dict[str, Any]]:
     return incident_rows
 
 
-def test_object_store_or_missing_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_audit_follow_refuses_object_store_or_missing_directory(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="only directories on local or mounted file systems"):
         audit_after_changes(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
     with pytest.raises(InputError, match="the directory does not exist"):
         audit_after_changes(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
 
 
-def test_directory_without_logs_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_audit_follow_refuses_directory_without_logs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "mq01a").mkdir(parents=True)
     with pytest.raises(InputError, match="this path contains no logs"):
         audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
 
 
-def test_second_run_with_same_output_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_second_audit_follow_with_same_output_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     Fleet(logs).append_records(A, *RUN)
     (out / STATE_DIRECTORY).mkdir(parents=True)

@@ -149,7 +149,7 @@ def test_naming_pattern_of_single_host_applies_to_all_hosts(spark: SparkSession,
     assert len(rows(work_directory / "pattern", "brokers")) == len(hosts)
 
 
-def test_hosts_are_read_from_every_file_format(spark: SparkSession, work_directory: Path) -> None:
+def test_plan_reads_hosts_from_every_file_format(spark: SparkSession, work_directory: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
     records = [json.loads(line) for line in inventory_json_lines(hosts, groups).splitlines()]
     table = pa.table({"host": [*hosts], "variables": [json.dumps(record["variables"]) for record in records]})
@@ -167,7 +167,7 @@ def test_hosts_are_read_from_every_file_format(spark: SparkSession, work_directo
         assert_plan_is_complete(out, hosts, groups, result)
 
 
-def test_unpaired_surrogate_in_host_name_is_refused(spark: SparkSession, work_directory: Path) -> None:
+def test_plan_refuses_unpaired_surrogate_in_host_name(spark: SparkSession, work_directory: Path) -> None:
     (work_directory / "half.jsonl").write_text('{"host": "x-mq01-a\\ud800"}\n{"host": "\\ud800-mq01-a"}\n')
 
     with pytest.raises(FleetError, match="is not valid for a host"):
@@ -237,7 +237,7 @@ def apply_random_edit(dice: random.Random, hosts: Hosts) -> None:
         ({"activemq_release": "5.2"}, "a-mq01-a.example.com: activemq_release: "),
     ],
 )
-def test_invalid_variable_is_refused_and_nothing_is_written(
+def test_plan_refuses_invalid_variable_and_writes_nothing(
     spark: SparkSession, work_directory: Path, change: dict[str, Any], text: str
 ) -> None:
     hosts = pairs("a-mq01")

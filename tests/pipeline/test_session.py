@@ -72,7 +72,7 @@ def _wait_for_end(job: subprocess.Popen[str]) -> tuple[int, str, str]:
     return job.returncode, out, err
 
 
-def test_job_prints_nothing_and_removes_temporary_files(tmp_path: Path) -> None:
+def test_spark_job_prints_nothing_and_removes_temporary_files(tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     assert _wait_for_end(_start(tmp_path / "out", TMPDIR=str(scratch))) == (0, "", "")
@@ -80,7 +80,7 @@ def test_job_prints_nothing_and_removes_temporary_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "tmp"]
 
 
-def test_killed_run_keeps_earlier_output_and_next_run_cleans_up(tmp_path: Path) -> None:
+def test_killed_spark_job_keeps_earlier_output_and_next_job_cleans_up(tmp_path: Path) -> None:
     scratch, out = tmp_path / "tmp", tmp_path / "out"
     scratch.mkdir()
     out.mkdir()
@@ -108,7 +108,7 @@ def test_killed_run_keeps_earlier_output_and_next_run_cleans_up(tmp_path: Path) 
     _wait_until_empty(scratch)
 
 
-def test_killed_java_is_reported_in_one_line(tmp_path: Path) -> None:
+def test_killed_java_of_spark_job_is_reported_in_one_line(tmp_path: Path) -> None:
     job = _start(tmp_path / "out", seconds=3600)
     wait_until(
         lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
@@ -125,7 +125,7 @@ def test_killed_java_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("full", ["out", *further("tmp")])
-def test_full_disk_is_reported_in_one_line(tmp_path: Path, full: str) -> None:
+def test_full_disk_of_spark_job_is_reported_in_one_line(tmp_path: Path, full: str) -> None:
     if not clusters.can_hide_checkout():
         pytest.skip("this user may not mount file systems, and the test requires a small one: run it as root")
     for name in ("out", "tmp"):
@@ -143,7 +143,7 @@ def test_full_disk_is_reported_in_one_line(tmp_path: Path, full: str) -> None:
     assert ("Spark cannot write temporary files in" in line) == (full == "tmp")
 
 
-def test_other_python_on_workers_is_reported_in_one_line(tmp_path: Path) -> None:
+def test_other_python_on_spark_workers_is_reported_in_one_line(tmp_path: Path) -> None:
     other_python = _another_python()
     if other_python is None:
         pytest.skip("this machine has only one version of Python: install another version to run the test")
@@ -154,7 +154,7 @@ def test_other_python_on_workers_is_reported_in_one_line(tmp_path: Path) -> None
     assert "activemq-fleet pack" in line
 
 
-def test_driver_listens_only_on_loopback(spark: SparkSession) -> None:
+def test_local_spark_driver_listens_only_on_loopback(spark: SparkSession) -> None:
     spark.range(1).count()
     listening_sockets = []
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):

@@ -91,7 +91,7 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(histories, gaps, deliveries, messages, jobs)
 
 
-def test_deliveries_have_correct_verdicts(run: Run) -> None:
+def test_deliveries_of_events_have_correct_verdicts(run: Run) -> None:
     assert differences(units_of(run.deliveries.to_pylist()), run.truth) == []
 
 
@@ -102,7 +102,7 @@ def test_events_have_worst_verdict_of_their_deliveries(run: Run) -> None:
     assert run.events.keys() == truth.keys()
 
 
-def test_missing_parts_of_journals_are_reported(run: Run) -> None:
+def test_missing_parts_of_event_journals_are_reported(run: Run) -> None:
     reported_agents = {gap.agent for gap in run.gaps}
     damaged_agents = {agent for case in run.histories for agent, places in case.missing.items() if places}
     agents_without_journal = {
@@ -116,10 +116,10 @@ def test_missing_parts_of_journals_are_reported(run: Run) -> None:
     assert damaged_agents - reported_agents <= agents_without_journal
 
 
-def test_datasets_have_columns_of_schema(run: Run) -> None:
+def test_datasets_of_verdicts_have_columns_of_schema(run: Run) -> None:
     assert run.deliveries.schema.remove_metadata() == arrow_schema_of("deliveries").remove_metadata()
     assert run.messages.schema.remove_metadata() == arrow_schema_of("messages").remove_metadata()
 
 
-def test_all_histories_take_four_spark_jobs(run: Run) -> None:
+def test_verdicts_of_all_histories_take_four_spark_jobs(run: Run) -> None:
     assert run.jobs == JOBS

@@ -225,7 +225,7 @@ def headless() -> dict[str, list[str]]:
     return {"long": journal("long", *publisher_records("long", 3)), "headless": remaining_journal}
 
 
-def test_missing_start_of_journal_does_not_hide_lost_event(units: dict[Any, Any]) -> None:
+def test_missing_start_of_event_journal_does_not_hide_lost_event(units: dict[Any, Any]) -> None:
     assert units[event("long", 3), "headless"] == ("lost", words.BARRIER_CAME)
 
 
@@ -234,7 +234,7 @@ def nameless() -> dict[str, list[str]]:
     return {"nameless": journal("nameless", ("received", {"rx_id": "nameless:x:rx1", "topic": "q", "conn": 1}))}
 
 
-def test_message_without_id_is_no_event(events: dict[str, Any]) -> None:
+def test_message_without_event_id_is_no_event(events: dict[str, Any]) -> None:
     assert not any("rx" in str(event_id) for event_id in events)
 
 
@@ -247,7 +247,7 @@ def unheard() -> dict[str, list[str]]:
     }
 
 
-def test_publisher_without_journal_is_reported(units: dict[Any, Any], judgment: Judgment) -> None:
+def test_publisher_without_event_journal_is_reported(units: dict[Any, Any], judgment: Judgment) -> None:
     assert units[event("ghost", 3), "unheard"] == ("delivered", words.HANDLED)
     assert [gap.what for gap in judgment.gaps if gap.agent == "ghost"] == ["no journal"]
 
@@ -259,11 +259,11 @@ def torn() -> dict[str, list[str]]:
     return {"torn": journal("torn", *publisher_records("torn", 2)), "torn-sub": lines}
 
 
-def test_journal_that_ends_within_line_is_incomplete(units: dict[Any, Any]) -> None:
+def test_event_journal_that_ends_within_line_is_incomplete(units: dict[Any, Any]) -> None:
     assert units[event("torn", 2), "torn-sub"] == ("indeterminate", words.SUBSCRIBER_GAP)
 
 
-def test_directory_without_journals_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_without_event_journals_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs/mq01").mkdir(parents=True)
     (tmp_path / "logs/mq01/activemq.log").write_text("nothing\n")
 
@@ -312,7 +312,7 @@ def forged_journals(evil: str) -> dict[str, list[str]]:
     }
 
 
-def test_journal_proves_only_events_of_agent_on_its_host(spark: SparkSession, tmp_path: Path) -> None:
+def test_event_journal_proves_only_events_of_agent_on_its_host(spark: SparkSession, tmp_path: Path) -> None:
     """In attack p24 the lost event counted as delivered."""
     messages, deliveries, claims = judge_hosts(spark, tmp_path, forged_journals("evil"))
 
@@ -325,7 +325,7 @@ def test_journal_proves_only_events_of_agent_on_its_host(spark: SparkSession, tm
     ]
 
 
-def test_inventory_sets_host_of_agents_journal(spark: SparkSession, tmp_path: Path) -> None:
+def test_inventory_sets_host_of_event_journal_of_agent(spark: SparkSession, tmp_path: Path) -> None:
     """The host of the attacker sorts first and has the earlier time, and the names of the agents are not hosts."""
     hosts = forged_journals("a-evil")
     hosts = {

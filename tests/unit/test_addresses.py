@@ -23,12 +23,12 @@ from activemq_fleet.addresses import (
         ("127.0.0.1:65535", ("127.0.0.1", 65535)),
     ],
 )
-def test_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+def test_address_text_is_parsed_to_host_and_port(text: str, address: tuple[str, int]) -> None:
     assert parse_host_port(text) == address
 
 
 @pytest.mark.parametrize("text", ["h", "h:", ":1", "h:0", "h:65536", "::1:1883", "h:1x", "h:١", "a b:1", "vm://x:1"])
-def test_invalid_address_is_refused(text: str) -> None:
+def test_address_without_valid_host_and_port_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|port"):
         parse_host_port(text)
 
@@ -51,7 +51,7 @@ def test_host_names_that_java_cannot_resolve_are_refused(name: str) -> None:
         min_size=1,
     )
 )
-def test_formatted_list_is_parsed_to_same_addresses(addresses: list[tuple[str, int]]) -> None:
+def test_formatted_mb_urls_are_parsed_to_same_addresses(addresses: list[tuple[str, int]]) -> None:
     assert [parse_host_port(address) for address in format_mb_urls_of_agent_conf(addresses).split(",")] == addresses
 
 
@@ -67,6 +67,6 @@ def test_scheme_of_address_selects_tls(text: str, expected: object) -> None:
     assert parse_address_and_tls(text) == expected
 
 
-def test_unsupported_scheme_is_refused_with_supported_forms() -> None:
+def test_address_with_unsupported_scheme_is_refused_with_supported_forms() -> None:
     with pytest.raises(ValueError, match=r"has the scheme mqtt://, which is not supported: write HOST:PORT"):
         parse_address_and_tls("mqtt://a.example.com:1883")

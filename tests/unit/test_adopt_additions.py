@@ -113,7 +113,9 @@ def differences_with(
 @some_situations(6)
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
 @pytest.mark.parametrize("name", FLEETS)
-def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_path: Path) -> None:
+def test_variables_advised_by_adopt_undo_each_addition_of_rendered_file(
+    name: str, release: str, tmp_path: Path
+) -> None:
     adoption = write_and_adopt(tmp_path, FLEETS[name], release)
 
     undone_count = 0
@@ -147,7 +149,7 @@ def test_addition_has_no_effect_where_release_has_it_as_default(
     assert (is_default in reasons) is not (opens_jmx and prefers_local)
 
 
-def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
+def test_additions_of_adopt_have_no_effect_on_broker_without_jmx_and_links(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, FLEETS["broker with accounts"], "5.8.0")
 
     effects = {group.advice.effect for group in group_equal_additions(adoption.differences, adoption.fleet)}
@@ -157,7 +159,7 @@ def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
     assert "the addition has no effect on this broker, because the broker has no links" in reasons
 
 
-def test_equal_additions_of_connectors_form_one_group(tmp_path: Path) -> None:
+def test_equal_additions_of_adopt_to_several_connectors_form_one_group(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, FLEETS["mesh of single brokers"], "5.15.16")
 
     groups = group_equal_additions(adoption.differences, adoption.fleet)
@@ -170,7 +172,7 @@ def test_equal_additions_of_connectors_form_one_group(tmp_path: Path) -> None:
     }
 
 
-def test_policies_that_undo_group_name_each_destination(tmp_path: Path) -> None:
+def test_policies_that_undo_group_of_additions_name_each_destination(tmp_path: Path) -> None:
     policies = POLICIES.replace("</policyEntries>", "<policyEntry queue='mail' memoryLimit='1mb'/></policyEntries>")
     files = {
         host: document(links(peer) + policies + CONNECTOR, brokerName=host)
@@ -184,7 +186,7 @@ def test_policies_that_undo_group_name_each_destination(tmp_path: Path) -> None:
     assert sorted(destinations) == ["mail", "orders.>"]
 
 
-def test_changed_passwords_of_accounts_form_one_group(tmp_path: Path) -> None:
+def test_changed_passwords_of_several_accounts_form_one_group_of_differences(tmp_path: Path) -> None:
     second = "<authenticationUser username='web' password='q' groups='staff'/></users>"
     files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second) + CONNECTOR, brokerName="o-mq01-a")}
     adoption = write_and_adopt(tmp_path, files, "5.18.3")
@@ -198,7 +200,7 @@ def test_changed_passwords_of_accounts_form_one_group(tmp_path: Path) -> None:
     assert group.rendered == ("${activemq.user.app.password}", "${activemq.user.web.password}")
 
 
-def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> None:
+def test_store_limit_rendered_as_percentage_is_one_difference_instead_of_three(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, {"o-mq01-a": document(LIMITS, brokerName="o-mq01-a")}, "5.18.3")
 
     [replacement] = limits_rendered_as_percentages(adoption.differences)
@@ -226,7 +228,7 @@ PURGED = (
         ({"schedulePeriodForDestinationPurge": "60000"}, "60000"),
     ],
 )
-def test_adopted_broker_removes_destinations_only_if_the_original_does(
+def test_adopted_broker_removes_inactive_destinations_only_if_original_does(
     attributes: Mapping[str, str], period: str, tmp_path: Path
 ) -> None:
     files = {"o-mq01-a": document(PURGED + CONNECTOR, brokerName="o-mq01-a", **attributes)}
@@ -251,7 +253,7 @@ LINK_WITH_LOGIN = (
 )
 
 
-def test_each_added_account_and_right_has_its_effect(tmp_path: Path) -> None:
+def test_effect_of_each_account_and_permission_added_by_adopt_is_described(tmp_path: Path) -> None:
     files = {
         f"{group}-mq01-a": document(
             LINK_WITH_LOGIN.format(peer) + RIGHTS + CONNECTOR, brokerName=f"{group}-mq01-a", useJmx="false"

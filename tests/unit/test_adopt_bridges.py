@@ -30,7 +30,7 @@ from tests.unit.adopt_files import document, write_files
         ({"networkTTL": "5", "messageTTL": "2", "consumerTTL": "1"}, {"consumer": 1, "message": 2}),
     ],
 )
-def test_ttl_without_limit_or_with_separate_values_becomes_network_ttl(
+def test_unlimited_or_separate_ttl_of_bridge_becomes_activemq_network_ttl(
     tmp_path: Path, attributes: dict[str, str], ttl: int | dict[str, int]
 ) -> None:
     up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", **attributes)
@@ -68,7 +68,7 @@ def test_defaults_of_placeholders_are_used_in_every_attribute_of_bridge(tmp_path
 
 
 @pytest.mark.parametrize("word", ["yes", "on", "1", "TRUE"])
-def test_booleans_are_parsed_as_spring_does(tmp_path: Path, word: str) -> None:
+def test_booleans_of_adopted_file_are_parsed_as_spring_parses_them(tmp_path: Path, word: str) -> None:
     jmx = f'<managementContext><managementContext createConnector="{word}" connectorPort="1098"/></managementContext>'
     up = bridge_xml("up", "static:(tcp://x:61616)", duplex=word)
     adoption = adopt_and_compare(tmp_path, {ALONE: document(up + OPENWIRE + jmx, schedulerSupport=word)}, "5.18.3")
@@ -103,7 +103,7 @@ def test_connector_with_placeholder_address_is_kept_next_to_other_connectors(tmp
     assert "${HOSTNAME}" in str(adopted_variables(adoption)["xml_fragments"])
 
 
-def test_connector_uses_defaults_of_its_placeholders(tmp_path: Path) -> None:
+def test_adopted_connector_uses_defaults_of_its_placeholders(tmp_path: Path) -> None:
     listeners = connectors_xml("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
     adoption = adopt_and_compare(tmp_path, {ALONE: document(listeners)}, "5.18.3")
 
@@ -116,7 +116,7 @@ def test_connector_uses_defaults_of_its_placeholders(tmp_path: Path) -> None:
     )
 
 
-def test_nodes_that_may_share_store_have_note(tmp_path: Path) -> None:
+def test_adopt_notes_nodes_that_may_share_store(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=f"broker-{node}") for node in "ab"}
     adoption = adopt_and_compare(tmp_path, files, "5.18.3")
@@ -148,7 +148,9 @@ def test_nodes_share_store_if_option_shared_store_names_pair(tmp_path: Path) -> 
     ("path", "is_reported"),
     [("file:${activemq.conf}/broker.ks", True), ("broker.ks", True), ("file:/etc/broker.ks", False)],
 )
-def test_key_stores_inside_the_installation_are_reported(tmp_path: Path, path: str, *, is_reported: bool) -> None:
+def test_adopt_reports_key_stores_inside_installation_directory(
+    tmp_path: Path, path: str, *, is_reported: bool
+) -> None:
     context = f'<sslContext><sslContext keyStore="{path}" keyStorePassword="x"/></sslContext>'
     adoption = adopt_and_compare(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
 

@@ -96,13 +96,13 @@ def noted_rules(adoption: AdoptedInventory) -> set[str]:
 @some_situations(6)
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
 @pytest.mark.parametrize("name", FLEETS)
-def test_check_after_adopt_reports_only_what_a_note_names(name: str, release: str, tmp_path: Path) -> None:
+def test_check_of_adopted_inventory_reports_only_rules_that_notes_name(name: str, release: str, tmp_path: Path) -> None:
     adoption, warnings = adopted_inventory(tmp_path, FLEETS[name], release)
 
     assert {rule for rule, _ in warnings} == noted_rules(adoption)
 
 
-def test_note_names_ttl_of_mesh_that_original_files_have(tmp_path: Path) -> None:
+def test_adopt_note_names_finding_about_ttl_of_mesh_in_original_files(tmp_path: Path) -> None:
     adoption, warnings = adopted_inventory(tmp_path, FLEETS["full mesh with networkTTL 2"], "5.18.3")
 
     assert ("N018", "n-mq01-a") in warnings
@@ -110,7 +110,9 @@ def test_note_names_ttl_of_mesh_that_original_files_have(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("limit", "heap"), [("3 gb", "5g"), ("512mb", "1g"), ("300 mb", None), ("64mb", None)])
-def test_unknown_heap_is_chosen_for_memory_limit_of_file(limit: str, heap: str | None, tmp_path: Path) -> None:
+def test_adopt_chooses_unknown_heap_for_memory_limit_of_activemq_xml(
+    limit: str, heap: str | None, tmp_path: Path
+) -> None:
     files = {"o-mq01-a": document(MEMORY.format(limit) + CONNECTOR, brokerName="o")}
     adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
 
@@ -118,7 +120,7 @@ def test_unknown_heap_is_chosen_for_memory_limit_of_file(limit: str, heap: str |
     assert any(f"adopt set activemq_heap: {heap}." in note for note in adoption.notes) is bool(heap)
 
 
-def test_known_heap_stays_although_memory_limit_exceeds_it(tmp_path: Path) -> None:
+def test_adopt_keeps_known_heap_that_memory_limit_of_activemq_xml_exceeds(tmp_path: Path) -> None:
     write_files(tmp_path, {"o-mq01-a": document(MEMORY.format("3 gb") + CONNECTOR, brokerName="o")})
     environment = tmp_path / "hosts/o-mq01-a/bin/env"
     environment.parent.mkdir()
@@ -128,7 +130,7 @@ def test_known_heap_stays_although_memory_limit_exceeds_it(tmp_path: Path) -> No
     assert adoption.fleet.broker("o-mq01-a").settings.heap == "1G"
 
 
-def test_accounts_with_placeholders_as_names_stay_as_plugin(tmp_path: Path) -> None:
+def test_accounts_with_placeholder_names_stay_in_authentication_plugin(tmp_path: Path) -> None:
     files = {"o-mq01-a": document(ACCOUNT.format("${user}") + CONNECTOR, brokerName="o")}
     adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
 
@@ -148,7 +150,7 @@ def test_broker_with_login_plugin_is_not_reported_to_reject_clients(plugins: str
     assert "activemq_probe_password" in finding.fix
 
 
-def test_waived_errors_of_several_pairs_have_a_note_for_each_pair(tmp_path: Path) -> None:
+def test_errors_that_adopt_waives_have_separate_note_for_each_pair(tmp_path: Path) -> None:
     files = {
         f"{group}-mq01-{node}": document(SHARED.format(group) + CONNECTOR, brokerName=f"{group}{node}")
         for group in "ns"
@@ -197,7 +199,7 @@ def test_java_options_that_adopt_does_not_copy_are_named_without_values(tmp_path
         ("ACTIVEMQ_OPTS=\"-Xrunagent:key=T0KEN -XX:OnError='a b'\"", "-Xrunagent:key -XX:OnError"),
     ],
 )
-def test_no_part_of_a_value_is_in_the_note_about_java_options(line: str, names: str, tmp_path: Path) -> None:
+def test_note_about_java_options_contains_names_and_no_part_of_any_value(line: str, names: str, tmp_path: Path) -> None:
     environment = tmp_path / "hosts/o-mq01-a/bin/env"
     environment.parent.mkdir(parents=True)
     environment.write_text(f"{line}\n")
@@ -286,7 +288,7 @@ def test_account_with_default_password_has_note_about_new_password(name: str, pa
     ]
 
 
-def test_account_with_another_password_keeps_it(tmp_path: Path) -> None:
+def test_adopted_account_keeps_password_that_is_no_default(tmp_path: Path) -> None:
     adoption = adopt_with_account(tmp_path, "system", "Kp4-xw8v")
 
     assert adoption.secrets == {"system": "password of user system"}

@@ -67,13 +67,13 @@ def test_error_of_file_that_cannot_be_adopted_names_its_kind(content: str, reaso
 
 
 @pytest.mark.parametrize("mark", ["@@NAME@@", "{{ name }}", "[% name %]"])
-def test_template_that_is_valid_xml_has_note(mark: str, tmp_path: Path) -> None:
+def test_adopt_notes_that_valid_xml_file_is_template(mark: str, tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName=mark)}, "5.18.3")
 
     assert any("the file is a template" in note and mark[:2] in note for note in adoption.notes)
 
 
-def test_address_of_console_is_that_of_imported_file(tmp_path: Path) -> None:
+def test_address_of_adopted_console_comes_from_imported_jetty_file(tmp_path: Path) -> None:
     conf = tmp_path / "hosts" / HOST / "conf"
     conf.mkdir(parents=True)
     (conf / "jetty.xml").write_text(JETTY % 8199)
@@ -142,7 +142,7 @@ def test_import_of_url_does_not_hide_missing_imported_file(tmp_path: Path) -> No
     assert any("imports camel.xml, which adopt did not copy" in note for note in adoption.notes)
 
 
-def test_open_console_in_file_of_any_name_is_waived_and_reported(tmp_path: Path) -> None:
+def test_finding_about_open_console_in_file_of_any_name_is_waived_and_noted(tmp_path: Path) -> None:
     console = (
         f'<beans xmlns="{BEANS}"><bean class="org.eclipse.jetty.util.security.Constraint">'
         '<property name="authenticate" value="false"/></bean><bean class="org.eclipse.jetty.webapp.WebAppContext">'
@@ -162,7 +162,7 @@ def test_open_console_in_file_of_any_name_is_waived_and_reported(tmp_path: Path)
     assert any(text in note for note in adoption.notes)
 
 
-def test_pipe_is_adopted_and_fifo_without_writer_is_refused(tmp_path: Path) -> None:
+def test_activemq_xml_from_pipe_is_adopted_and_fifo_without_writer_refused(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, document("", brokerName="piped"))
     os.close(write_end)

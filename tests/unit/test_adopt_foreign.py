@@ -59,7 +59,7 @@ def changed_fleet(tmp_path: Path, adoption: AdoptedInventory, **changes: Any) ->
 
 
 class TestOneFile:
-    def test_elements_of_every_rendered_file_are_listed_as_added(self, tmp_path: Path) -> None:
+    def test_adopt_lists_elements_that_every_rendered_file_has_as_added(self, tmp_path: Path) -> None:
         adoption = adopt_and_compare(tmp_path, {ALONE: document("", brokerName="x")}, "5.18.3")
 
         assert directions_by_path(adoption) == {
@@ -79,7 +79,7 @@ class TestOneFile:
             "beans/broker/systemUsage": "rendered adds",
         }
 
-    def test_attributes_of_broker_are_kept(self, tmp_path: Path) -> None:
+    def test_adopt_keeps_attributes_of_broker_element(self, tmp_path: Path) -> None:
         adoption = adopt_and_compare(
             tmp_path, {ALONE: document("", useJmx="false", dataDirectory="${activemq.data}/x")}, "5.18.3"
         )
@@ -103,7 +103,7 @@ class TestOneFile:
             f'<jdbcPersistenceAdapter><dataSource><bean {SPRING} class="a.B"/></dataSource></jdbcPersistenceAdapter>',
         ],
     )
-    def test_any_store_is_kept(self, store: str, tmp_path: Path) -> None:
+    def test_adopt_keeps_message_store_of_any_kind(self, store: str, tmp_path: Path) -> None:
         adoption = adopt_and_compare(
             tmp_path, {ALONE: document(f"<persistenceAdapter>{store}</persistenceAdapter>", brokerName="x")}, "5.5.1"
         )
@@ -125,7 +125,7 @@ class TestOneFile:
             ("http://0.0.0.0:0", False),
         ],
     )
-    def test_connector_becomes_variable_if_supported_and_is_always_kept(
+    def test_adopted_connector_becomes_variable_if_supported_and_is_always_kept(
         self, uri: str, is_supported: bool, tmp_path: Path
     ) -> None:
         adoption = adopt_and_compare(tmp_path, {ALONE: document(connectors_xml(uri), brokerName="x")}, "5.18.3")
@@ -133,7 +133,7 @@ class TestOneFile:
         assert bool(adopted_variables(adoption).get("connectors")) is is_supported
         assert not [path for path in directions_by_path(adoption) if "transportConnector" in path]
 
-    def test_plugins_keep_their_settings_and_their_order_is_listed(self, tmp_path: Path) -> None:
+    def test_adopt_keeps_settings_of_plugins_and_lists_different_order(self, tmp_path: Path) -> None:
         plugins = (
             '<plugins><camelRoutesBrokerPlugin/><simpleAuthenticationPlugin anonymousAccessAllowed="true"/></plugins>'
         )
@@ -146,7 +146,7 @@ class TestOneFile:
         assert directions_by_path(adoption)["beans/broker/plugins/simpleAuthenticationPlugin/users"] == "rendered adds"
 
     @pytest.mark.parametrize("writers", ["", "x,y"])
-    def test_entries_of_acl_become_variables(self, tmp_path: Path, writers: str) -> None:
+    def test_authorization_entries_of_adopted_file_become_activemq_acl(self, tmp_path: Path, writers: str) -> None:
         entries = (
             '<authorizationEntry queue="a.>" read="x, y" write="x" admin="x"/>'
             f'<authorizationEntry topic="ActiveMQ.Advisory.>" read="x,y" write="{writers}" admin="x,y"/>'
@@ -212,14 +212,14 @@ class TestOneFile:
         assert variables["kahadb"] == {"journal_max_file_length": "32mb"}
         assert variables["plugins"] == {"statistics": True, "timestamp": {"ttl_ceiling": 86400000}}
 
-    def test_beans_outside_broker_are_kept(self, tmp_path: Path) -> None:
+    def test_adopt_keeps_beans_outside_broker_element(self, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y" value="{{{{ z }}}}{{% q"/></bean>'
         adoption = adopt_and_compare(tmp_path, {ALONE: document("", beans, brokerName="x")}, "5.18.3")
 
         assert not [path for path in directions_by_path(adoption) if "@id='x'" in path]
 
     @pytest.mark.parametrize("text", ["a  b", "\n  x=1\n  y=2\n", " one ", "<b/>tail<b/>", "a<!-- c -->b", "\tq"])
-    def test_text_in_beans_is_unchanged(self, text: str, tmp_path: Path) -> None:
+    def test_adopt_keeps_text_in_beans_unchanged(self, text: str, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y"><value>{text}</value></property></bean>'
         adoption = write_and_adopt(tmp_path / "files", {ALONE: document("", beans)}, "5.18.3")
 
@@ -235,7 +235,7 @@ class TestOneFile:
         assert directions_by_path(adoption)["beans/import/@resource"] == "differs"
         assert "console" not in adopted_variables(adoption)
 
-    def test_file_without_console_sets_console_to_false(self, tmp_path: Path) -> None:
+    def test_adopted_file_without_console_sets_activemq_console_to_false(self, tmp_path: Path) -> None:
         assert adopted_variables(adopt_and_compare(tmp_path, {ALONE: document("")}, "5.18.3"))["console"] is False
 
 
@@ -251,14 +251,14 @@ class TestSecrets:
         vmConnectorURI="tcp://a:1?jms.password=hush8",
     )
 
-    def test_no_password_is_in_files_differences_or_notes(self, tmp_path: Path) -> None:
+    def test_no_password_is_in_files_differences_or_notes_of_adopt(self, tmp_path: Path) -> None:
         adoption = adopt_and_compare(tmp_path, {ALONE: self.FILE}, "5.18.3")
 
         adopted_text = str(adoption.files) + str(adoption.differences) + str(adoption.notes) + str(adoption.secrets)
         assert "hush" not in adopted_text
         assert "hush3" in self.FILE.decode()
 
-    def test_each_password_has_a_secret(self, tmp_path: Path) -> None:
+    def test_each_password_of_adopted_files_becomes_secret(self, tmp_path: Path) -> None:
         adoption = adopt_and_compare(tmp_path, {ALONE: self.FILE}, "5.18.3")
 
         assert {"app", "n"} <= set(adoption.secrets)
@@ -320,7 +320,7 @@ class TestFleets:
         assert added_names == ["network", "network"]
         assert "o-mq1-a, o-mq1-b: the original links have no user name" in str(adoption.notes)
 
-    def test_link_to_one_node_does_not_set_discovery(self, tmp_path: Path) -> None:
+    def test_bridge_to_one_node_of_pair_does_not_set_activemq_discovery(self, tmp_path: Path) -> None:
         files = pair_files("o-mq1-a", "o-mq1-b", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")
         files |= pair_files("o-mq2-a", "o-mq2-b", "", "two")
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
@@ -328,7 +328,7 @@ class TestFleets:
         assert adopted_variables(adoption)["links"] == [{"from": "o-mq1", "to": "o-mq2", "name": "up"}]
         assert "discovery" not in adopted_variables(adoption)
 
-    def test_bridge_of_only_one_node_is_kept_as_xml(self, tmp_path: Path) -> None:
+    def test_bridge_that_only_one_node_of_pair_has_is_kept_as_xml(self, tmp_path: Path) -> None:
         files = pair_files("o-mq1-a", "o-mq1-b", "", "one") | pair_files("o-mq2-a", "o-mq2-b", "", "two")
         files["o-mq1-a"] = pair_files("o-mq1-a", "", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")["o-mq1-a"]
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
@@ -336,7 +336,7 @@ class TestFleets:
         assert any("up: the two nodes of the pair have different bridges" in note for note in adoption.notes)
         assert "links" not in adopted_variables(adoption)
 
-    def test_fleet_without_authentication_is_kept_without_it(self, tmp_path: Path) -> None:
+    def test_fleet_without_authentication_is_adopted_without_authentication(self, tmp_path: Path) -> None:
         up = bridge_xml("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
         files = pair_files("o-mq1-a", "o-mq1-b", up, "one") | pair_files("o-mq2-a", "o-mq2-b", "", "two")
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
@@ -396,7 +396,7 @@ class TestFleets:
         )
         assert adopted_variables(adoption)["links"][0]["addresses"] == ["o-mq2-a:61616", "o-mq2-b:61616"]
 
-    def test_multicast_network_becomes_discovery(self, tmp_path: Path) -> None:
+    def test_multicast_network_becomes_variables_of_multicast_discovery(self, tmp_path: Path) -> None:
         bridges = (
             '<networkConnectors><networkConnector uri="multicast://default" dynamicOnly="true"/></networkConnectors>'
         )
@@ -429,7 +429,7 @@ class TestFleets:
         assert adopted_variables(adoption)["links"] == [{"from": "n-mq1", "to": "n-mq2", "name": "up"}]
         assert adopted_variables(adoption)["address"] == "localhost"
 
-    def test_connector_without_name_gets_name(self, tmp_path: Path) -> None:
+    def test_adopted_connector_without_name_gets_name(self, tmp_path: Path) -> None:
         unnamed = "<transportConnectors><transportConnector uri='tcp://0.0.0.0:61616'/></transportConnectors>"
         adoption = adopt_and_compare(tmp_path, {ALONE: document(unnamed, brokerName="x")}, "5.18.3")
 
@@ -468,7 +468,7 @@ class TestFleets:
         assert adopted_variables(adoption)["tls"]["keystore"] == "/k"
         assert "xml_fragments" not in adopted_variables(adoption)
 
-    def test_beans_of_shipped_files_become_variables(self, tmp_path: Path) -> None:
+    def test_beans_of_activemq_xml_from_distribution_become_variables(self, tmp_path: Path) -> None:
         hook = f'<bean {SPRING} class="org.apache.activemq.hooks.SpringContextHook"/>'
         beans = (
             f'<bean {SPRING} id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" '
@@ -615,7 +615,7 @@ def mutate_document(content: bytes, steps: list[tuple[str, int, int, int]]) -> b
 @pytest.mark.parametrize("base", BASE_FILES)
 @given(where=st.lists(st.integers(0, 3), min_size=1, max_size=3), steps=st.lists(STEP, min_size=1, max_size=6))
 @settings(max_examples=EXAMPLE_COUNT)
-def test_list_of_differences_is_complete_for_any_file(
+def test_list_of_adopt_differences_is_complete_for_any_activemq_xml(
     base: str, where: list[int], steps: list[tuple[str, int, int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     files = dict(BASE_FILES[base])
@@ -634,7 +634,7 @@ def test_list_of_differences_is_complete_for_any_file(
         assert_listed_exactly(original, rendered_files[host], differences)
 
 
-def test_files_of_page_adopting_are_adopted_without_fragments(tmp_path: Path) -> None:
+def test_example_files_of_page_adopting_are_adopted_without_xml_fragments(tmp_path: Path) -> None:
     """``docs/adopting.md``: two linked brokers, and a third with bridges to both, without authentication."""
     store_and_connector = (
         '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'

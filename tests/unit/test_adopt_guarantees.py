@@ -35,7 +35,7 @@ def render_adopted_broker(
     return render_adopted_inventory(directory, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
 
 
-def test_slave_with_placeholder_as_master_is_kept_as_slave(tmp_path: Path) -> None:
+def test_adopted_slave_with_placeholder_as_master_uri_stays_slave(tmp_path: Path) -> None:
     uri = "tcp://${m.host}:${m.port}"
 
     assert f'<masterConnector remoteURI="{uri}"/>' in render_adopted_broker(
@@ -43,20 +43,22 @@ def test_slave_with_placeholder_as_master_is_kept_as_slave(tmp_path: Path) -> No
     )
 
 
-def test_slave_with_address_as_master_is_kept_as_slave(tmp_path: Path) -> None:
+def test_adopted_slave_with_address_as_master_uri_stays_slave(tmp_path: Path) -> None:
     xml = render_adopted_broker(tmp_path, "", release="5.5.1", masterConnectorURI="tcp://m:1")
 
     assert 'masterConnectorURI="tcp://m:1"' in xml
 
 
-def test_omitted_attribute_of_broker_has_note(tmp_path: Path) -> None:
+def test_adopt_notes_omitted_attribute_of_broker_element(tmp_path: Path) -> None:
     adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName="x", vmConnectorURI="vm://${x}")}, "5.18.3")
 
     assert any("adopt left out the attribute vmConnectorURI of <broker>" in note for note in adoption.notes)
 
 
 @pytest.mark.parametrize("announced_names", [(), ("a",), ("b",), ("a", "b"), ("m",)])
-def test_only_announced_connectors_remain_announced(announced_names: tuple[str, ...], tmp_path: Path) -> None:
+def test_adopted_connector_has_discovery_uri_only_if_original_connector_has_it(
+    announced_names: tuple[str, ...], tmp_path: Path
+) -> None:
     ports = {"a": "tcp://0.0.0.0:61616", "b": "tcp://0.0.0.0:61617", "m": "mqtt://0.0.0.0:1883"}
     connectors = "".join(
         f'<transportConnector name="{name}" uri="{uri}"'
@@ -96,7 +98,7 @@ def test_placeholder_configurer_with_another_prefix_is_kept(prefix: str, tmp_pat
         '<context:property-placeholder xmlns:context="http://www.springframework.org/schema/context"/>',
     ],
 )
-def test_rendered_file_has_exactly_one_placeholder_configurer(configurer: str, tmp_path: Path) -> None:
+def test_adopted_activemq_xml_has_exactly_one_placeholder_configurer(configurer: str, tmp_path: Path) -> None:
     xml = render_adopted_broker(tmp_path, "", configurer)
 
     assert xml.count("PlaceholderConfigurer") + xml.count("property-placeholder") == 1
@@ -179,7 +181,7 @@ def adopt_with_findings(
 PLUGINS = '<plugins><a/><bean xmlns="http://www.springframework.org/schema/beans" class="a.B"/></plugins>'
 
 
-def test_error_of_original_file_is_waived(tmp_path: Path) -> None:
+def test_adopt_waives_error_of_original_activemq_xml(tmp_path: Path) -> None:
     xml, notes, waived = adopt_with_findings(tmp_path, PLUGINS, findings_at_marks("X001", 'class="a.B"'))
 
     assert 'class="a.B"' in xml
@@ -192,7 +194,7 @@ def test_error_of_original_file_is_waived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["V002", "V003", "V029", "V050"])
-def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Path) -> None:
+def test_adopt_does_not_waive_error_with_which_no_broker_starts(rule: str, tmp_path: Path) -> None:
     _, notes, waived = adopt_with_findings(tmp_path, PLUGINS, findings_at_marks(rule, 'class="a.B"'))
 
     assert not waived
@@ -204,7 +206,7 @@ def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Pa
     assert f"{rule} (<broker> has an unknown plugin). Adopt again with the activemq.xml that the broker uses" in note
 
 
-def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:
+def test_waiver_of_adopt_applies_only_to_hosts_that_have_error(tmp_path: Path) -> None:
     write_files(tmp_path, {host: document(PLUGINS, brokerName="x") for host in ("o-mq1-a", "o-mq2-a")})
     documents = read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
     adoption = adopt_documents(documents, Naming(), findings_at_marks("X001", 'class="a.B"'))
@@ -229,7 +231,7 @@ def test_attribute_that_causes_error_only_in_rendered_file_is_omitted(tmp_path: 
     assert any("adopt left out the attribute useJmx of <broker>, because" in note for note in notes)
 
 
-def test_error_without_element_to_omit_is_refused(tmp_path: Path) -> None:
+def test_adopt_refuses_error_of_rendered_file_without_element_to_omit(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001: <broker> has an unknown plugin."
     ):
@@ -312,7 +314,7 @@ def _connectors_without_names(count: int) -> str:
         _connectors_without_names,
     ],
 )
-def test_work_grows_linearly_with_number_of_elements(form: Callable[[int], str], tmp_path: Path) -> None:
+def test_work_of_adopt_grows_linearly_with_number_of_elements(form: Callable[[int], str], tmp_path: Path) -> None:
     def call_count(count: int) -> int:
         directory = tmp_path / str(count)
         write_files(directory, {HOST: document(form(count), brokerName="x")})
@@ -327,7 +329,7 @@ def test_work_grows_linearly_with_number_of_elements(form: Callable[[int], str],
     )
 
 
-def test_search_for_passwords_grows_linearly_with_length_of_text(tmp_path: Path) -> None:
+def test_time_of_adopt_to_find_passwords_grows_linearly_with_length_of_text(tmp_path: Path) -> None:
     def adoption_seconds(length: int) -> float:
         text = f"<plugins><x>={'a' * length}</x></plugins>"
         write_files(tmp_path / str(length), {HOST: document(text, brokerName="x")})
@@ -344,7 +346,7 @@ def test_search_for_passwords_grows_linearly_with_length_of_text(tmp_path: Path)
     )
 
 
-def test_length_of_text_is_limited_as_that_of_attributes(tmp_path: Path) -> None:
+def test_adopt_limits_length_of_element_text_like_length_of_attributes(tmp_path: Path) -> None:
     write_files(tmp_path, {HOST: document(f"<plugins><x>={'a' * 20_000}</x></plugins>", brokerName="x")})
 
     with pytest.raises(InputError, match="the text in or after <x> has more than 16384 characters"):
@@ -356,7 +358,7 @@ def test_length_of_text_is_limited_as_that_of_attributes(tmp_path: Path) -> None
     ["ACTIVEMQ_OPTS=" * 20_000, "<connector " * 30_000, "x" * 300_000 + "=", "#" * 300_000],
     ids=["options", "connectors", "word", "comments"],
 )
-def test_files_next_to_document_are_searched_in_linear_time(line: str, tmp_path: Path) -> None:
+def test_adopt_searches_files_next_to_activemq_xml_in_linear_time(line: str, tmp_path: Path) -> None:
     def adoption_seconds(part: int) -> float:
         tree = tmp_path / str(part)
         write_files(tree, {HOST: document("", brokerName="x")})

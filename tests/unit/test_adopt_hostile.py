@@ -143,7 +143,7 @@ def test_hostile_texts_remain_data_in_adopted_inventory(form: str, tmp_path: Pat
     assert camel == (tmp_path / "files/hosts" / HOST / "conf/camel.xml").read_text()
 
 
-def test_import_with_placeholders_of_camel_is_unchanged(tmp_path: Path) -> None:
+def test_imported_file_with_placeholders_of_camel_is_adopted_unchanged(tmp_path: Path) -> None:
     files = {
         "conf/activemq.xml": document(beans='<import resource="camel.xml"/>'),
         "conf/camel.xml": f'<beans xmlns="{BEANS}"><to uri="{{{{msg.prefix}}}}:q"/></beans>',
@@ -155,7 +155,7 @@ def test_import_with_placeholders_of_camel_is_unchanged(tmp_path: Path) -> None:
     assert [file.content for file in broker.settings.extra_files] == [files["conf/camel.xml"]]
 
 
-def test_braces_before_password_are_text(tmp_path: Path) -> None:
+def test_braces_before_password_are_text_and_no_template_in_adopted_inventory(tmp_path: Path) -> None:
     url = (
         '<bean id="x" class="a.B"><property name="url" value="{{password=geheim;{%"/>'
         '<property name="y" value="{"/></bean>'
@@ -170,7 +170,7 @@ def test_braces_before_password_are_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "link of a directory", "hard link", "above", "absolute"])
-def test_file_of_operator_is_not_copied_into_inventory(kind: str, tmp_path: Path) -> None:
+def test_private_file_of_operator_is_not_copied_into_adopted_inventory(kind: str, tmp_path: Path) -> None:
     key = tmp_path / "home" / "keys.xml"
     key.parent.mkdir()
     key.write_text("<private>OPERATORS-KEY</private>")
@@ -197,7 +197,7 @@ def test_file_of_operator_is_not_copied_into_inventory(kind: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["conf/credentials.properties", "bin/env", "systemd/x.service", "conf/jetty.xml"])
-def test_link_in_place_of_companion_file_is_not_read(name: str, tmp_path: Path) -> None:
+def test_adopt_does_not_read_link_in_place_of_file_next_to_activemq_xml(name: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(
         "User=stolen\nx=stolen\n#written by activemq.fleet\nACTIVEMQ_BASE=/s/stolen\n<x name='host' value=\"stolen\"/>"
@@ -234,7 +234,7 @@ def test_fifo_does_not_block_adopt(name: str, tmp_path: Path) -> None:
     assert finished.returncode == (2 if name == "conf/activemq.xml" else 0)
 
 
-def test_document_that_is_a_link_is_refused_with_remedy(tmp_path: Path) -> None:
+def test_adopt_refuses_activemq_xml_that_is_link_and_names_remedy(tmp_path: Path) -> None:
     (tmp_path / "private.xml").write_text(document())
     conf = tmp_path / "files/hosts" / HOST / "conf"
     conf.mkdir(parents=True)
@@ -287,7 +287,7 @@ PASSWORDS = [
 
 
 @pytest.mark.parametrize(("form", "root_element"), PASSWORDS)
-def test_no_password_of_imported_file_is_copied(form: str, root_element: str, tmp_path: Path) -> None:
+def test_adopt_copies_no_password_of_imported_file(form: str, root_element: str, tmp_path: Path) -> None:
     files = {
         "conf/activemq.xml": document(beans='<import resource="sql.xml"/>'),
         "conf/sql.xml": root_element.format(form.format("geheim7Xq")),
@@ -302,7 +302,7 @@ def test_no_password_of_imported_file_is_copied(form: str, root_element: str, tm
 
 
 @pytest.mark.parametrize(("form", "root_element"), PASSWORDS)
-def test_no_password_of_bean_is_copied(form: str, root_element: str, tmp_path: Path) -> None:
+def test_adopt_copies_no_password_of_bean(form: str, root_element: str, tmp_path: Path) -> None:
     bean = f'<bean xmlns="{BEANS}" id="b" class="a.B">{form.format("geheim7Xq")}</bean>'
     adoption = adoption_of(write_host_files(tmp_path, {"conf/activemq.xml": document(beans=bean)}))
 
@@ -331,7 +331,7 @@ def test_no_password_of_bean_is_copied(form: str, root_element: str, tmp_path: P
         '<bean id="b" class="a.B"><property name="uri" value="http://h/?password=${{pw}}"/></bean>',
     ],
 )
-def test_no_default_of_password_placeholder_is_copied(value: str, bean: str, tmp_path: Path) -> None:
+def test_adopt_copies_no_default_of_password_placeholder(value: str, bean: str, tmp_path: Path) -> None:
     if "uri" in bean and "'" in value:
         value = "${AMQ_PW:geheim}"
     files = {
@@ -359,7 +359,7 @@ def test_password_in_java_options_becomes_secret(tmp_path: Path) -> None:
     assert settings_of(load_adopted_inventory(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
 
 
-def test_variables_that_names_proposes_are_data_for_ansible(tmp_path: Path) -> None:
+def test_variables_that_command_names_proposes_are_no_templates_for_ansible(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     hosts = [f"{{%{template_that_creates(marker)}{number:02}{node}" for number in (1, 2) for node in "ab"]
     command = [sys.executable, "-m", "activemq_fleet", "names", *hosts, "--node", "a"]

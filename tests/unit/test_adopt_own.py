@@ -118,7 +118,7 @@ def test_accounts_of_agents_have_note_and_render_same_documents(tmp_path: Path) 
 @some_situations(6)
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
 @pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain", "none"])
-def test_topology_of_groups_is_detected(topology: str, release: str, tmp_path: Path) -> None:
+def test_adopt_detects_topology_of_groups(topology: str, release: str, tmp_path: Path) -> None:
     pairs = ("orders-mq01", "orders-mq02", "orders-mq03", "orders-mq04", "till-mq01", "till-mq02", "till-mq03")
     original = fleet(*pairs, topology=topology, release=release)
 
@@ -228,7 +228,7 @@ def test_every_setting_in_activemq_xml_is_adopted(values: dict[str, Any], tmp_pa
     assert "xml_fragments" not in str(adoption.files)
 
 
-def test_second_node_of_machine_has_port_offset(tmp_path: Path) -> None:
+def test_adopted_second_node_of_machine_has_instance_and_port_offset(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", address="one.example.com", pair_links="static")
     inventory["o-mq1-a.example.com"]["activemq_instance"] = "a"
     inventory["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "b"}
@@ -269,7 +269,7 @@ def test_addresses_of_links_are_adopted_as_addresses_of_hosts(tmp_path: Path) ->
     assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
 
 
-def test_account_with_one_password_has_one_secret(tmp_path: Path) -> None:
+def test_account_with_same_password_on_all_adopted_hosts_has_one_secret(tmp_path: Path) -> None:
     inventory = {name: NETWORK | {"activemq_release": "5.18.3"} for name in ("o-mq1-a", "o-mq1-b")}
     adoption = adopt_activemq_xml(fleet_of_inventory(inventory), tmp_path)
 
@@ -375,7 +375,7 @@ LINK = st.fixed_dictionaries(
     groups=st.lists(st.tuples(st.integers(1, 3), GROUP), min_size=1, max_size=2),
     links=st.lists(LINK, max_size=2),
 )
-def test_adopted_files_of_any_fleet_without_errors_are_equivalent(
+def test_any_adopted_fleet_without_errors_renders_equivalent_activemq_xml(
     release: str, groups: list[tuple[int, dict[str, Any]]], links: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     inventory: dict[str, dict[str, Any]] = {}

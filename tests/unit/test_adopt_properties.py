@@ -85,7 +85,7 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
         ("PEER=a\x01b", "{file}", "has a value with a character that XML does not permit"),
     ],
 )
-def test_invalid_properties_are_one_error(
+def test_invalid_properties_file_of_adopt_is_single_error(
     files: Path, tmp_path: Path, content: str, argument: str, expected_message: str
 ) -> None:
     file = tmp_path / "env"
@@ -127,7 +127,7 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
     assert "xml_fragments" not in content
 
 
-def test_property_replaces_placeholder_that_has_a_default(tmp_path: Path) -> None:
+def test_property_given_to_adopt_replaces_placeholder_that_has_default(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="${STORE:/data}/kahadb"/></persistenceAdapter>'
     write_files(tmp_path / "files", {HUB: document(store)})
     values = tmp_path / "values"
@@ -140,7 +140,7 @@ def test_property_replaces_placeholder_that_has_a_default(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("directory", ["${STORE}/kahadb", "${STORE:/data}"])
-def test_note_about_store_with_placeholder_names_properties(tmp_path: Path, directory: str) -> None:
+def test_adopt_note_about_store_with_placeholder_names_option_properties(tmp_path: Path, directory: str) -> None:
     store = f'<persistenceAdapter><kahaDB directory="{directory}"/></persistenceAdapter>'
     write_files(tmp_path / "files", {HUB: document(store)})
     naming = Naming()
@@ -150,7 +150,7 @@ def test_note_about_store_with_placeholder_names_properties(tmp_path: Path, dire
     assert ", or adopt again with --properties FILE that defines STORE. Otherwise" in note
 
 
-def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Path) -> None:
+def test_adopt_note_about_store_below_data_directory_names_no_option_properties(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
     write_files(tmp_path / "files", {HUB: document(store)})
     naming = Naming()
@@ -160,7 +160,7 @@ def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Pat
     assert "--properties" not in note
 
 
-def test_files_of_properties_are_listed_as_read_files(files: Path, tmp_path: Path) -> None:
+def test_adopt_lists_properties_files_as_files_that_it_read(files: Path, tmp_path: Path) -> None:
     (files / "hosts" / EDGE / "conf" / "jetty.xml").write_text("<beans/>")
     values = tmp_path / "site.env"
     values.write_text(f"PEER={HUB}\nPORT=61616\n")

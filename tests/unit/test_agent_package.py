@@ -118,7 +118,7 @@ def host(tmp_path: Path) -> Host:
 
 @some_situations(1)
 @pytest.mark.parametrize("package", [None, "activemq-agent", "activemq-agent>=0.1", "activemq-fleet[agent]>=0.1"])
-def test_registered_package_with_name_of_agent_is_not_installed(host: Host, package: str | None) -> None:
+def test_agent_role_installs_no_package_by_its_name_from_registry(host: Host, package: str | None) -> None:
     code, output = host.install(package)
     assert code != 0, output
     assert "activemq_agent_package is " in output
@@ -158,7 +158,7 @@ def test_requirements_of_wheel_are_installed_only_with_pinned_hashes(host: Host)
     assert not host.installed().keys() - {"pip", "setuptools"}
 
 
-def test_role_has_same_pins_as_requirements_of_agent() -> None:
+def test_agent_role_has_same_pinned_requirements_as_agent_package() -> None:
     assert (ROOT / "roles/agent/files/requirements.txt").read_bytes() == (ROOT / "requirements/agent.txt").read_bytes()
 
 
@@ -176,7 +176,7 @@ def test_wheel_in_wheelhouse_with_another_hash_is_not_installed(host: Host) -> N
 
 @some_situations(1)
 @pytest.mark.parametrize("versions", [(), ("1.0", "2.0")])
-def test_wheelhouse_without_exactly_one_agent_is_refused(host: Host, versions: tuple[str, ...]) -> None:
+def test_wheelhouse_without_exactly_one_wheel_of_agent_is_refused(host: Host, versions: tuple[str, ...]) -> None:
     for version in versions:
         write_wheel(host.root / "wheelhouse", version)
     code, output = host.install(wheelhouse=host.root / "wheelhouse")
@@ -185,7 +185,7 @@ def test_wheelhouse_without_exactly_one_agent_is_refused(host: Host, versions: t
     assert host.installed() == {}
 
 
-def test_setting_wheelhouse_and_package_together_is_refused() -> None:
+def test_agent_wheelhouse_together_with_agent_package_is_refused() -> None:
     with pytest.raises(ValueError, match="activemq_agent_wheelhouse and activemq_agent_package are both set"):
         AgentSettings(agent_wheelhouse="wheels", agent_package="activemq-agent==1.0")
 

@@ -23,7 +23,7 @@ READ_LIMIT = 60.0
         pytest.param(itertools.repeat(b" " * (1 << 18)), ValueError, id="without an end"),
     ],
 )
-def test_query_of_agent_socket_ends_at_deadline_and_limit(
+def test_query_of_hostile_agent_socket_fails_at_deadline_or_size_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Iterator[bytes], error: type[Exception]
 ) -> None:
     path, accepted, ended = tmp_path / "agent.sock", threading.Event(), threading.Event()

@@ -50,7 +50,7 @@ def test_newer_ansible_is_accepted(monkeypatch: pytest.MonkeyPatch, release: str
     assert callable(library.import_from_public_api("load_fleet"))
 
 
-def test_only_module_of_internals_imports_private_names_of_ansible() -> None:
+def test_only_module_ansible_internals_imports_private_names_of_ansible() -> None:
     statement = re.compile(r"^\s*(?:from|import) ansible\.(?:\S*\.)?_", re.MULTILINE)
     directories = ("src", "agent/src", "plugins", "scripts", "benchmarks")
     files = {path.resolve() for name in directories for path in (ROOT / name).rglob("*.py")}

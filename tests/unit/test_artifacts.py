@@ -112,7 +112,9 @@ def unfinished_downloads() -> list[Path]:
     return [path for path in cache_directory().rglob("*") if ".part" in path.name or ".download" in path.name]
 
 
-def test_cache_is_below_xdg_cache_home_unless_variable_sets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_artifact_cache_is_below_xdg_cache_home_unless_variable_sets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert cache_directory() == tmp_path / "cache"
     monkeypatch.delenv("ACTIVEMQ_FLEET_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -132,7 +134,7 @@ def test_schema_is_read_from_activemq_all_when_it_is_the_only_jar(repository: Pa
     assert schema_bytes(Release.of("6.2.7")) == small_xsd()
 
 
-def test_cached_jar_is_used_without_maven(repository: Path) -> None:
+def test_schema_is_read_from_cached_jar_without_maven(repository: Path) -> None:
     write_file(
         cache_directory() / "distributions/5.18.3/lib/activemq-spring-5.18.3.jar", jar("activemq-spring", "5.18.3")
     )
@@ -247,7 +249,7 @@ def test_error_of_unavailable_jar_names_jar_and_reason(repository: Path) -> None
         postgresql_driver_jar()
 
 
-def test_partial_download_of_killed_process_is_discarded(repository: Path) -> None:
+def test_partial_jar_download_of_killed_process_is_discarded(repository: Path) -> None:
     write_file(repository / "broker.jar", b"x")
     write_file(cache_directory() / "jars/.5.5.1.part/old.jar", b"half")
     assert [path.name for path in fetch_jar_directory(OLD).iterdir()] == ["broker.jar"]
@@ -297,7 +299,7 @@ def test_distribution_is_unpacked_without_its_top_directory(repository: Path) ->
     assert unfinished_downloads() == []
 
 
-def test_unavailable_distribution_is_none_unless_cached(repository: Path) -> None:
+def test_fetch_of_unavailable_distribution_returns_none_unless_cached(repository: Path) -> None:
     release = Release.of("5.19.1")
     assert fetch_and_unpack_distribution(release) is None
     assert maven_command_lines(repository) == []
@@ -336,7 +338,7 @@ def test_truncated_distribution_is_reported_and_leaves_no_files(repository: Path
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()
 
 
-def test_local_archive_is_used_without_maven(repository: Path, tmp_path: Path) -> None:
+def test_local_distribution_archive_is_used_without_maven(repository: Path, tmp_path: Path) -> None:
     broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.3.jar": jar("activemq-broker", "5.18.3")}
     archive = write_file(tmp_path / "release.tar.gz", distribution_archive(**broker))
     sha512 = hashlib.sha512(archive.read_bytes()).hexdigest()
@@ -349,7 +351,7 @@ def test_local_archive_is_used_without_maven(repository: Path, tmp_path: Path) -
     assert local_distribution_directory(archive, NEW, None) == home
 
 
-def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
+def test_local_distribution_archive_of_another_release_is_refused(tmp_path: Path) -> None:
     broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.2.jar": jar("activemq-broker", "5.18.2")}
     archive = write_file(tmp_path / "release.tar.gz", distribution_archive(**broker))
 
@@ -361,7 +363,7 @@ def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
         checked_jar_directory(tmp_path, NEW)
 
 
-def test_local_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
+def test_local_distribution_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
     archive = write_file(tmp_path / "release.tar.gz", distribution_archive())
 
     with pytest.raises(ArtifactError, match="but activemq_archive_sha512 begins with 0000000000000000: download"):
@@ -384,7 +386,7 @@ def test_error_of_missing_maven_contains_installation_hint(monkeypatch: pytest.M
         fetch_jar_directory(OLD)
 
 
-def test_error_of_unwritable_cache_names_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_of_unwritable_artifact_cache_names_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(write_file(tmp_path / "file", b"") / "below"))
     with pytest.raises(ArtifactError, match=r"cannot be written \(.*Not a directory\): .* ACTIVEMQ_FLEET_CACHE to"):
         schema_bytes(NEW)
@@ -403,11 +405,11 @@ def test_error_of_unwritable_cache_names_variable(monkeypatch: pytest.MonkeyPatc
         ("", "Maven: the command mvn failed without output"),
     ],
 )
-def test_maven_error_is_line_with_cause(output: str, line: str) -> None:
+def test_reported_maven_error_is_output_line_with_cause(output: str, line: str) -> None:
     assert maven_error_line(output) == line
 
 
-def test_progress_is_logged_by_default(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_of_schema_fetch_is_logged_by_default(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_file(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
     with caplog.at_level(logging.INFO, logger="activemq_fleet.artifacts"):
         schema_bytes(OLD)
@@ -432,7 +434,7 @@ def test_java_below_required_release_is_skipped(tmp_path: Path) -> None:
         java_executable(99)
 
 
-def test_version_1_8_is_feature_release_8(tmp_path: Path) -> None:
+def test_java_version_1_8_is_feature_release_8(tmp_path: Path) -> None:
     assert java_feature_release(fake_java(tmp_path / "8/bin/java", "1.8.0_402")) == 8
 
 
@@ -482,7 +484,7 @@ def test_schema_fetch_without_schema_exits_2_with_single_error_line(
 
 
 @pytest.mark.parametrize(("missing", "nearest"), [("6.3.2", "6.3.1"), ("6.3.99", "6.3.1"), ("5.19.11", "5.19.1")])
-def test_release_without_schema_uses_nearest_of_its_line_with_single_note(
+def test_release_without_schema_uses_nearest_schema_of_its_line_with_single_note(
     repository: Path, missing: str, nearest: str
 ) -> None:
     write_file(repository / f"activemq-spring-{nearest}.jar", jar("activemq-spring", nearest))

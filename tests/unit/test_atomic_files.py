@@ -25,7 +25,7 @@ def read_tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_full_disk_is_reported_and_existing_tree_stays(small_disk: Path) -> None:
+def test_write_of_output_tree_to_full_disk_is_error_and_existing_tree_stays(small_disk: Path) -> None:
     write_tree(small_disk / "out", FILES)
 
     with pytest.raises(OutputError, match="No space left") as error:
@@ -39,20 +39,20 @@ def test_full_disk_is_reported_and_existing_tree_stays(small_disk: Path) -> None
     assert [path.name for path in small_disk.iterdir()] == ["out"]
 
 
-def test_tree_is_written_with_missing_parents(tmp_path: Path) -> None:
+def test_output_tree_is_written_with_missing_parent_directories(tmp_path: Path) -> None:
     write_tree(tmp_path / "parent" / "out", FILES)
     assert read_tree(tmp_path / "parent" / "out") == FILES
     assert [path.name for path in (tmp_path / "parent").iterdir()] == ["out"]
 
 
-def test_empty_directory_is_filled(tmp_path: Path) -> None:
+def test_output_tree_is_written_into_empty_directory(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write_tree(tmp_path / "out", FILES)
     assert read_tree(tmp_path / "out") == FILES
 
 
 @pytest.mark.parametrize("exchange", [None, lambda first, second: False], ids=["with renameat2", "without renameat2"])
-def test_existing_tree_is_replaced_completely(
+def test_existing_output_tree_is_replaced_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Callable[[Path, Path], bool] | None
 ) -> None:
     if exchange:
@@ -63,7 +63,7 @@ def test_existing_tree_is_replaced_completely(
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_symlink_to_directory_stays_symlink(tmp_path: Path) -> None:
+def test_symlink_to_output_directory_stays_symlink(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "real")
     (tmp_path / "real").mkdir()
     write_tree(tmp_path / "out", FILES)
@@ -78,7 +78,7 @@ def test_symlink_to_directory_stays_symlink(tmp_path: Path) -> None:
         (["fleet.json", "hosts", ".git"], "contains .git, which `render` did not write"),
     ],
 )
-def test_directory_with_foreign_files_is_refused(tmp_path: Path, existing_names: list[str], reason: str) -> None:
+def test_output_directory_with_foreign_files_is_refused(tmp_path: Path, existing_names: list[str], reason: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
     for name in existing_names:
@@ -89,20 +89,22 @@ def test_directory_with_foreign_files_is_refused(tmp_path: Path, existing_names:
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_file_in_place_of_directory_is_refused(tmp_path: Path) -> None:
+def test_file_in_place_of_output_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(InputError, match="is not a directory"):
         check_output_directory(tmp_path / "out")
 
 
-def test_dangling_symlink_is_refused(tmp_path: Path) -> None:
+def test_dangling_symlink_as_output_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is a symbolic link to a path that does not exist"):
         check_output_directory(tmp_path / "out")
 
 
 @pytest.mark.parametrize("step", ["_write_files", "_exchange"])
-def test_interrupted_write_leaves_existing_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_interrupted_write_leaves_existing_output_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     write_tree(tmp_path / "out", FILES)
 
     def interrupt(*arguments: object) -> None:
@@ -115,7 +117,7 @@ def test_interrupted_write_leaves_existing_tree(tmp_path: Path, monkeypatch: pyt
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_written_files_follow_umask(tmp_path: Path) -> None:
+def test_modes_of_written_output_files_follow_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         write_tree(tmp_path / "out", FILES)
@@ -127,18 +129,18 @@ def test_written_files_follow_umask(tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
-def test_file_is_replaced_without_leftovers(tmp_path: Path) -> None:
+def test_output_file_is_replaced_without_temporary_file(tmp_path: Path) -> None:
     write_file_atomically(tmp_path / "picture.svg", b"old")
     write_file_atomically(tmp_path / "picture.svg", b"new")
     assert read_tree(tmp_path) == {"picture.svg": b"new"}
 
 
-def test_file_is_written_with_missing_parents(tmp_path: Path) -> None:
+def test_output_file_is_written_with_missing_parent_directories(tmp_path: Path) -> None:
     write_file_atomically(tmp_path / "build" / "pictures" / "picture.svg", b"new")
     assert read_tree(tmp_path) == {"build/pictures/picture.svg": b"new"}
 
 
-def test_file_below_another_file_is_refused(tmp_path: Path) -> None:
+def test_output_file_below_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "build").write_bytes(b"old")
     with pytest.raises(OutputError) as error:
         write_file_atomically(tmp_path / "build" / "picture.svg", b"")

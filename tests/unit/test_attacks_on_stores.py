@@ -82,7 +82,7 @@ def test_store_inspect_as_root_rejects_fifo_in_place_of_claim(root_directory: Pa
     assert "fence/claims/3 is a FIFO" in output
 
 
-def test_store_behind_as_root_reads_no_list_through_symlink(root_directory: Path) -> None:
+def test_command_store_behind_as_root_reads_no_list_through_symlink(root_directory: Path) -> None:
     store = root_directory / "store"
     call_as(BROKER, lambda: (store / "fence/behind/1").symlink_to(root_directory / "secret/list"))
 
@@ -95,7 +95,7 @@ def test_store_behind_as_root_reads_no_list_through_symlink(root_directory: Path
 
 @some_situations(2)
 @pytest.mark.parametrize("content", ["7", '[{"destination": 7}]', "[" * 100_000, "{", '["x"]'])
-def test_store_behind_names_damaged_list(root_directory: Path, content: str) -> None:
+def test_command_store_behind_names_file_of_damaged_message_list(root_directory: Path, content: str) -> None:
     store = root_directory / "store"
     call_as(BROKER, lambda: (store / "fence/behind/1").write_text(content))
 
@@ -131,7 +131,7 @@ def test_removal_of_old_generations_as_root_follows_no_symlink_of_account(root_d
     assert ADVICE in output
 
 
-def test_root_writes_no_record_through_symlink_of_account(root_directory: Path) -> None:
+def test_root_writes_no_fence_record_through_symlink_of_account(root_directory: Path) -> None:
     store = root_directory / "store"
     (store / "fence/replayed").rmdir()
     call_as(BROKER, lambda: (store / "fence/replayed").symlink_to(root_directory / "secret"))

@@ -43,7 +43,7 @@ def test_error_of_sudo_su_or_doas_is_become_failure(reason: str) -> None:
         "the password of the store is missing",
     ],
 )
-def test_other_error_is_no_become_failure(reason: str) -> None:
+def test_other_error_of_ansible_is_no_become_failure(reason: str) -> None:
     assert not is_become_failure(reason)
 
 
@@ -63,7 +63,7 @@ def test_reason_of_failed_task_is_message_or_error_of_sudo(result: dict[str, Any
     assert failed_task_reason(result) == reason
 
 
-def test_remedy_names_hosts_without_sudo_and_remedy_of_others() -> None:
+def test_remedy_for_dropped_hosts_names_sudo_only_for_hosts_without_sudo() -> None:
     results: list[dict[str, dict[str, Any]]] = [
         {"b": {"msg": "Missing sudo password"}},
         {"c": {"msg": "No route to host"}, "a": {"skipped": True}},

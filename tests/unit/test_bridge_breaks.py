@@ -42,13 +42,13 @@ def repeated_breaks(count: int, lifetime: float = 1.0, pause: float = 2.0, until
     ]
 
 
-def test_three_consecutive_breaks_are_reported_with_error() -> None:
+def test_three_consecutive_breaks_of_bridge_are_reported_with_error() -> None:
     (bridge,) = flapping_bridges(repeated_breaks(3), NOW)
     assert (bridge["peer"], bridge["count"], bridge["error"]) == ("news-mq02", 3, ERROR)
     assert bridge["first"] < bridge["last"]
 
 
-def test_bridge_without_logged_error_is_reported() -> None:
+def test_bridge_that_breaks_repeatedly_without_logged_error_is_reported() -> None:
     records = [
         log_record
         for at in (3.0, 6.0, 9.0)
@@ -58,7 +58,7 @@ def test_bridge_without_logged_error_is_reported() -> None:
     assert (bridge["count"], bridge["error"]) == (3, "")
 
 
-def test_multiline_error_is_reported_by_its_first_line() -> None:
+def test_multiline_error_of_breaking_bridge_is_reported_by_its_first_line() -> None:
     records = [
         log_record
         for at in (3.0, 6.0, 9.0)

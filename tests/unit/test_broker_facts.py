@@ -25,7 +25,7 @@ def linked_fleet() -> Fleet:
 
 
 @pytest.mark.parametrize("document", [None, "conf/activemq.xml"])
-def test_facts_survive_json_unchanged(document: str | None) -> None:
+def test_broker_facts_survive_json_unchanged(document: str | None) -> None:
     for broker in linked_fleet().brokers:
         facts = broker_facts(broker, render_broker(broker)[document] if document else None)
         assert facts.metrics is not None
@@ -33,7 +33,7 @@ def test_facts_survive_json_unchanged(document: str | None) -> None:
         assert BrokerFacts.from_mapping(json.loads(json.dumps(facts.as_dict()))) == facts
 
 
-def test_facts_name_each_linked_host_once() -> None:
+def test_broker_facts_name_each_linked_host_once() -> None:
     settings: dict[str, Any] = {"links": [{"from": "orders", "to": "stock"}], "pair_links": "static"}
     broker = fleet("orders-mq01", "stock-mq01", **settings).brokers[0]
     facts = broker_facts(broker)
@@ -42,18 +42,18 @@ def test_facts_name_each_linked_host_once() -> None:
     assert sorted(facts.link_addresses) == [peer, *targets]
 
 
-def test_facts_contain_no_secret() -> None:
+def test_broker_facts_contain_no_secret() -> None:
     text = json.dumps([broker_facts(broker).as_dict() for broker in linked_fleet().brokers])
     assert "canary" not in text
 
 
-def test_facts_without_required_key_are_refused() -> None:
+def test_broker_facts_without_required_key_are_refused() -> None:
     mapping = broker_facts(linked_fleet().brokers[0]).as_dict()
     del mapping["unit"]
     with pytest.raises(KeyError, match="unit"):
         BrokerFacts.from_mapping(mapping)
 
 
-def test_facts_keep_store_of_rendered_configuration() -> None:
+def test_broker_facts_keep_store_of_rendered_configuration() -> None:
     facts = replace(broker_facts(linked_fleet().brokers[0]), persistence=StoreFacts("mKahaDB", "/srv/x", 6, pure=False))
     assert BrokerFacts.from_mapping(facts.as_dict()).persistence == StoreFacts("mKahaDB", "/srv/x", 6, pure=False)

@@ -75,7 +75,7 @@ b: 4 ok, 1 changed, 1 failed
 """
 
 
-def test_callback_prints_messages_changes_failures_and_summary(tmp_path: Path) -> None:
+def test_callback_brief_prints_messages_changes_failures_and_summary(tmp_path: Path) -> None:
     (tmp_path / "play.yml").write_text(PLAY)
     (tmp_path / "hosts").write_text("a ansible_connection=local\nb ansible_connection=local\n[empty]\n")
     program = Path(sys.executable).with_name("ansible-playbook")

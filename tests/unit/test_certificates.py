@@ -17,7 +17,7 @@ def create_certificate(path: Path, days: int) -> None:
 
 
 @pytest.mark.parametrize("days", [12, 40_000])  # the second date is after 2049 and is encoded as GeneralizedTime
-def test_expiry_time_is_read_from_pem_file(tmp_path: Path, days: int) -> None:
+def test_expiry_time_of_certificate_is_read_from_pem_file(tmp_path: Path, days: int) -> None:
     creation_time = time.time()
     create_certificate(tmp_path / "c.pem", days)
     (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))

@@ -47,7 +47,7 @@ def unpack_evidence(directory: Path, archive_path: str, facts: Mapping[str, Any]
         )
 
 
-def test_directory_with_foreign_files_is_refused(tmp_path: Path) -> None:
+def test_evidence_directory_with_foreign_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
 
     with pytest.raises(AnsibleActionFail, match="contains files that the playbook collect did not write"):
@@ -56,7 +56,7 @@ def test_directory_with_foreign_files_is_refused(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["mine"]
 
 
-def test_directory_of_earlier_run_is_reused_and_is_private(tmp_path: Path) -> None:
+def test_evidence_directory_of_earlier_run_is_reused_and_private(tmp_path: Path) -> None:
     path = collected.create_or_reuse_evidence_directory(str(tmp_path / "new"))
     (tmp_path / "new" / "one").mkdir()
 
@@ -64,7 +64,7 @@ def test_directory_of_earlier_run_is_reused_and_is_private(tmp_path: Path) -> No
     assert os.stat(path).st_mode & 0o777 == 0o700
 
 
-def test_archive_is_unpacked_to_directory_of_host(tmp_path: Path) -> None:
+def test_evidence_archive_is_unpacked_to_directory_of_its_host(tmp_path: Path) -> None:
     archive_path = write_archive(tmp_path / "a.tar.gz", {"activemq.log": b"x\n", "agent/journal-1.jsonl": b"{}\n"})
     directory = tmp_path / "out"
     directory.mkdir()
@@ -76,7 +76,7 @@ def test_archive_is_unpacked_to_directory_of_host(tmp_path: Path) -> None:
     assert os.listdir(directory) == ["one"]
 
 
-def test_second_collection_replaces_first(tmp_path: Path) -> None:
+def test_second_evidence_archive_of_host_replaces_first(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
     unpack_evidence(directory, write_archive(tmp_path / "a.tar.gz", {"old": b"1"}))
@@ -99,7 +99,9 @@ def test_second_collection_replaces_first(tmp_path: Path) -> None:
         ("host.json", {}),
     ],
 )
-def test_archive_with_invalid_member_changes_nothing(tmp_path: Path, name: str, attributes: dict[str, Any]) -> None:
+def test_evidence_archive_with_invalid_member_changes_nothing(
+    tmp_path: Path, name: str, attributes: dict[str, Any]
+) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
     unpack_evidence(directory, write_archive(tmp_path / "a.tar.gz", {"old": b"1"}))
@@ -111,7 +113,7 @@ def test_archive_with_invalid_member_changes_nothing(tmp_path: Path, name: str, 
     assert os.listdir(directory) == ["one"]
 
 
-def test_truncated_archive_changes_nothing(tmp_path: Path) -> None:
+def test_truncated_evidence_archive_changes_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
     content = Path(write_archive(tmp_path / "a.tar.gz", {"log": os.urandom(100_000)})).read_bytes()
@@ -123,7 +125,7 @@ def test_truncated_archive_changes_nothing(tmp_path: Path) -> None:
     assert os.listdir(directory) == []
 
 
-def test_full_disk_of_controller_is_reported_with_path(small_disk: Path, tmp_path: Path) -> None:
+def test_error_about_full_disk_of_controller_names_path_of_evidence(small_disk: Path, tmp_path: Path) -> None:
     archive_path = write_archive(tmp_path / "a.tar.gz", {"log": b"x" * 200_000})
     with pytest.raises(
         AnsibleActionFail, match=f"cannot be written to {small_disk}/one on the controller .No space left on device"
@@ -136,7 +138,7 @@ def test_full_disk_of_controller_is_reported_with_path(small_disk: Path, tmp_pat
     assert os.listdir(small_disk) == []
 
 
-def test_archive_above_size_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_archive_above_size_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
 
     with pytest.raises(AnsibleActionFail, match="contains more than 1048576 bytes"):
@@ -157,7 +159,7 @@ def write_archive_with_pax_header(path: Path, records: bytes, size: int) -> str:
     return str(path)
 
 
-def test_archive_with_long_header_is_refused_before_header_is_read(tmp_path: Path) -> None:
+def test_evidence_archive_with_long_header_is_refused_before_header_is_read(tmp_path: Path) -> None:
     """Attack p07: a compressed header of 150 MiB has 150 kB. One of 1.5 GiB used 3 GB of the controller's memory."""
     archive_path = write_archive_with_pax_header(tmp_path / "a.tar.gz", b"", 150 << 20)
     assert os.path.getsize(archive_path) < 1 << 20
@@ -175,7 +177,7 @@ def test_archive_with_long_header_is_refused_before_header_is_read(tmp_path: Pat
         tracemalloc.stop()
 
 
-def test_archive_with_too_many_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_archive_with_too_many_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attack p07: files without content did not count toward the limit."""
     monkeypatch.setattr(host_archive, "MOST_FILES", 100)
     with gzip.open(tmp_path / "a.tar.gz", "wb", compresslevel=1) as file:
@@ -200,13 +202,15 @@ def test_archive_with_too_many_empty_files_is_refused(tmp_path: Path, monkeypatc
         ({"type": tarfile.XGLTYPE}, "is not a regular file"),
     ],
 )
-def test_archive_with_unsupported_headers_is_refused(tmp_path: Path, attributes: dict[str, Any], reason: str) -> None:
+def test_evidence_archive_with_unsupported_headers_is_refused(
+    tmp_path: Path, attributes: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(AnsibleActionFail, match=reason):
         unpack_evidence(tmp_path, write_archive(tmp_path / "a.tar.gz", {"log": b"x"}, **attributes))
 
 
 @pytest.mark.parametrize("name", ["a/" * 9 + "log", "x" * 1100, "agent/\udcff"])
-def test_length_of_file_names_is_limited(tmp_path: Path, name: str) -> None:
+def test_evidence_archive_with_overlong_file_name_is_refused(tmp_path: Path, name: str) -> None:
     archive_path = write_archive(tmp_path / "a.tar.gz", {name: b"x"})
     if "\udcff" in name:
         unpack_evidence(tmp_path, archive_path)
@@ -215,7 +219,7 @@ def test_length_of_file_names_is_limited(tmp_path: Path, name: str) -> None:
             unpack_evidence(tmp_path, archive_path)
 
 
-def test_gzip_data_above_unpacked_size_limit_is_refused(tmp_path: Path) -> None:
+def test_evidence_archive_above_unpacked_size_limit_is_refused(tmp_path: Path) -> None:
     """Zeros after the end of the archive and padding count toward the limit, too."""
     with gzip.open(tmp_path / "a.tar.gz", "wb", compresslevel=1) as file:
         for name in ("one", "two"):
@@ -229,7 +233,7 @@ def test_gzip_data_above_unpacked_size_limit_is_refused(tmp_path: Path) -> None:
         unpack_evidence(tmp_path, str(tmp_path / "a.tar.gz"))
 
 
-def test_endless_file_is_truncated_during_transfer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_evidence_archive_is_truncated_during_transfer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
     with open("/dev/zero", "rb") as endless, open(tmp_path / "archive", "wb", buffering=0) as target:
         with pytest.raises(OSError, match="File too large"), collected.limit_file_size_temporarily(1 << 20):
@@ -255,7 +259,7 @@ FORGED = {
 }
 
 
-def test_inventory_overrides_facts_reported_by_host() -> None:
+def test_inventory_overrides_facts_that_host_reports_to_collect() -> None:
     """Attack p16: the host became a node of another pair, and its records declared outages of that pair as planned."""
     inventory_facts = {"group": "kiosks", "pair": "kiosks-mq09", "role": "slave", "ha": "none", "release": "5.5.1"}
 
@@ -304,7 +308,7 @@ def run_collect_playbook(
     )
 
 
-def test_unreachable_host_is_named_and_other_hosts_are_collected(tmp_path: Path) -> None:
+def test_collect_names_unreachable_host_and_collects_other_hosts(tmp_path: Path) -> None:
     """The reachable host is hostile: its notes contain control characters (attack p14)."""
     python = HostilePython(tmp_path / "hostile", {'"notes": [': '"notes": ["\\u001b]0;PWNED\\u0007\\u001b[2J", '})
     base = tmp_path / "hosts" / NODES[0] / "activemq"
@@ -337,7 +341,7 @@ def test_unreachable_host_is_named_and_other_hosts_are_collected(tmp_path: Path)
     assert (tmp_path / "out" / NODES[0] / "activemq.log").read_text() == "nio://net:@secret@@other:61616\n"
 
 
-def test_foreign_directory_is_refused_before_collection_from_hosts(tmp_path: Path) -> None:
+def test_collect_refuses_directory_with_foreign_files_before_any_host(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
 

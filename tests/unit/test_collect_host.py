@@ -77,7 +77,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-def test_collection_contains_logs_journals_configuration_and_listing(host: Host) -> None:
+def test_collected_evidence_contains_logs_journals_configuration_and_listing(host: Host) -> None:
     (host.data / "activemq.log").write_text(LINE.format("one"))
     (host.data / "activemq.log.1").write_text(LINE.format("two"))
     (host.data / "activemq.log.2.gz").write_bytes(gzip.compress(LINE.format("three").encode()))
@@ -117,7 +117,7 @@ def test_collected_configuration_is_rendered_configuration_with_masks(host: Host
         assert file_states[path]["status"] == "same"
 
 
-def test_collection_contains_no_secret(host: Host) -> None:
+def test_collected_evidence_contains_no_secret(host: Host) -> None:
     """Every file that is read contains a canary: known and foreign secrets, each in the syntax of the file."""
     for secret in (KNOWN, FOREIGN):
         uri = f"nio://net:{secret}@other:61616?jms.password={secret}"
@@ -175,7 +175,7 @@ def test_line_added_to_file_of_secrets_keeps_masks_of_known_secrets(host: Host) 
     assert files["configuration/conf/credentials.properties"].decode() == f"{masked}# by hand\n"
 
 
-def test_file_of_release_is_shipped_until_it_changes(host: Host) -> None:
+def test_collected_file_of_release_has_status_shipped_until_it_changes(host: Host) -> None:
     tree = {**host.tree, "conf/login.config": ConfigurationFile(b"activemq {};\n", 0o644, shipped=True)}
     install_configuration(str(host.base), tree, Owners())
     path = "conf/login.config"
@@ -186,7 +186,7 @@ def test_file_of_release_is_shipped_until_it_changes(host: Host) -> None:
     assert json.loads(host.collect()[0]["configuration/.fleet-found.json"])[path]["status"] == "changed"
 
 
-def test_files_removed_and_added_by_hand_are_reported(host: Host) -> None:
+def test_collect_reports_configuration_files_removed_and_added_by_hand(host: Host) -> None:
     (host.conf / "groups.properties").write_text("x=y\n")
     (host.base / "current" / "bin" / "setenv").unlink(missing_ok=True)
     (host.base / "current" / "bin" / "env").unlink(missing_ok=True)
@@ -214,7 +214,7 @@ def test_configuration_without_manifest_is_masked_by_rule(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can collect for another account: run the test as root")
-def test_archive_belongs_to_owner_of_its_directory(tmp_path: Path) -> None:
+def test_evidence_archive_belongs_to_owner_of_its_directory(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, 65534)
     archive = tmp_path / "x.tar.gz"
     host_collection.write_evidence_archive(
@@ -223,7 +223,7 @@ def test_archive_belongs_to_owner_of_its_directory(tmp_path: Path) -> None:
     assert (archive.stat().st_uid, oct(archive.stat().st_mode & 0o777)) == (65534, "0o600")
 
 
-def test_newest_logs_have_priority_and_omitted_logs_are_named(host: Host) -> None:
+def test_newest_logs_have_priority_at_size_limit_and_omitted_logs_are_named(host: Host) -> None:
     for age in range(6):
         path = host.data / f"activemq.log{f'.{age}' if age else ''}"
         path.write_text(f"{age} {'x' * 97}\n" * 3000)  # 300 kB each
@@ -301,7 +301,7 @@ def test_time_to_mask_hostile_text_grows_less_than_quadratically(host: Host) -> 
     assert growth_of_time(collect, write, 4096) < QUADRATIC
 
 
-def test_files_that_deadline_left_out_are_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_omitted_at_deadline_of_collect_are_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     (host.data / "activemq.log").write_text(LINE.format("one") * 30_000)
     (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(LINE.format("two").encode()))
     os.utime(host.data / "activemq.log.1.gz", (1, 1))
@@ -325,7 +325,7 @@ def test_files_that_deadline_left_out_are_named(host: Host, monkeypatch: pytest.
     assert files["activemq.log"].startswith(LINE.format("one").encode())
 
 
-def test_incomplete_journal_record_is_not_collected(host: Host) -> None:
+def test_incomplete_record_of_event_journal_is_not_collected(host: Host) -> None:
     (host.state / "agent" / "journal-000000001.jsonl").write_bytes(b'{"a":1}\n{"b"')
 
     assert host.collect()[0]["agent/journal-000000001.jsonl"] == b'{"a":1}\n'
@@ -402,7 +402,7 @@ def test_responding_jvm_gives_three_thread_dumps(jvm_process: subprocess.Popen[b
     assert dumps.notes == []
 
 
-def test_stopped_process_gives_note_instead_of_thread_dump(jvm_process: subprocess.Popen[bytes]) -> None:
+def test_frozen_jvm_gives_note_instead_of_thread_dumps(jvm_process: subprocess.Popen[bytes]) -> None:
     jvm_process.send_signal(signal.SIGSTOP)
     while (process := read_process(jvm_process.pid)) is not None and process.state != "T":
         time.sleep(0.02)
@@ -431,7 +431,7 @@ def test_process_without_sigquit_handler_gets_no_signal() -> None:
         (("java",), {"timezone": "Europe/Rome\n"}, "Europe/Rome"),
     ],
 )
-def test_timezone_of_jvm_has_precedence_over_host(
+def test_time_zone_of_jvm_has_precedence_over_time_zone_of_host(
     tmp_path: Path, command: tuple[str, ...], files: dict[str, str], expected: str
 ) -> None:
     for name, text in files.items():

@@ -26,18 +26,18 @@ def test_configuration_survives_packing_and_unpacking() -> None:
     assert unpack_configuration(pack_configuration(TREE)) == TREE
 
 
-def test_order_of_files_does_not_change_archive() -> None:
+def test_order_of_files_does_not_change_configuration_archive() -> None:
     assert pack_configuration(TREE) == pack_configuration(dict(reversed(TREE.items())))
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "conf/../../up", "a//b", "", "./a", ".fleet-manifest.json"])
-def test_path_outside_tree_is_refused(path: str) -> None:
+def test_configuration_archive_with_path_outside_tree_is_refused(path: str) -> None:
     with pytest.raises(NodeError, match="the configuration archive of this host contains"):
         pack_configuration({path: ConfigurationFile(b"", 0o644)})
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
-def test_archive_with_other_members_than_files_is_refused(kind: bytes) -> None:
+def test_configuration_archive_with_other_members_than_files_is_refused(kind: bytes) -> None:
     buffer = io.BytesIO(pack_configuration(TREE))
     with tarfile.open(fileobj=buffer, mode="a") as archive:
         member = tarfile.TarInfo("conf/link")
@@ -48,12 +48,12 @@ def test_archive_with_other_members_than_files_is_refused(kind: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"not a tar", pack_configuration(TREE)[:700]])
-def test_truncated_archive_is_refused(data: bytes) -> None:
+def test_truncated_configuration_archive_is_refused(data: bytes) -> None:
     with pytest.raises(NodeError, match="the configuration archive"):
         unpack_configuration(data)
 
 
-def test_archive_with_wrong_checksum_installs_nothing(tmp_path: Path) -> None:
+def test_configuration_archive_with_wrong_checksum_installs_nothing(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration(TREE))
     with pytest.raises(NodeError, match="its SHA-256 differs"):
@@ -63,7 +63,7 @@ def test_archive_with_wrong_checksum_installs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "base").exists()
 
 
-def test_error_names_user_that_host_lacks(tmp_path: Path) -> None:
+def test_error_of_configuration_install_names_user_that_host_lacks(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration(TREE))
     with pytest.raises(NodeError, match="this host has no user missing-user"):
@@ -72,7 +72,7 @@ def test_error_names_user_that_host_lacks(tmp_path: Path) -> None:
         )
 
 
-def test_error_of_missing_archive_contains_path(tmp_path: Path) -> None:
+def test_error_of_missing_configuration_archive_contains_path(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match=r"/none\.tar: No such file or directory"):
         install_or_restore_configuration(
             {"archive": str(tmp_path / "none.tar"), "base": str(tmp_path / "base")}, check=False
@@ -86,7 +86,7 @@ def write_vendor_files(home: Path, *names: str) -> None:
         path.write_text("vendor\n")
 
 
-def test_vendor_files_are_added_but_fleet_files_have_precedence(tmp_path: Path) -> None:
+def test_configuration_files_of_distribution_are_added_unless_fleet_has_them(tmp_path: Path) -> None:
     write_vendor_files(tmp_path / "home", "logging.properties", "login.config", "jetty/jetty-http.xml", "java.security")
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration({"conf/login.config": ConfigurationFile(b"ours\n", 0o644)}))
@@ -99,7 +99,7 @@ def test_vendor_files_are_added_but_fleet_files_have_precedence(tmp_path: Path) 
     assert (conf / "logging.properties").is_file()
 
 
-def test_vendor_files_with_accounts_keys_or_examples_are_skipped(tmp_path: Path) -> None:
+def test_files_of_distribution_with_accounts_keys_or_examples_are_omitted(tmp_path: Path) -> None:
     shipped = (
         *("activemq.xml", "activemq-demo.xml", "camel.xml", "broker.ks", "broker.ts", "client.ks", "client.ts"),
         *("broker-localhost.cert", "credentials.properties", "credentials-enc.properties", "groups.properties"),
@@ -109,25 +109,25 @@ def test_vendor_files_with_accounts_keys_or_examples_are_skipped(tmp_path: Path)
     assert list(shipped_configuration_files(str(tmp_path))) == ["conf/logging.properties"]
 
 
-def test_unknown_vendor_file_that_sets_password_is_skipped(tmp_path: Path) -> None:
+def test_unknown_file_of_distribution_that_sets_password_is_omitted(tmp_path: Path) -> None:
     write_vendor_files(tmp_path, "harmless.properties")
     (tmp_path / "conf" / "new.properties").write_text("console.password = admin\n")
     (tmp_path / "conf" / "commented.properties").write_text("# console.password = admin\nother=${x.password}\n")
     assert list(shipped_configuration_files(str(tmp_path))) == ["conf/commented.properties", "conf/harmless.properties"]
 
 
-def test_symlink_among_vendor_files_is_not_followed(tmp_path: Path) -> None:
+def test_symlink_among_files_of_distribution_is_not_followed(tmp_path: Path) -> None:
     write_vendor_files(tmp_path, "logging.properties")
     (tmp_path / "conf" / "stolen.xml").symlink_to("/etc/passwd")
     assert list(shipped_configuration_files(str(tmp_path))) == ["conf/logging.properties"]
 
 
-def test_release_without_conf_directory_adds_no_files(tmp_path: Path) -> None:
+def test_release_without_conf_directory_adds_no_configuration_files(tmp_path: Path) -> None:
     assert shipped_configuration_files(str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("path", HOST_CODE, ids=lambda path: path.name)
-def test_host_code_is_python_3_8_and_imports_no_library_module(path: Path) -> None:
+def test_code_for_managed_hosts_is_python_3_8_and_imports_no_library_module(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -35,7 +35,7 @@ def plain_file(content: str) -> ConfigurationFile:
     return ConfigurationFile(content.encode(), 0o644)
 
 
-def test_diff_of_changed_file_shows_old_and_new_content(tmp_path: Path) -> None:
+def test_configuration_diff_of_changed_file_shows_old_and_new_content(tmp_path: Path) -> None:
     install(tmp_path, xml=plain_file("one\ntwo\n"))
     outcome = install(tmp_path, xml=plain_file("one\nthree\n"))
     assert outcome.changed_files == ("conf/activemq.xml",)
@@ -49,7 +49,7 @@ def test_diff_of_changed_file_shows_old_and_new_content(tmp_path: Path) -> None:
     )
 
 
-def test_diff_of_added_and_removed_files_shows_full_content(tmp_path: Path) -> None:
+def test_configuration_diff_of_added_and_removed_files_shows_full_content(tmp_path: Path) -> None:
     install(tmp_path, xml=plain_file("one\n"))
     added, removed = install(tmp_path, env=plain_file("A=1\n")).diff
     assert (added["before_header"], added["before"], added["after"]) == ("/dev/null", "", "A=1\n")
@@ -113,7 +113,7 @@ def test_diff_names_binary_file_without_content(tmp_path: Path) -> None:
     )
 
 
-def test_outcome_of_installation_contains_no_secret(tmp_path: Path) -> None:
+def test_outcome_of_configuration_install_contains_no_secret(tmp_path: Path) -> None:
     outcomes = []
     for password in ("canary-1", "canary-2"):
         outcome = install(
@@ -123,7 +123,7 @@ def test_outcome_of_installation_contains_no_secret(tmp_path: Path) -> None:
     assert "canary" not in "".join(outcomes)
 
 
-def test_records_of_version_contain_no_secret(tmp_path: Path) -> None:
+def test_records_of_configuration_version_contain_no_secret(tmp_path: Path) -> None:
     install(tmp_path, credentials=credentials_file("canary"))
     for name in (".fleet-manifest.json", ".fleet-install.json"):
         assert "canary" not in (tmp_path / "current" / name).read_text()
@@ -149,11 +149,11 @@ def test_records_of_version_contain_no_secret(tmp_path: Path) -> None:
         ("<!-- password: and more -->", "<!-- password: ******** more -->"),
     ],
 )
-def test_only_password_values_are_masked(line: str, expected: str) -> None:
+def test_only_values_of_passwords_are_masked_in_configuration_diff(line: str, expected: str) -> None:
     assert hide_passwords(line) == expected
 
 
-def test_comments_of_rendered_files_are_not_masked() -> None:
+def test_comments_of_rendered_files_are_not_masked_in_configuration_diff() -> None:
     golden = Path(__file__).resolve().parents[1] / "golden" / "examples"
     comments = [
         line

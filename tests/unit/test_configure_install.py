@@ -120,7 +120,7 @@ def record_changes(
     return cut_disk.calls
 
 
-def test_installation_interrupted_at_any_change_leaves_old_or_new_version(
+def test_configuration_install_interrupted_at_any_change_leaves_old_or_new_version(
     tmp_path: Path, cut_disk_after: Callable[[int | None], CutDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = tmp_path / "template"
@@ -146,7 +146,7 @@ def test_installation_interrupted_at_any_change_leaves_old_or_new_version(
         assert not install(base, NEW).changed, f"after {step} changes"
 
 
-def test_interrupted_first_installation_leaves_no_link_or_complete_version(
+def test_interrupted_first_configuration_install_leaves_no_or_complete_version(
     tmp_path: Path, cut_disk_after: Callable[[int | None], CutDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     total = len(record_changes(cut_disk_after, lambda: install(tmp_path / "whole", NEW)))
@@ -164,7 +164,7 @@ def test_interrupted_first_installation_leaves_no_link_or_complete_version(
         assert temporary_files(base) == [], f"after {step} changes"
 
 
-def test_interrupted_removal_of_old_versions_leaves_complete_versions(
+def test_interrupted_removal_of_old_configuration_leaves_complete_versions(
     tmp_path: Path, cut_disk_after: Callable[[int | None], CutDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = tmp_path / "template"
@@ -190,7 +190,7 @@ def test_interrupted_removal_of_old_versions_leaves_complete_versions(
             assert all((base / "versions" / name / path).is_file() for path in manifest), f"after {step} changes"
 
 
-def test_installation_interrupted_after_link_change_keeps_restart_reasons(
+def test_configuration_install_interrupted_after_link_change_keeps_restart_reasons(
     tmp_path: Path, cut_disk_after: Callable[[int | None], CutDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = tmp_path / "template"
@@ -212,7 +212,7 @@ def test_installation_interrupted_after_link_change_keeps_restart_reasons(
         assert "conf/activemq.xml changed" in second.reasons
 
 
-def test_files_are_synced_before_version_directory_is_renamed(
+def test_configuration_files_are_synced_before_version_directory_is_renamed(
     tmp_path: Path, cut_disk_after: Callable[[int | None], CutDisk]
 ) -> None:
     calls = record_changes(cut_disk_after, lambda: install(tmp_path, NEW))
@@ -223,7 +223,7 @@ def test_files_are_synced_before_version_directory_is_renamed(
     assert "fsync" in earlier_calls[last_write:]
 
 
-def test_files_are_created_exclusively_with_mode_0600(
+def test_configuration_files_are_created_exclusively_with_mode_0600(
     tmp_path: Path, cut_disk_after: Callable[[int | None], CutDisk]
 ) -> None:
     calls = record_changes(cut_disk_after, lambda: install(tmp_path, NEW))
@@ -232,21 +232,21 @@ def test_files_are_created_exclusively_with_mode_0600(
     assert all(args[1] & os.O_EXCL and args[1] & os.O_NOFOLLOW and args[2] == 0o600 for args in open_calls)
 
 
-def test_second_installation_of_same_tree_changes_nothing(tmp_path: Path) -> None:
+def test_second_install_of_same_configuration_changes_nothing(tmp_path: Path) -> None:
     first = install(tmp_path, OLD)
     second = install(tmp_path, OLD)
     assert first.changed
     assert (second.changed, second.version, second.changed_files, second.diff) == (False, first.version, (), ())
 
 
-def test_version_name_depends_only_on_tree(tmp_path: Path) -> None:
+def test_name_of_configuration_version_depends_only_on_its_files(tmp_path: Path) -> None:
     name = install(tmp_path / "one", OLD).version
     assert name == install(tmp_path / "two", dict(sorted(OLD.items(), reverse=True))).version
     assert len(name) == 12
     assert os.readlink(tmp_path / "one" / "current") == f"versions/{name}"
 
 
-def test_tree_with_different_mode_is_another_version(tmp_path: Path) -> None:
+def test_configuration_with_different_file_mode_is_another_version(tmp_path: Path) -> None:
     first = install(tmp_path, OLD)
     second = install(tmp_path, {**OLD, "bin/env": ConfigurationFile(b"HEAP=1\n", 0o640)})
     assert second.version != first.version
@@ -259,7 +259,7 @@ def test_manifest_contains_hash_of_every_deployed_file(tmp_path: Path) -> None:
     assert manifest == {path: hashlib.sha256(file.content).hexdigest() for path, file in OLD.items()}
 
 
-def test_file_modes_do_not_depend_on_umask(tmp_path: Path) -> None:
+def test_modes_of_installed_configuration_files_do_not_depend_on_umask(tmp_path: Path) -> None:
     previous_umask = os.umask(0o077)
     try:
         install(tmp_path, OLD)
@@ -270,7 +270,7 @@ def test_file_modes_do_not_depend_on_umask(tmp_path: Path) -> None:
     assert (tmp_path / "versions").stat().st_mode & 0o777 == 0o750
 
 
-def test_check_mode_writes_nothing_and_returns_same_outcome(tmp_path: Path) -> None:
+def test_configuration_install_in_check_mode_writes_nothing_and_has_same_outcome(tmp_path: Path) -> None:
     base = tmp_path / "base"
     first = install(base, OLD, check=True)
     assert not base.exists()
@@ -280,13 +280,13 @@ def test_check_mode_writes_nothing_and_returns_same_outcome(tmp_path: Path) -> N
     assert install(base, NEW) == expected
 
 
-def test_keep_limits_old_versions_and_spares_version_that_ran_last(tmp_path: Path) -> None:
+def test_option_keep_limits_old_configuration_versions_except_last_that_ran(tmp_path: Path) -> None:
     names = [install(tmp_path, {"conf/a": ConfigurationFile(b"%d" % n, 0o644)}, keep=2).version for n in range(6)]
     last_that_ran = names[0]
     assert set(ConfigurationPaths(str(tmp_path)).version_names()) == {last_that_ran, *names[-2:]}
 
 
-def test_previous_version_is_kept_regardless_of_age(tmp_path: Path) -> None:
+def test_previous_configuration_version_is_kept_regardless_of_age(tmp_path: Path) -> None:
     oldest = install(tmp_path, OLD).version
     for number in range(3):
         install(tmp_path, {"conf/a": ConfigurationFile(b"%d" % number, 0o644)})
@@ -325,27 +325,27 @@ def test_deployed_file_replaced_by_symlink_is_drift(tmp_path: Path) -> None:
     assert install(tmp_path, OLD).drift == ("conf/activemq.xml was removed by hand",)
 
 
-def test_current_that_is_no_symlink_is_refused(tmp_path: Path) -> None:
+def test_configuration_path_current_that_is_no_symlink_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
     with pytest.raises(NodeError, match="current is not a symbolic link to a configuration version"):
         install(tmp_path, OLD)
     assert temporary_files(tmp_path) == []
 
 
-def test_current_that_leads_outside_versions_is_refused(tmp_path: Path) -> None:
+def test_configuration_symlink_that_leads_outside_versions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to("/etc")
     with pytest.raises(NodeError, match="leads to /etc, which is not a configuration version"):
         install(tmp_path, OLD)
 
 
-def test_symlink_to_removed_version_is_repaired(tmp_path: Path) -> None:
+def test_symlink_to_removed_configuration_version_is_repaired(tmp_path: Path) -> None:
     first = install(tmp_path, OLD)
     shutil.rmtree(tmp_path / "versions" / first.version)
     assert install(tmp_path, OLD).changed
     assert active_files(tmp_path) == contents_of(OLD)
 
 
-def test_old_version_can_be_restored(tmp_path: Path) -> None:
+def test_old_configuration_version_can_be_restored(tmp_path: Path) -> None:
     old = install(tmp_path, OLD).version
     new = install(tmp_path, NEW).version
     outcome = restore_installed_version(str(tmp_path), old)
@@ -354,7 +354,7 @@ def test_old_version_can_be_restored(tmp_path: Path) -> None:
     assert not restore_installed_version(str(tmp_path), old).changed
 
 
-def test_restored_version_requires_restart_when_broker_read_later_version(tmp_path: Path) -> None:
+def test_restored_configuration_requires_restart_when_broker_read_later_version(tmp_path: Path) -> None:
     old = install(tmp_path, OLD).version
     install(tmp_path, NEW)
     os.unlink(ConfigurationPaths(str(tmp_path)).pending)  # as after a restart
@@ -362,13 +362,13 @@ def test_restored_version_requires_restart_when_broker_read_later_version(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
-def test_only_complete_version_can_be_restored(tmp_path: Path, name: str) -> None:
+def test_only_complete_configuration_version_can_be_restored(tmp_path: Path, name: str) -> None:
     install(tmp_path, OLD)
     with pytest.raises(NodeError, match="contains no configuration version"):
         restore_installed_version(str(tmp_path), name)
 
 
-def test_full_disk_leaves_old_version_active(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_old_configuration_version_active(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, OLD)
 
     def raise_full_disk(*_: object) -> int:
@@ -395,7 +395,7 @@ def test_log4j2_change_requires_no_restart_with_monitor_interval(tmp_path: Path)
     assert install(tmp_path, unwatched).reasons == ("conf/log4j2.properties changed",)
 
 
-def test_first_installation_requires_no_restart(tmp_path: Path) -> None:
+def test_first_configuration_install_requires_no_restart(tmp_path: Path) -> None:
     assert install(tmp_path, OLD).reasons == ()
 
 
@@ -429,7 +429,7 @@ def test_restart_record_is_readable_and_removed_after_restart(tmp_path: Path, mo
     assert not record.exists()
 
 
-def test_return_to_running_version_requires_no_restart(tmp_path: Path) -> None:
+def test_return_to_configuration_that_broker_runs_requires_no_restart(tmp_path: Path) -> None:
     first = install(tmp_path, OLD)
     install(tmp_path, NEW)
     assert restore_installed_version(str(tmp_path), first.version).reasons == ()
@@ -440,7 +440,7 @@ def test_return_to_running_version_requires_no_restart(tmp_path: Path) -> None:
     assert not os.path.exists(ConfigurationPaths(str(tmp_path)).pending)
 
 
-def test_two_changes_before_restart_keep_version_that_broker_ran_last(tmp_path: Path) -> None:
+def test_two_changes_before_restart_keep_configuration_that_broker_ran_last(tmp_path: Path) -> None:
     first = install(tmp_path, OLD)
     install(tmp_path, NEW)
     install(tmp_path, {**NEW, "bin/env": ConfigurationFile(b"HEAP=2\n", 0o644)})

@@ -30,12 +30,12 @@ def active_text(base: Path) -> str:
     return (base / "current" / "a.cfg").read_text()
 
 
-def test_accepted_version_becomes_active(tmp_path: Path) -> None:
+def test_configuration_accepted_by_validation_command_becomes_active(tmp_path: Path) -> None:
     assert install(tmp_path / "base", "good", VALIDATION_COMMAND)["changed"]
     assert active_text(tmp_path / "base") == "good"
 
 
-def test_rejected_version_changes_nothing_and_error_contains_reason(tmp_path: Path) -> None:
+def test_rejected_configuration_changes_nothing_and_error_contains_reason(tmp_path: Path) -> None:
     base = tmp_path / "base"
     version = install(base, "good", VALIDATION_COMMAND)["version"]
     with pytest.raises(NodeError, match=r"nothing was changed, because .*python.* rejects the .* files .line 7: bad"):
@@ -44,14 +44,14 @@ def test_rejected_version_changes_nothing_and_error_contains_reason(tmp_path: Pa
     assert [path.name for path in (base / "versions").iterdir() if not path.name.startswith(".fleet")] == [version]
 
 
-def test_rejected_version_is_rejected_again_by_next_run(tmp_path: Path) -> None:
+def test_rejected_configuration_is_rejected_again_by_next_run(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(NodeError):
             install(tmp_path / "base", "poor", VALIDATION_COMMAND)
     assert not (tmp_path / "base" / "current").exists()
 
 
-def test_version_must_pass_every_command(tmp_path: Path) -> None:
+def test_configuration_must_pass_every_validation_command(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match="rejects"):
         install(tmp_path / "base", "good", VALIDATION_COMMAND, "false")
 

@@ -35,7 +35,7 @@ def fleet(convention: Convention, tmp_path: Path) -> Fleet:
 
 
 @each_convention
-def test_inventory_defines_name_master_and_slave_of_every_pair(convention: Convention, fleet: Fleet) -> None:
+def test_naming_convention_defines_name_master_and_slave_of_every_pair(convention: Convention, fleet: Fleet) -> None:
     hosts_by_pair = {
         name: tuple(broker.host for broker in pair.brokers_in_dialling_order)
         for name, pair in fleet.pairs_by_name.items()
@@ -49,7 +49,7 @@ def test_inventory_defines_name_master_and_slave_of_every_pair(convention: Conve
 
 
 @each_convention
-def test_core_reads_same_identities_as_ansible(convention: Convention, fleet: Fleet) -> None:
+def test_fleet_from_variables_has_same_identities_as_fleet_from_inventory(convention: Convention, fleet: Fleet) -> None:
     built = build_fleet(convention.variables_by_host(**SETTINGS), {})
 
     assert [broker.identity for broker in built.brokers] == [broker.identity for broker in fleet.brokers]
@@ -66,7 +66,7 @@ def test_both_nodes_of_pair_share_broker_name_and_store(fleet: Fleet) -> None:
 
 
 @each_convention
-def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
+def test_diagrams_of_each_naming_convention_name_every_pair_and_broker(fleet: Fleet) -> None:
     picture, chart = Picture(to_svg(fleet)), to_mermaid(fleet)
 
     for name in [*fleet.pairs_by_name, *(broker.identity.short_host_name for broker in fleet.brokers)]:
@@ -75,7 +75,7 @@ def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
 
 
 @each_convention
-def test_every_host_is_explained(fleet: Fleet) -> None:
+def test_explain_page_of_every_host_names_role_pair_and_peer(fleet: Fleet) -> None:
     for broker in fleet.brokers:
         page = explanation_to_text(explain_host_by_name(fleet, broker.host))
         assert f"preferred {broker.role} of pair {broker.pair}" in page
@@ -83,7 +83,7 @@ def test_every_host_is_explained(fleet: Fleet) -> None:
 
 
 @each_convention
-def test_plan_contains_brokers_of_fleet(convention: Convention, fleet: Fleet) -> None:
+def test_plan_of_each_naming_convention_has_same_brokers_as_fleet(convention: Convention, fleet: Fleet) -> None:
     hosts = convention.variables_by_host(**SETTINGS)
     components = plan_components(hosts, context_of(hosts))
 
@@ -96,7 +96,7 @@ def test_plan_contains_brokers_of_fleet(convention: Convention, fleet: Fleet) ->
 
 
 @each_convention
-def test_check_names_and_graph_accept_inventory(
+def test_commands_check_names_and_graph_accept_each_naming_convention(
     convention: Convention, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inventory = str(convention.write(tmp_path / "inventory", **SETTINGS))
@@ -144,7 +144,7 @@ def random_hosts(rng: random.Random) -> dict[str, dict[str, Any]]:
     return hosts
 
 
-def test_random_names_are_read_or_refused_with_host_or_pair() -> None:
+def test_random_host_names_are_identified_or_error_names_host_or_pair() -> None:
     """Every broker is one node of one pair of two, or an error names its host or its pair."""
     rng = random.Random(20261124)
     brokers = refusals = 0

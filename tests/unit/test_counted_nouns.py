@@ -16,11 +16,11 @@ SWITCHOVER = REPOSITORY / "roles" / "broker" / "tasks" / "switchover_act.yml"
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, "0 gaps"), (1, "1 gap"), (2, "2 gaps"), (1000, "1,000 gaps")])
-def test_noun_agrees_with_its_number(number: int, expected: str) -> None:
+def test_counted_noun_agrees_with_its_number(number: int, expected: str) -> None:
     assert count_with_noun(number, "gap") == expected
 
 
-def test_irregular_plural_is_used() -> None:
+def test_irregular_plural_of_counted_noun_is_used() -> None:
     assert [count_with_noun(number, "info", "info") for number in (1, 2)] == ["1 info", "2 info"]
 
 

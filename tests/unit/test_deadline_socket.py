@@ -72,7 +72,7 @@ def send_zeros(peer: socket.socket) -> None:
     ],
     ids=["read", "read_until_ending", "read_to_end", "many_reads"],
 )
-def test_peer_that_sends_byte_by_byte_does_not_exceed_deadline(read: Callable[[DeadlineSocket], object]) -> None:
+def test_read_from_peer_that_sends_byte_by_byte_fails_at_deadline(read: Callable[[DeadlineSocket], object]) -> None:
     with connected_peer(send_slowly) as connection:
         reader = DeadlineSocket(connection, 0.5, 1 << 20)
         outcome = outcome_of(lambda: read(reader))
@@ -83,7 +83,7 @@ def test_peer_that_sends_byte_by_byte_does_not_exceed_deadline(read: Callable[[D
         )
 
 
-def test_peer_that_reads_nothing_does_not_exceed_deadline() -> None:
+def test_send_to_peer_that_reads_nothing_fails_at_deadline() -> None:
     stopped = threading.Event()
     with connected_peer(lambda _peer: stopped.wait(PATIENCE)) as connection:
         reader = DeadlineSocket(connection, 0.5, 1 << 20)
@@ -91,7 +91,7 @@ def test_peer_that_reads_nothing_does_not_exceed_deadline() -> None:
         stopped.set()
 
 
-def test_all_reads_together_are_limited() -> None:
+def test_total_bytes_of_all_reads_from_socket_are_limited() -> None:
     with connected_peer(send_zeros) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 100_000)
         outcome = outcome_of(lambda: [reader.read(7) for _ in itertools.count()])
@@ -101,7 +101,7 @@ def test_all_reads_together_are_limited() -> None:
         )
 
 
-def test_closed_connection_is_error_unless_caller_reads_to_end() -> None:
+def test_read_from_closed_socket_is_error_unless_caller_reads_to_end() -> None:
     with connected_peer(lambda peer: peer.sendall(b"one\0two")) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 100)
         assert reader.read_until_ending(b"\0") == b"one\0"
@@ -110,7 +110,7 @@ def test_closed_connection_is_error_unless_caller_reads_to_end() -> None:
         assert isinstance(outcome_of(lambda: reader.read(1)), ConnectionResetError)
 
 
-def test_close_waits_limited_time_for_peer() -> None:
+def test_close_of_socket_waits_limited_time_for_peer() -> None:
     with connected_peer(send_slowly) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 1 << 20)
         assert outcome_of(lambda: reader.close(parting=True)) is None

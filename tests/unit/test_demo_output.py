@@ -14,7 +14,7 @@ def audit(incidents: list[dict[str, Any]], **messages: int) -> dict[str, Any]:
     return {"verdict": "findings", "incidents": incidents, "counts": {"messages": messages}}
 
 
-def test_each_duration_of_takeover_is_printed_with_its_meaning() -> None:
+def test_demo_prints_each_duration_of_takeover_with_its_meaning() -> None:
     assert takeover_lines(TAKEOVER) == [
         "kill -9 of mq01-a (active, pid 4711) under load: mq01-b took over",
         "  1.2 s from the kill to the start record in the log of mq01-b",
@@ -22,7 +22,7 @@ def test_each_duration_of_takeover_is_printed_with_its_meaning() -> None:
     ]
 
 
-def test_audit_of_killed_broker_is_reported_as_expected() -> None:
+def test_demo_reports_audit_of_killed_broker_as_expected() -> None:
     assert audit_lines(audit([INCIDENT], delivered=600), TAKEOVER) == [
         "audit of the logs of brokers and the journals of agents: 1 takeover, as expected after the kill, and every "
         "event delivered",
@@ -33,7 +33,7 @@ def test_audit_of_killed_broker_is_reported_as_expected() -> None:
     ]
 
 
-def test_audit_with_extra_incident_or_lost_event_is_reported_as_unexpected() -> None:
+def test_demo_reports_audit_with_extra_incident_or_lost_event_as_unexpected() -> None:
     second_incident = {**INCIDENT, "kind": "broker_crash", "seconds": None}
     for report in (audit([INCIDENT, second_incident], delivered=1), audit([INCIDENT], delivered=1, lost=1), audit([])):
         assert "but 1 takeover with every event delivered was expected" in audit_lines(report, TAKEOVER)[0]

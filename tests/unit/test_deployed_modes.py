@@ -77,7 +77,7 @@ def test_files_with_vaulted_value_have_mode_0640(location: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account: run as root")
-def test_other_account_can_read_only_service_units(tmp_path: Path) -> None:
+def test_other_accounts_can_read_only_service_units_of_deployed_files(tmp_path: Path) -> None:
     files = unpack_files_of_broker()
     install_configuration(str(tmp_path / "activemq"), files, Owners(user=0, root=0, group=0))
     # The test opens the directories, which are closed too, so that only the modes of the files matter.
@@ -121,7 +121,7 @@ def test_diff_hides_old_content_of_file_that_becomes_hidden(tmp_path: Path) -> N
     assert CANARY not in json.dumps(outcome.diff)
 
 
-def test_changed_mode_requires_no_restart(tmp_path: Path) -> None:
+def test_changed_mode_of_deployed_file_requires_no_restart(tmp_path: Path) -> None:
     files = unpack_files_of_broker()
     install_configuration(
         str(tmp_path),

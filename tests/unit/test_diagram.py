@@ -31,7 +31,7 @@ every_fleet = pytest.mark.parametrize("drawn_fleet", FLEETS.values(), ids=FLEETS
 
 
 @every_fleet
-def test_every_group_pair_and_broker_is_named(drawn_fleet: Fleet) -> None:
+def test_diagram_names_every_group_pair_and_broker(drawn_fleet: Fleet) -> None:
     picture, chart = Picture(to_svg(drawn_fleet)), to_mermaid(drawn_fleet)
 
     for name in (
@@ -44,7 +44,7 @@ def test_every_group_pair_and_broker_is_named(drawn_fleet: Fleet) -> None:
 
 
 @every_fleet
-def test_boxes_are_inside_picture_and_do_not_overlap(drawn_fleet: Fleet) -> None:
+def test_boxes_of_diagram_are_inside_picture_and_do_not_overlap(drawn_fleet: Fleet) -> None:
     picture = Picture(to_svg(drawn_fleet))
 
     for box in [*picture.boxes("card"), *picture.boxes("group-box")]:
@@ -58,7 +58,7 @@ def test_boxes_are_inside_picture_and_do_not_overlap(drawn_fleet: Fleet) -> None
 
 
 @every_fleet
-def test_no_link_crosses_card_or_other_group(drawn_fleet: Fleet) -> None:
+def test_no_link_of_diagram_crosses_broker_card_or_other_group(drawn_fleet: Fleet) -> None:
     picture = Picture(to_svg(drawn_fleet))
     inside = [(link, card) for link in picture.links if link.pair is None for card in picture.boxes("card")]
     links_between_groups = [
@@ -69,7 +69,7 @@ def test_no_link_crosses_card_or_other_group(drawn_fleet: Fleet) -> None:
 
 
 @every_fleet
-def test_svg_loads_no_external_resource(drawn_fleet: Fleet) -> None:
+def test_svg_diagram_loads_no_external_resource(drawn_fleet: Fleet) -> None:
     svg = to_svg(drawn_fleet)
     tags = {etree.QName(element).localname for element in Picture(svg).root.iter()}
 
@@ -77,7 +77,7 @@ def test_svg_loads_no_external_resource(drawn_fleet: Fleet) -> None:
     assert re.search(r"href|url\(|@import|@font-face|\son[a-z]+=", svg) is None
 
 
-def test_order_of_inventory_does_not_change_pictures() -> None:
+def test_order_of_inventory_does_not_change_diagrams() -> None:
     variables_by_host = hosts(*pairs("orders", 3), *pairs("billing", 2), links=[{"from": "orders", "to": "billing"}])
     reversed_variables = dict(reversed(variables_by_host.items()))
 
@@ -101,7 +101,7 @@ def fleet_with_name(name: str, message: str = "") -> Fleet:
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "a&b;\"'", "x\x00\x1b\ud800", "]] --> end", "#quot;"])
-def test_hostile_name_is_escaped_as_text(hostile: str) -> None:
+def test_hostile_host_name_is_escaped_as_text_in_diagrams(hostile: str) -> None:
     picture, chart = Picture(to_svg(fleet_with_name(hostile))), to_mermaid(fleet_with_name(hostile))
 
     assert escape_unprintable(hostile) in picture.texts
@@ -117,7 +117,7 @@ def _without_text(match: re.Match[str]) -> str:
 
 
 @given(st.text(min_size=1, max_size=300), st.text(max_size=300))
-def test_any_name_and_message_give_well_formed_pictures(name: str, message: str) -> None:
+def test_any_host_name_and_finding_give_well_formed_diagrams(name: str, message: str) -> None:
     drawn_fleet = fleet_with_name(name, message)
 
     assert Picture(to_svg(drawn_fleet)).boxes("card")
@@ -148,7 +148,7 @@ def test_different_release_is_shown_in_full_on_small_card() -> None:
     assert "5.17.6" in shown
 
 
-def test_preferred_master_has_filled_star() -> None:
+def test_preferred_master_has_filled_star_in_diagram() -> None:
     picture = Picture(to_svg(shop()))
     starred = [title for title in picture.titles_of("star") if title]
 
@@ -164,18 +164,18 @@ def test_preferred_master_has_filled_star() -> None:
         ({"ha": "none"}, "A single broker: no other broker takes over when it fails."),
     ],
 )
-def test_picture_shows_how_nodes_of_pair_share_storage(variables: dict[str, Any], expected: str) -> None:
+def test_diagram_shows_how_nodes_of_pair_share_storage(variables: dict[str, Any], expected: str) -> None:
     assert expected in Picture(to_svg(fleet("orders-mq01", **variables))).texts
 
 
-def test_password_of_jdbc_url_is_not_shown() -> None:
+def test_diagram_does_not_show_password_of_jdbc_url() -> None:
     svg = to_svg(shop(ha="shared-jdbc", jdbc=jdbc("jdbc:mysql://db/x?user=u&password=topsecret")))
 
     assert "topsecret" not in svg
     assert "mysql" in svg
 
 
-def test_finding_is_marked_on_its_host_and_described() -> None:
+def test_diagram_marks_finding_on_its_host_and_describes_it() -> None:
     drawn_fleet = build_fleet(hosts("orders-mq01", nodes="b") | {"oddone": {}}, {BROKERS: ["oddone"]})
     picture = Picture(to_svg(drawn_fleet))
 
@@ -189,7 +189,7 @@ def finding(host: str, rule: str = "S002", message: str = "gets no fixes any mor
     return Finding(rule=rule, severity="warning", host=host, message=message, fix="upgrade")
 
 
-def test_finding_of_every_broker_is_listed_once_without_marks() -> None:
+def test_diagram_lists_finding_of_every_broker_once_without_marks() -> None:
     drawn_fleet = shop()
     fleet_with_findings = replace(drawn_fleet, findings=tuple(finding(broker.host) for broker in drawn_fleet.brokers))
     picture = Picture(to_svg(fleet_with_findings))
@@ -200,7 +200,7 @@ def test_finding_of_every_broker_is_listed_once_without_marks() -> None:
     assert picture.boxes("thin") == []
 
 
-def test_rule_with_different_messages_on_all_brokers_has_no_marks() -> None:
+def test_diagram_has_no_marks_of_rule_with_different_messages_on_all_brokers() -> None:
     drawn_fleet = shop()
     findings = [finding(b.host, message=f"gets no fixes as 5.{n // 2}") for n, b in enumerate(drawn_fleet.brokers)]
     picture = Picture(to_svg(replace(drawn_fleet, findings=tuple(findings))))
@@ -209,7 +209,7 @@ def test_rule_with_different_messages_on_all_brokers_has_no_marks() -> None:
     assert picture.boxes("thin") == []
 
 
-def test_finding_of_some_brokers_is_listed_once_and_marked_on_each() -> None:
+def test_diagram_lists_finding_of_some_brokers_once_and_marks_each_broker() -> None:
     drawn_fleet = fleet(*pairs("orders", 3))
     fleet_with_findings = replace(
         drawn_fleet, findings=tuple(finding(broker.host) for broker in drawn_fleet.brokers[:5])
@@ -289,7 +289,7 @@ def test_picture_of_hundred_pairs_in_documentation_is_current(golden: Golden) ->
     replace(golden, directory=REPOSITORY / "docs" / "pictures").file("hundred-pairs.svg", drawn)
 
 
-def test_states_are_optional_and_shown_next_to_brokers() -> None:
+def test_diagram_shows_optional_states_next_to_brokers() -> None:
     drawn_fleet = fleet("orders-mq01")
     states = {"orders-mq01-a.example.com": "active", "orders-mq01-b.example.com": "hung"}
     assert "master · active" in to_svg(drawn_fleet, states)

@@ -95,7 +95,7 @@ def test_badges_of_findings_are_on_their_cards(drawn_fleet: Fleet) -> None:
     assert [badge for badge in badges if not any(contains_box(card, badge) for card in cards)] == []
 
 
-def test_shortened_name_keeps_number_and_node_letter() -> None:
+def test_shortened_host_name_in_diagram_keeps_number_and_node_letter() -> None:
     """Without number and letter, all brokers of a group with a long name would have the same label."""
     drawn_fleet = add_findings(fleet(*pairs("logistics-warehouse-automation", 40)))
     shown = Picture(to_svg(drawn_fleet)).shown.splitlines()

@@ -16,7 +16,7 @@ from tests.unit.pictures import Picture
 
 
 @pytest.mark.parametrize("discovery", ["masterslave", "failover", "static"])
-def test_link_is_drawn_by_its_kind_and_explained(discovery: str) -> None:
+def test_diagram_draws_link_by_its_discovery_and_explains_it(discovery: str) -> None:
     picture = Picture(to_svg(shop(discovery=discovery)))
 
     assert {link.kind for link in picture.links} == {discovery}
@@ -38,7 +38,7 @@ def test_multicast_group_is_drawn_as_bus(count: int, release: str, ha: str) -> N
     ("topology", "lines", "heads"),
     [("mesh", 12, 12), ("hub", 3, 6), ("ring", 4, 8), ("chain", 3, 6), ("none", 0, 0)],
 )
-def test_lines_and_arrowheads_follow_topology(topology: str, lines: int, heads: int) -> None:
+def test_lines_and_arrowheads_of_diagram_follow_topology(topology: str, lines: int, heads: int) -> None:
     picture = Picture(to_svg(fleet(*pairs("orders", 4), topology=topology)))
 
     assert len(picture.links) == lines
@@ -62,7 +62,7 @@ def test_mesh_of_many_pairs_is_drawn_as_labeled_frame() -> None:
         ({"from": "orders-mq01", "to": "billing", "include": ["a.>"]}, ["orders-mq01 → each pair", "only a.>"]),
     ],
 )
-def test_link_between_groups_shows_pairs_and_destinations(link: dict[str, Any], captions: list[str]) -> None:
+def test_caption_of_link_between_groups_shows_pairs_and_destinations(link: dict[str, Any], captions: list[str]) -> None:
     linked_fleet = linked_groups({"orders": 2, "billing": 2}, link)
     texts, chart = Picture(to_svg(linked_fleet)).texts, to_mermaid(linked_fleet)
 
@@ -146,7 +146,7 @@ def test_lines_of_different_links_do_not_overlap() -> None:
     assert shared == []
 
 
-def test_groups_are_ordered_by_direction_of_messages() -> None:
+def test_diagram_orders_groups_by_direction_of_messages() -> None:
     links = [{"from": "orders", "to": "billing"}, {"from": "billing", "to": "audit"}]
     picture = Picture(to_svg(linked_groups({"audit": 1, "billing": 1, "orders": 1}, *links)))
     tops = [box.title for box in sorted(picture.boxes("group-box"), key=lambda box: (box.y, box.x))]
@@ -165,7 +165,7 @@ CAPTIONED = {name: FLEETS[name] for name in FAR} | {
 
 
 @pytest.mark.parametrize("drawn_fleet", CAPTIONED.values(), ids=CAPTIONED)
-def test_no_caption_covers_line_or_arrowhead(drawn_fleet: Fleet) -> None:
+def test_no_caption_in_diagram_covers_line_or_arrowhead(drawn_fleet: Fleet) -> None:
     picture = Picture(to_svg(drawn_fleet))
     patches = [box for box in picture.boxes("paper") if box.x > 0]
     lines = [link for link in picture.links if link.group is None]

@@ -13,7 +13,7 @@ from activemq_fleet.validation import select_rules
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_every_topology_error_has_row_and_can_be_selected() -> None:
+def test_every_topology_rule_has_row_in_documentation_and_can_be_selected() -> None:
     library = REPOSITORY / "src" / "activemq_fleet"
     sources = [*(library / "topology").glob("*.py"), *(library / "planning").glob("*.py")]
     sources += [*(library / "profiles").glob("*.py"), library / "site_refusals.py", library / "validation.py"]

@@ -138,7 +138,7 @@ def test_event_handled_twice_is_duplicate_and_dropped_copy_is_not() -> None:
     assert (counts.duplicate, counts.copies) == (1, 1)
 
 
-def test_returned_event_id_without_record_is_lost() -> None:
+def test_accepted_event_id_without_journal_record_is_lost() -> None:
     counts = count_outcomes(
         publisher_records(3),
         subscriber_records([1, 2, 3], barrier=4),
@@ -195,13 +195,13 @@ def test_missing_journal_makes_events_indeterminate() -> None:
     assert counts.indeterminate == 3
 
 
-def test_records_exported_twice_count_once() -> None:
+def test_journal_records_exported_twice_count_once() -> None:
     subscriber = subscriber_records([1, 2, 3], barrier=4)
 
     assert count_outcomes(publisher_records(3), [*subscriber[:3], *subscriber]).duplicate == 0
 
 
-def test_interruption_by_fault_is_longest_that_ends_after_it() -> None:
+def test_interruption_by_fault_is_longest_gap_that_ends_after_fault() -> None:
     moments = [0.0, 1.0, 9.0, 10.0, 13.5, 14.0]
 
     assert longest_gap_begin_and_length(moments, 10.2, 14.0) == (10.0, 3.5)

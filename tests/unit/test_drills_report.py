@@ -18,11 +18,11 @@ def parse_page(result: DrillResult) -> Page:
     return Page(drill_html_page(result))
 
 
-def test_page_is_complete_and_loads_nothing() -> None:
+def test_drill_report_is_well_formed_page_that_loads_no_resource() -> None:
     assert_well_formed_and_inert(drill_html_page(drill_with_faults(20)))
 
 
-def test_fault_has_line_number_interruption_and_three_dots() -> None:
+def test_fault_in_drill_chart_has_line_number_interruption_and_three_dots() -> None:
     page = parse_page(drill_with_faults(20))
 
     assert len(page.elements("line", "fault-line")) == 20
@@ -31,7 +31,7 @@ def test_fault_has_line_number_interruption_and_three_dots() -> None:
     assert len(page.elements("circle", "dot")) == 60
 
 
-def test_overlapping_fault_numbers_are_omitted_but_lines_remain() -> None:
+def test_overlapping_fault_numbers_of_drill_chart_are_omitted_but_lines_remain() -> None:
     page = parse_page(drill_with_faults(400, ["orders-mq01"]))
 
     assert len(page.elements("line", "fault-line")) == 400
@@ -42,7 +42,7 @@ def test_overlapping_fault_numbers_are_omitted_but_lines_remain() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 20, 200])
-def test_all_elements_are_inside_chart(count: int) -> None:
+def test_all_elements_of_drill_chart_are_inside_it(count: int) -> None:
     for _, attributes in parse_page(drill_with_faults(count)).tags:
         for name in ("x", "x1", "x2", "cx"):
             if attributes.get(name):
@@ -51,7 +51,7 @@ def test_all_elements_are_inside_chart(count: int) -> None:
             assert float(attributes["x"] or 0) + float(attributes["width"] or 0) <= 1000.1
 
 
-def test_dots_of_equal_values_do_not_overlap() -> None:
+def test_dots_of_equal_values_do_not_overlap_in_drill_chart() -> None:
     faults = [replace(FAULT, number=number, at=FAULT.at + 15 * number) for number in range(1, 6)]
 
     dots = parse_page(result_of(faults, [ACCOUNT])).elements("circle", "dot")
@@ -59,7 +59,7 @@ def test_dots_of_equal_values_do_not_overlap() -> None:
     assert len({(dot["cx"], dot["cy"]) for dot in dots}) == len(dots) == 15
 
 
-def test_verdict_is_in_header_with_its_reasons() -> None:
+def test_header_of_drill_report_has_verdict_with_reasons() -> None:
     units = (FaultyEvent("shop:e:7", "lost", "acknowledged, and the subscriber received a later barrier without it"),)
     page = parse_page(result_of([FAULT], [replace(ACCOUNT, lost=1, handled=999, units=units)]))
 
@@ -68,7 +68,7 @@ def test_verdict_is_in_header_with_its_reasons() -> None:
     assert page.texts_of_class("id") == ["event", "shop:e:7"] or "shop:e:7" in page.texts_of_class("id")
 
 
-def test_void_fault_is_in_parentheses_with_its_reason() -> None:
+def test_void_fault_in_drill_report_is_in_parentheses_with_reason() -> None:
     void_fault = replace(FAULT, void="31 events per second before the fault, and 50 are required")
     page = parse_page(result_of([void_fault, replace(FAULT, at=FAULT.at + 30)], [ACCOUNT]))
 
@@ -76,7 +76,7 @@ def test_void_fault_is_in_parentheses_with_its_reason() -> None:
     assert any("not counted, repeated: 31 events per second" in text for _, text in page.texts)
 
 
-def test_hostile_texts_are_escaped() -> None:
+def test_hostile_texts_are_escaped_in_drill_report() -> None:
     void_fault, failed_fault = (
         replace(FAULT, void="too little"),
         replace(FAULT, number=2, problem="lost", note="late"),
@@ -107,13 +107,13 @@ def test_drill_without_measurements_has_report() -> None:
     assert parse_page(result_of([], [])).open == []
 
 
-def test_result_survives_json_round_trip() -> None:
+def test_drill_result_survives_json_round_trip() -> None:
     result = drill_with_faults(3)
 
     assert DrillResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
-def test_timeline_groups_hosts_by_pair_regardless_of_host_names() -> None:
+def test_timeline_of_drill_groups_hosts_by_pair_regardless_of_host_names() -> None:
     fault = replace(FAULT, pair="north", host="kestrel.example.com", successor="merlin.example.com")
     result = result_of([fault], [replace(ACCOUNT, pair="north")])
 

@@ -34,7 +34,7 @@ def test_event_that_was_not_handled_once_is_finding(name: str) -> None:
     assert "shop:e:7: because" in reasons[0]
 
 
-def test_fault_with_problem_is_finding() -> None:
+def test_fault_with_problem_is_finding_of_drill() -> None:
     verdict, reasons = drill_verdict_and_reasons([replace(FAULT, problem="no node took over")], [ACCOUNT], 1)
 
     assert verdict == "findings"
@@ -67,7 +67,7 @@ def test_drill_without_events_is_void() -> None:
     assert drill_verdict_and_reasons([FAULT], [no_events], 1)[0] == "void"
 
 
-def test_loss_is_reported_before_incomplete_journal_and_low_load() -> None:
+def test_drill_reports_loss_before_incomplete_journal_and_low_load() -> None:
     verdict, reasons = drill_verdict_and_reasons(
         [replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1
     )
@@ -98,7 +98,7 @@ def test_headline_states_result_of_drill(account: PairEventCounts, fault: Fault,
     assert drill_headline(result_of([fault], [account])) == headline
 
 
-def test_minimum_rate_is_50_events_per_second_or_half_of_lower_rate() -> None:
+def test_minimum_event_rate_of_drill_is_50_per_second_or_half_of_lower_rate() -> None:
     assert minimum_event_rate(1000) == minimum_event_rate(100) == 50
     assert minimum_event_rate(40) == 20
     assert fault_void_reason(51, 50, 100) is None

@@ -142,7 +142,7 @@ def find_policy(root: etree._Element, **named: str) -> etree._Element:
         ),
     ],
 )
-def test_invalid_setting_is_single_problem_with_host_and_key(settings: dict[str, Any], expected: str) -> None:
+def test_invalid_element_setting_is_single_problem_with_host_and_key(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(SettingsError) as error:
         read_settings("mq1", {f"activemq_{name}": value for name, value in settings.items()})
     [problem] = error.value.problems
@@ -344,7 +344,7 @@ def test_plugins_precede_authentication_and_redelivery_follows_discarding() -> N
         ("scheduler", (True, {"directory": "/srv/later"})),
     ],
 )
-def test_nodes_of_pair_must_have_same_settings(variable: str, values: tuple[Any, Any]) -> None:
+def test_different_element_settings_within_pair_are_t009(variable: str, values: tuple[Any, Any]) -> None:
     variables_by_host = hosts("a-mq1")
     for host_variables, value in zip(variables_by_host.values(), values, strict=True):
         host_variables[f"activemq_{variable}"] = value
@@ -352,7 +352,7 @@ def test_nodes_of_pair_must_have_same_settings(variable: str, values: tuple[Any,
     assert (finding.rule, finding.message.split()[0]) == ("T009", f"activemq_{variable}")
 
 
-def test_memory_may_differ_between_nodes_of_pair() -> None:
+def test_memory_usage_limit_may_differ_between_nodes_of_pair() -> None:
     variables_by_host = hosts("a-mq1")
     for host_variables, memory in zip(variables_by_host.values(), ("1 gb", "2 gb"), strict=True):
         host_variables["activemq_usage"] = {"memory": memory}
@@ -360,7 +360,7 @@ def test_memory_may_differ_between_nodes_of_pair() -> None:
 
 
 @pytest.mark.parametrize("variable", sorted(HostXmlElementSettings.model_fields))
-def test_argument_spec_of_role_documents_every_key(variable: str) -> None:
+def test_argument_spec_of_role_documents_every_key_of_element_settings(variable: str) -> None:
     spec = yaml.safe_load((ROOT / "roles/broker/meta/argument_specs.yml").read_text())
     documented = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
     model = model_of(HostXmlElementSettings.model_fields[variable].annotation)

@@ -50,13 +50,13 @@ def read_state(directory: Path, name: str) -> Any:
     return json.loads((directory / f"{name}.json").read_text())
 
 
-def test_every_handler_is_documented_and_executable() -> None:
+def test_every_example_handler_is_documented_and_executable() -> None:
     documented_names = re.findall(r"`(\w+Event)`", (EXAMPLE / "README.md").read_text())
     assert set(NAMES) | {"InstanceReadyToShutdownEvent"} == set(documented_names)
     assert all(os.access(HANDLERS / name, os.X_OK) for name in NAMES)
 
 
-def test_members_follow_last_topology_and_later_events(tmp_path: Path) -> None:
+def test_example_handlers_keep_members_of_last_topology_and_later_events(tmp_path: Path) -> None:
     members = {"web-1": {"clusterId": "web", "serviceName": "php"}, "web-2": {"clusterId": "web"}}
     topology = {"serviceMap": {"php": {"clusterIdClusterMap": {"web": {"memberMap": members}}}}}
     run_handler_twice(tmp_path, "MemberActivatedEvent", {"memberId": "old-1", "clusterId": "old"})
@@ -69,7 +69,7 @@ def test_members_follow_last_topology_and_later_events(tmp_path: Path) -> None:
     }
 
 
-def test_removed_tenant_is_deleted_with_its_domains(tmp_path: Path) -> None:
+def test_example_handler_deletes_removed_tenant_with_its_domains(tmp_path: Path) -> None:
     tenants = [{"tenantId": number, "tenantDomain": f"t{number}.example.com"} for number in (1, 2)]
     run_handler_twice(tmp_path, "CompleteTenantEvent", {"tenants": tenants})
     run_handler_twice(tmp_path, "TenantSubscribedEvent", {"tenantId": 2, "serviceName": "php"})
@@ -82,7 +82,7 @@ def test_removed_tenant_is_deleted_with_its_domains(tmp_path: Path) -> None:
     assert read_state(tmp_path, "domains") == {"b.example.com": {"tenantId": 2, "contextPath": "/"}}
 
 
-def test_ready_event_is_published_with_same_id_for_cleanup_of_this_member(tmp_path: Path) -> None:
+def test_example_handler_repeats_ready_event_of_own_member_with_same_id(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
     agent.write_text(f'#!/bin/sh\necho "$@" "$(cat)" >> {tmp_path}/published\n')
     agent.chmod(0o755)
@@ -93,7 +93,7 @@ def test_ready_event_is_published_with_same_id_for_cleanup_of_this_member(tmp_pa
     assert (tmp_path / "published").read_text() == 2 * line
 
 
-def test_only_artifacts_of_this_cluster_are_fetched(tmp_path: Path) -> None:
+def test_example_handler_fetches_only_artifacts_of_its_cluster(tmp_path: Path) -> None:
     upstream, clone = tmp_path / "upstream", tmp_path / "own"
     git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.com", "-C")
     for command in (("git", "init", "-q", upstream), ("git", "clone", "-q", upstream, clone),
@@ -108,7 +108,7 @@ def test_only_artifacts_of_this_cluster_are_fetched(tmp_path: Path) -> None:
 
 # The Complete… events are excluded, because an empty topology and an empty list of tenants are valid.
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("Complete")])
-def test_event_without_required_fields_fails(name: str, tmp_path: Path) -> None:
+def test_example_handler_fails_for_event_without_required_fields(name: str, tmp_path: Path) -> None:
     assert run_handler(tmp_path, name, {}).returncode != 0
 
 
@@ -121,12 +121,12 @@ def load_package() -> ModuleType:
     return module
 
 
-def test_entry_points_of_package_exist() -> None:
+def test_entry_points_of_example_handler_package_exist() -> None:
     points = tomllib.loads((EXAMPLE / "package/pyproject.toml").read_text())["project"]["entry-points"][GROUP]
     assert all(hasattr(load_package(), value.partition(":")[2]) and name in NAMES for name, value in points.items())
 
 
-def test_member_count_is_committed_with_its_event(tmp_path: Path) -> None:
+def test_example_handler_commits_member_count_with_its_event(tmp_path: Path) -> None:
     handlers = load_package()
     store = Store.open(tmp_path, agent="kiosk", limits=StoreLimits(filters=("#",)))
     try:

@@ -116,7 +116,9 @@ def test_files_of_brokers_and_clients_match_golden_files(load: Load, golden: Gol
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_secrets_are_generated_once_and_shared_by_all_brokers(copy_example: Callable[[str], Path], name: str) -> None:
+def test_secrets_of_example_are_generated_once_and_shared_by_all_brokers(
+    copy_example: Callable[[str], Path], name: str
+) -> None:
     path = copy_example(name)
     first, second = load_fleet([str(path)]), load_fleet([str(path)])
     assert first.brokers == second.brokers
@@ -124,7 +126,7 @@ def test_secrets_are_generated_once_and_shared_by_all_brokers(copy_example: Call
 
 
 class TestHaNetwork:
-    def test_masters_wait_for_slaves_and_forward_by_multicast(self, load: Load) -> None:
+    def test_pure_masters_of_example_wait_for_slaves_and_forward_by_multicast(self, load: Load) -> None:
         fleet = load("ha-network-5.5")
         for pair in fleet.pairs_by_name.values():
             root = render_document(fleet, pair.preferred_master)
@@ -149,7 +151,7 @@ class TestHaNetwork:
             announced = root.findall(".//c:transportConnector[@discoveryUri]", CORE)
             assert [node.get("name") for node in announced] == ["openwire"]
 
-    def test_slaves_open_no_port_and_connect_to_their_master(self, load: Load) -> None:
+    def test_pure_slaves_of_example_open_no_port_and_connect_to_their_master(self, load: Load) -> None:
         fleet = load("ha-network-5.5")
         for broker in fleet.brokers:
             if broker.role == "slave":
@@ -160,7 +162,9 @@ class TestHaNetwork:
                 assert uris_by_name(root, "transportConnector") == {}
                 assert [node.get("duplex") for node in root.iterfind(".//c:networkConnector", CORE)] == ["false"]
 
-    def test_settings_follow_host_names(self, copy_example: Callable[[str], Path]) -> None:
+    def test_multicast_group_and_master_uri_of_example_follow_host_names(
+        self, copy_example: Callable[[str], Path]
+    ) -> None:
         path = copy_example("ha-network-5.5")
         hosts = path / "hosts.yml"
         hosts.write_text(hosts.read_text().replace("clustername", "tills").replace(".example.com", ".shop.test"))
@@ -175,7 +179,7 @@ class TestHaNetwork:
 
 
 class TestSingleMachine:
-    def test_second_node_listens_ten_ports_higher(self, load: Load) -> None:
+    def test_second_node_of_single_machine_example_listens_ten_ports_higher(self, load: Load) -> None:
         first, second = load("single-machine").brokers
         assert dict(first.ports) == {
             "openwire": 61616, "amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614, "console": 8161,
@@ -183,17 +187,17 @@ class TestSingleMachine:
         assert dict(second.ports) == {name: port + 10 for name, port in first.ports.items()}
         assert first.address == second.address
 
-    def test_nodes_share_store_but_not_instance(self, load: Load) -> None:
+    def test_nodes_of_single_machine_example_share_store_but_not_instance(self, load: Load) -> None:
         first, second = load("single-machine").brokers
         assert first.store_directory == second.store_directory
         assert first.settings.instance != second.settings.instance
 
-    def test_each_node_links_to_peer(self, load: Load) -> None:
+    def test_each_node_of_single_machine_example_links_to_peer(self, load: Load) -> None:
         first, second = load("single-machine").brokers
         assert [(link.kind, link.addresses) for link in first.links] == [("static", (("office.example.com", 61626),))]
         assert [(link.kind, link.addresses) for link in second.links] == [("static", (("office.example.com", 61616),))]
 
-    def test_client_properties_list_both_nodes(self, load: Load) -> None:
+    def test_jndi_properties_of_single_machine_example_list_both_nodes(self, load: Load) -> None:
         clients = render_fleet(load("single-machine"))["clients/office/jndi.properties"].decode()
         assert "office.example.com" in clients
         assert clients.index("61616") < clients.index("61626")
@@ -218,14 +222,14 @@ class TestBridgedPairs:
         assert "maxReconnectAttempts=1" in uri
 
     @pytest.mark.parametrize("kind", ["failover", "static"])
-    def test_variable_selects_other_kind_of_discovery(self, load: Load, kind: str) -> None:
+    def test_activemq_discovery_selects_kind_of_links_in_bridged_pairs_example(self, load: Load, kind: str) -> None:
         fleet = load("bridged-pairs", "activemq_release=6.3.1", f"activemq_discovery={kind}")
         assert fleet.findings == ()
         assert fleet.broker("shop-mq01-a").links[0].kind == kind
 
 
 class TestSharedStore:
-    def test_fleet_has_two_groups_each_with_two_pairs_and_agent(self, load: Load) -> None:
+    def test_shared_store_example_has_two_groups_each_with_two_pairs_and_agent(self, load: Load) -> None:
         fleet = load("shared-store")
         assert [(group.name, len(group.pairs)) for group in fleet.groups] == [("billing", 2), ("orders", 2)]
         assert [(agent.host, agent.group) for agent in fleet.agents] == [
@@ -239,7 +243,7 @@ class TestSharedStore:
             assert agent.urls == ((f"{agent.pair}-a.example.com", 1883), (f"{agent.pair}-b.example.com", 1883))
             assert fleet.pairs_by_name[agent.pair].group == agent.group
 
-    def test_single_bridge_connects_groups(self, load: Load) -> None:
+    def test_single_link_connects_groups_of_shared_store_example(self, load: Load) -> None:
         fleet = load("shared-store")
         links_between_groups = {
             (broker.pair, link.target)

@@ -17,10 +17,10 @@ from tests.unit.fleets import fleet, hosts
 
 
 class TestHostSelection:
-    def test_unique_first_label_selects_host(self) -> None:
+    def test_unique_first_label_of_host_name_selects_explained_host(self) -> None:
         assert explain_host_by_name(shop(), "orders-mq01-b").host == "orders-mq01-b.example.com"
 
-    def test_ambiguous_first_label_is_refused_with_both_hosts(self) -> None:
+    def test_explain_refuses_ambiguous_first_label_and_names_both_hosts(self) -> None:
         variables_by_host = hosts("orders-mq01") | hosts("orders-mq01", domain="example.org", nodes="a", port_offset=1)
         with pytest.raises(
             InputError,
@@ -28,20 +28,20 @@ class TestHostSelection:
         ):
             explain_host_by_name(build_fleet(variables_by_host, {}), "orders-mq01-a")
 
-    def test_unknown_host_is_refused_with_suggestion(self) -> None:
+    def test_explain_refuses_unknown_host_with_suggestion(self) -> None:
         with pytest.raises(
             InputError, match=r"^host orders-mq1-a is not a .*: did you mean orders-mq01-a\.example\.com\?$"
         ):
             explain_host_by_name(shop(), "orders-mq1-a")
 
-    def test_broker_agent_and_balancer_on_same_host_share_page(self) -> None:
+    def test_broker_agent_and_balancer_on_same_host_share_explain_page(self) -> None:
         variables_by_host = hosts("orders-mq01", agent_username="till", agent_password="an agent's secret")
         host = "orders-mq01-a.example.com"
         explanation = explain_host_by_name(build_fleet(variables_by_host, {AGENTS: [host], BALANCERS: [host]}), host)
         assert explanation.kinds == ("broker", "agent", "balancer")
         assert {"role", "home", "balances"} <= {section.name for section in explanation.sections}
 
-    def test_refused_host_has_page_with_reason(self) -> None:
+    def test_explain_page_of_host_with_invalid_name_has_reason(self) -> None:
         built_fleet = build_fleet(hosts("orders-mq01") | {"oddone": {}}, {BROKERS: ["oddone"]})
         explanation = explain_host_by_name(built_fleet, "oddone")
         assert explanation.kinds == ()
@@ -88,10 +88,10 @@ class TestRole:
         assert name.why == "set by activemq_group, activemq_pair, activemq_node"
         assert name.details == ()
 
-    def test_peer_is_named_with_its_role(self) -> None:
+    def test_explain_page_names_peer_with_its_role(self) -> None:
         assert "orders-mq01, with orders-mq01-a.example.com (preferred master)" in page(shop(), "orders-mq01-b")
 
-    def test_missing_peer_is_reported(self) -> None:
+    def test_explain_page_reports_missing_peer(self) -> None:
         explanation = explain_host_by_name(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
         assert "whose other node is not in the inventory" in entry(explanation, "role", "pair").text
         assert entry(explanation, "dies", "takes over").text == "no node"
@@ -107,7 +107,7 @@ class TestRelease:
             ("6.3.2", "shared-file", {"lockers", "masterslave", "replay", "ttl", "mqtt", "restart", "security"}, set()),
         ],
     )
-    def test_relevant_features_of_release_are_shown(
+    def test_explain_page_shows_relevant_features_of_release(
         self, release: str, ha: str, has: set[str], lacks: set[str]
     ) -> None:
         explanation = explain_host_by_name(shop(release=release, ha=ha), "orders-mq01-a")
@@ -142,14 +142,14 @@ class TestStore:
     @pytest.mark.parametrize(
         ("release", "acquire", "keepalive"), [("5.5.1", 1000, None), ("5.8.0", 1000, 2000), ("6.3.1", 1000, 2000)]
     )
-    def test_lock_has_intervals_of_rendered_configuration(
+    def test_explained_lock_has_intervals_of_rendered_configuration(
         self, release: str, acquire: int, keepalive: int | None
     ) -> None:
         explanation = explain_host_by_name(shop(release=release), "orders-mq01-a")
         assert entry(explanation, "store", "lock").data == {"acquire_ms": acquire}
         assert entry(explanation, "store", "keep-alive").data == {"keepalive_ms": keepalive}
 
-    def test_lease_has_length_renewal_and_holder(self) -> None:
+    def test_explained_lease_has_length_renewal_and_holder(self) -> None:
         explanation = explain_host_by_name(
             shop(ha="shared-jdbc", jdbc=JDBC, lock_acquire_interval=8000), "orders-mq01-b"
         )
@@ -158,13 +158,13 @@ class TestStore:
         assert (lease.variable, lease.origin) == ("activemq_lock_acquire_interval", "inventory")
         assert entry(explanation, "store", "keep-alive").data == {"keepalive_ms": 4000}
 
-    def test_pure_slave_names_source_of_its_copy(self) -> None:
+    def test_explain_page_of_pure_slave_names_source_of_its_copy(self) -> None:
         explanation = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq02-b")
         assert entry(explanation, "store", "copies from").text == "nio://orders-mq02-a.example.com:61618"
 
 
 class TestLinks:
-    def test_link_names_its_entry_of_activemq_links(self) -> None:
+    def test_explained_link_names_its_entry_of_activemq_links(self) -> None:
         links = [
             {"from": "billing", "to": "orders"},
             {"from": "orders-mq01", "to": "billing", "duplex": True, "include": ["queue://a.>"], "exclude": ["queue://a.b"]},
@@ -183,7 +183,7 @@ class TestLinks:
         )
         assert (group_link.variable, group_link.origin) == ("activemq_topology", "default")
 
-    def test_link_within_group_names_activemq_links_instead_of_topology(self) -> None:
+    def test_explained_link_within_group_names_activemq_links_instead_of_topology(self) -> None:
         linked_fleet = shop(topology="none", links=[{"from": "orders-mq01", "to": "orders-mq02", "name": "extra"}])
         assert (
             entry(explain_host_by_name(linked_fleet, "orders-mq01-b"), "links-out", "extra").variable
@@ -196,7 +196,7 @@ class TestLinks:
         explanation = explain_host_by_name(linked_fleet, "orders-mq01-a")
         assert entry(explanation, "links-out", "orders-mq01-to-shop-north-mq01").variable == "activemq_links[1]"
 
-    def test_incoming_link_names_opening_node_and_directions(self) -> None:
+    def test_explained_incoming_link_names_opening_node_and_directions(self) -> None:
         linked_fleet = fleet("hub-mq01", "shop-mq01", links=[{"from": "shop", "to": "hub", "duplex": True}])
         incoming = entry(explain_host_by_name(linked_fleet, "hub-mq01-b"), "links-in", "shop-mq01-to-hub-mq01")
         assert incoming.text == (
@@ -205,7 +205,7 @@ class TestLinks:
         )
         assert "hub-mq01-a.example.com:61616, hub-mq01-b.example.com:61616" in incoming.details[0]
 
-    def test_section_without_links_is_single_line(self) -> None:
+    def test_section_of_explain_page_without_links_is_single_line(self) -> None:
         alone = explanation_to_text(explain_host_by_name(fleet("orders-mq01", nodes="a", ha="none"), "orders-mq01-a"))
         assert "\nIncoming links\n  none\n\n" in alone
         standby = explanation_to_text(explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-b"))
@@ -213,7 +213,7 @@ class TestLinks:
             "\nIncoming links\n  none (no broker can open a link to orders-mq01-b.example.com, which has no" in standby
         )
 
-    def test_multicast_link_names_source_brokers(self) -> None:
+    def test_explained_multicast_link_names_source_brokers(self) -> None:
         pure_fleet = shop(ha="pure", release="5.5.1")
         multicast = entry(explain_host_by_name(pure_fleet, "orders-mq01-a"), "links-in", "multicast")
         assert multicast.data["from"] == ["orders-mq02-a.example.com", "orders-mq02-b.example.com"]
@@ -232,7 +232,7 @@ class TestLinks:
             ("6.3.1", "a message crosses any number of bridges"),
         ],
     )
-    def test_number_of_bridges_that_message_can_cross_is_shown(self, release: str, sentence: str) -> None:
+    def test_explain_page_shows_number_of_bridges_that_message_can_cross(self, release: str, sentence: str) -> None:
         assert sentence in page(shop(release=release), "orders-mq01-a")
 
 
@@ -281,18 +281,18 @@ class TestFailure:
         hang = entry(explain_host_by_name(shop(watchdog=watchdog), "orders-mq01-a"), "dies", "when it hangs")
         assert expected in hang.text
 
-    def test_agents_continue_sessions_on_peer(self) -> None:
+    def test_explain_page_names_peer_on_which_agents_continue_sessions(self) -> None:
         agents = entry(explain_host_by_name(with_agents(), "orders-mq01-a"), "dies", "agents")
         assert agents.text == "till0.example.com continue their sessions on orders-mq01-b.example.com"
 
-    def test_many_agents_are_counted(self) -> None:
+    def test_explain_page_counts_many_agents(self) -> None:
         explanation = explain_host_by_name(with_agents(30), "orders-mq01-a")
         assert "and 18 more" in entry(explanation, "dies", "agents").text
         assert "30 in total" in entry(explanation, "pointing", "agents").text
 
 
 class TestClientsAndAccounts:
-    def test_accounts_are_shown_with_groups_and_variables(self) -> None:
+    def test_explain_page_shows_accounts_with_groups_and_variables(self) -> None:
         users = [{"name": "app", "password": "a secret of app", "groups": ["clients"]}]
         explanation = explain_host_by_name(with_agents(users=users), "orders-mq01-a")
         accounts = {entry.label: (entry.text, entry.variable) for entry in explanation.section("accounts").entries}
@@ -300,7 +300,7 @@ class TestClientsAndAccounts:
         assert accounts["net"] == ("in the user groups activemq-network", "activemq_network_password")
         assert accounts["till"] == ("in the user groups activemq-agents", "activemq_agent_password")
 
-    def test_rights_are_shown_by_destination(self) -> None:
+    def test_explain_page_shows_permissions_by_destination(self) -> None:
         acl = [{"destination": "a.>", "kind": "queue", "read": ["clients"]}]
         assert entry(explain_host_by_name(shop(acl=acl), "orders-mq01-a"), "accounts", "queue a.>").text.startswith(
             "read clients"
@@ -314,7 +314,7 @@ class TestClientsAndAccounts:
         addresses = [(f"orders-mq01-{node}.example.com", 1883) for node in "ba"]
         assert entry(explanation, "clients", "mb.urls").text == format_mb_urls_of_agent_conf(addresses)
 
-    def test_mb_urls_of_agent_match_its_file(self) -> None:
+    def test_explained_mb_urls_of_agent_match_rendered_agent_conf(self) -> None:
         agent_fleet = with_agents()
         mb_urls = entry(explain_host_by_name(agent_fleet, "till0"), "told", "mb.urls").data["mb_urls"]
         assert f"mb.urls = {mb_urls}\n" in render_agent(agent_fleet.agents[0])["agent.conf"].decode()
@@ -343,7 +343,7 @@ class TestClientsAndAccounts:
 
 
 class TestFilesAndFindings:
-    def test_every_file_of_host_is_listed_with_mode(self) -> None:
+    def test_explain_page_lists_every_file_of_host_with_mode(self) -> None:
         shop_fleet = shop(extra_files=[{"path": "conf/mine.txt", "content": "x"}])
         explanation = explain_host_by_name(shop_fleet, "orders-mq01-a")
         modes = {
@@ -357,13 +357,13 @@ class TestFilesAndFindings:
         assert entry(explanation, "files", "conf/mine.txt").variable == "activemq_extra_files[0]"
 
     @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.2.7", "6.3.1"])
-    def test_purpose_of_every_rendered_file_is_shown(self, release: str) -> None:
+    def test_explain_page_shows_purpose_of_every_rendered_file(self, release: str) -> None:
         explanation = explain_host_by_name(shop(release=release), "orders-mq01-a")
         assert [
             entry.label for entry in explanation.section("files").entries if "another file of the broker" in entry.text
         ] == []
 
-    def test_findings_of_both_nodes_are_shown_with_fix(self) -> None:
+    def test_explain_page_shows_findings_of_both_nodes_with_fix(self) -> None:
         variables_by_host = hosts("orders-mq01")
         variables_by_host["orders-mq01-b.example.com"]["activemq_store_directory"] = "/elsewhere"
         built_fleet = build_fleet(variables_by_host, {})
@@ -374,7 +374,7 @@ class TestFilesAndFindings:
             )
             assert finding.text.startswith("orders-mq01-b.example.com: ") is (node == "a")
 
-    def test_finding_of_both_nodes_is_listed_once_with_both_names(self) -> None:
+    def test_explain_page_lists_finding_of_both_nodes_once_with_both_names(self) -> None:
         shop_fleet = shop()
         first = Finding(
             rule="S022",
@@ -394,7 +394,7 @@ class TestFilesAndFindings:
             "orders-mq01-b.example.com: conf/activemq.xml:3: 5.5.1 is unsupported",
         ]
 
-    def test_waived_finding_and_unused_waiver_are_shown(self) -> None:
+    def test_explain_page_shows_waived_finding_and_unused_waiver(self) -> None:
         waivers = [
             {"rule": "T002", "reason": "b comes in May", "hosts": ["orders-*"]},
             {"rule": "S001", "reason": "protected by a firewall", "until": "2999-12-31"},

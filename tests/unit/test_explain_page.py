@@ -37,7 +37,7 @@ FLEETS = {
 
 class TestGolden:
     @pytest.mark.parametrize(("example", "host"), GOLDEN.items(), ids=GOLDEN)
-    def test_page_of_host_of_each_example_matches_golden_file(
+    def test_explain_page_of_host_of_each_example_matches_golden_file(
         self, example: str, host: str, golden: Golden, tmp_path: Path
     ) -> None:
         copy = tmp_path / example
@@ -49,7 +49,7 @@ class TestGolden:
             + "\n",
         )
 
-    def test_page_of_agent_matches_golden_file(self, golden: Golden, tmp_path: Path) -> None:
+    def test_explain_page_of_agent_matches_golden_file(self, golden: Golden, tmp_path: Path) -> None:
         copy = tmp_path / "shared-store"
         shutil.copytree(REPOSITORY / "examples" / copy.name, copy, ignore=shutil.ignore_patterns(".secrets"))
         golden.file(
@@ -60,7 +60,9 @@ class TestGolden:
 class TestFormat:
     @pytest.mark.parametrize("explained_fleet", FLEETS.values(), ids=FLEETS)
     @pytest.mark.parametrize("width", [80, 100])
-    def test_lines_fit_width_unless_they_are_single_word(self, explained_fleet: Fleet, width: int) -> None:
+    def test_lines_of_explain_page_fit_width_unless_they_are_single_word(
+        self, explained_fleet: Fleet, width: int
+    ) -> None:
         for broker in explained_fleet.brokers:
             for line in explanation_to_text(
                 explain_host_by_name(explained_fleet, broker.host), width=width
@@ -68,13 +70,13 @@ class TestFormat:
                 assert len(line) <= width or " " not in line.strip(), line
 
     @pytest.mark.parametrize("explained_fleet", FLEETS.values(), ids=FLEETS)
-    def test_page_contains_no_secret(self, explained_fleet: Fleet) -> None:
+    def test_explain_page_contains_no_secret(self, explained_fleet: Fleet) -> None:
         for host in [*(b.host for b in explained_fleet.brokers), *(a.host for a in explained_fleet.agents)]:
             explanation = explain_host_by_name(explained_fleet, host)
             texts = explanation_to_text(explanation) + json.dumps(explanation.to_dict())
             assert [secret for secret in ("a secret", "an agent's secret", "topsecret") if secret in texts] == []
 
-    def test_emphasis_does_not_change_text(self) -> None:
+    def test_emphasis_does_not_change_text_of_explain_page(self) -> None:
         explanation = explain_host_by_name(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
         kinds = set()
 
@@ -86,7 +88,7 @@ class TestFormat:
         assert re.sub(r"\x1b\[\d+m", "", styled) == explanation_to_text(explanation)
         assert kinds >= {"title", "heading", "label", "variable", "error"}
 
-    def test_control_characters_of_terminals_are_not_printed(self) -> None:
+    def test_explain_page_contains_no_control_characters_of_terminals(self) -> None:
         plain_fleet = fleet("orders-mq01", nodes="a")
         (finding,) = plain_fleet.findings
         hostile_fleet = replace(plain_fleet, findings=(replace(finding, waived="\x1b[2J", message="\x07"),))
@@ -105,12 +107,12 @@ class TestFormat:
         ],
         ids=str,
     )
-    def test_fleet_with_errors_has_pages(self, variables: dict[str, Any]) -> None:
+    def test_hosts_of_fleet_with_errors_have_explain_pages(self, variables: dict[str, Any]) -> None:
         explained_fleet = shop(**variables)
         for broker in explained_fleet.brokers:
             assert explanation_to_text(explain_host_by_name(explained_fleet, broker.host)).startswith(broker.host)
 
-    def test_json_contains_every_section_of_page(self) -> None:
+    def test_json_of_explain_contains_every_section_of_page(self) -> None:
         explanation = explain_host_by_name(shop(), "orders-mq01-a")
         document = json.loads(json.dumps(explanation.to_dict()))
         assert [section["name"] for section in document["sections"]] == [

@@ -108,7 +108,7 @@ def test_unknown_target_is_refused_with_suggestion() -> None:
         route_explanation(chain_fleet(), "orders-mq01-a", "orders-mq2-b")
 
 
-def test_failures_with_same_effect_share_line() -> None:
+def test_broker_failures_with_same_effect_on_route_share_line() -> None:
     names = [f"orders-mq{number:02}" for number in range(30)]
     explanation = route_explanation(
         fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a"
@@ -146,7 +146,7 @@ def reach_by_label(explained_fleet: Fleet, host: str) -> dict[str, str]:
     return {entry.label: entry.text for entry in section.entries}
 
 
-def test_page_of_broker_shows_reachable_members_by_group() -> None:
+def test_explain_page_of_broker_shows_reachable_members_by_group() -> None:
     explained_fleet = fleet(
         "orders-mq01", "orders-mq02", "orders-mq03", "billing-mq01", links=[{"from": "billing", "to": "orders"}]
     )
@@ -161,7 +161,7 @@ def test_page_of_broker_shows_reachable_members_by_group() -> None:
     )
 
 
-def test_page_of_single_broker_lists_routes_that_its_failure_breaks() -> None:
+def test_explain_page_of_single_broker_lists_routes_that_its_failure_breaks() -> None:
     explained_fleet = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="hub")
     assert reach_by_label(explained_fleet, "orders-mq01-a")["lost routes"] == (
         "orders-mq02-a to orders-mq03-a, orders-mq03-a to orders-mq02-a"
@@ -171,7 +171,7 @@ def test_page_of_single_broker_lists_routes_that_its_failure_breaks() -> None:
     )
 
 
-def test_page_in_fleet_of_single_pair_has_no_section_about_reach() -> None:
+def test_explain_page_in_fleet_of_single_pair_has_no_section_about_reach() -> None:
     explained_fleet = fleet("orders-mq01")
     names = [
         section.name
@@ -182,7 +182,7 @@ def test_page_in_fleet_of_single_pair_has_no_section_about_reach() -> None:
     assert "reach" not in names
 
 
-def test_page_fits_80_columns() -> None:
+def test_explain_page_of_route_fits_80_columns() -> None:
     for line in explanation_to_text(
         route_explanation(chain_fleet(), "orders-mq01-a", "orders-mq03-a"), width=80
     ).splitlines():

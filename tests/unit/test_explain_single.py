@@ -33,7 +33,7 @@ def entries(explanation: HostExplanation, section: str) -> dict[str, str]:
     return {e.label: f"{e.text} ({e.why})" if e.why else e.text for e in explanation.section(section).entries}
 
 
-def test_page_of_single_broker_mentions_no_pair_in_its_sections() -> None:
+def test_explain_page_of_single_broker_mentions_no_pair_in_its_sections() -> None:
     brokers = fleet("a-mq01-a", "a-mq02-a", "b-mq01-a", links=[{"from": "a-mq01", "to": "a-mq02"}])
 
     for host in ("a-mq01-a", "b-mq01-a"):

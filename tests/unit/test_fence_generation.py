@@ -192,7 +192,7 @@ def test_wait_for_stopping_broker_grows_with_size_of_its_index(source: Path) -> 
     assert copied.has_index
 
 
-def test_large_file_is_copied_completely_and_failed_sync_raises_error(
+def test_large_store_file_is_copied_completely_and_failed_sync_raises_error(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generation, "_CHUNK", 1000)
@@ -254,7 +254,7 @@ def test_first_generation_and_copy_of_unused_generation_are_empty(tmp_path: Path
     assert (copied.ends, copied.open_file, os.listdir(tmp_path / "2-b")) == ({}, "", [])
 
 
-def test_store_that_contains_another_store_is_refused(source: Path) -> None:
+def test_guard_refuses_store_that_contains_another_store(source: Path) -> None:
     (source / "queue#3a#2f#2f").mkdir()
     with pytest.raises(
         FenceError, match=r"is not a regular file\. If activemq_fence is guard, the store must contain only"

@@ -32,7 +32,7 @@ def stored_message(version: int, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", [6, 11])
-def test_parsed_message_has_version_positions_of_fields_and_event_id(version: int) -> None:
+def test_parsed_openwire_message_has_version_positions_of_fields_and_event_id(version: int) -> None:
     frame = stored_message(version, b'{"eventId": "agent:1", "x": 2}')
     message = parse_openwire_message(frame)
     assert message.version == version
@@ -46,12 +46,12 @@ def test_event_id_of_body_without_event_id_is_empty(body: bytes) -> None:
     assert event_id_of_message(stored_message(11, body)) == ""
 
 
-def test_frame_of_unknown_format_is_refused() -> None:
+def test_openwire_frame_of_unknown_format_is_refused() -> None:
     with pytest.raises(ValueError, match="neither the format of OpenWire 6 nor that of OpenWire 11"):
         parse_openwire_message(stored_message(11, b"x")[:-2])
 
 
-def test_behind_reports_no_uncopied_messages_and_refuses_unfenced_directory(tmp_path: Path) -> None:
+def test_store_behind_reports_no_uncopied_messages_and_refuses_unfenced_directory(tmp_path: Path) -> None:
     refused = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
     assert "is not the store of a pair with activemq_fence: guard" in str(refused.exception)
     SharedStore(str(tmp_path)).make_directories()

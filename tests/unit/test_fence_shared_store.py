@@ -37,7 +37,7 @@ def try_to_claim(store: SharedStore, claim: StoreClaim, details: dict[str, Any])
     return store.create_claim(claim, details)
 
 
-def test_number_is_claimed_once_and_claim_records_host(store: SharedStore) -> None:
+def test_takeover_number_is_claimed_once_and_claim_records_host(store: SharedStore) -> None:
     assert store.highest_claim() is None
     assert try_to_claim(store, claim_of(1), {"host": "x"})
     assert not try_to_claim(store, claim_of(1, NODES[1]), {"host": "y"})
@@ -52,7 +52,7 @@ def _claim_numbers(directory: str, node: str, wins: multiprocessing.Queue[str]) 
             wins.put(f"{number}")
 
 
-def test_two_processes_never_claim_same_number(store: SharedStore) -> None:
+def test_two_processes_never_claim_same_takeover_number(store: SharedStore) -> None:
     context = multiprocessing.get_context("spawn")
     wins: multiprocessing.Queue[str] = context.Queue()
     processes = [context.Process(target=_claim_numbers, args=(store.directory, node, wins)) for node in NODES]
@@ -88,7 +88,7 @@ def test_guard_does_not_hold_lock_that_was_removed_replaced_or_rewritten(
     assert store.gather_lock_and_claim_evidence().holds_lock
 
 
-def test_lock_has_one_holder_and_reading_its_file_does_not_release_it(store: SharedStore, tmp_path: Path) -> None:
+def test_pair_lock_has_one_holder_and_reading_its_file_does_not_release_it(store: SharedStore, tmp_path: Path) -> None:
     other_guard = SharedStore(str(tmp_path))
     assert store.try_to_acquire_pair_lock(TOKENS[0])
     assert not other_guard.try_to_acquire_pair_lock(TOKENS[1])
@@ -178,7 +178,9 @@ def _fail_to_sync(_path: str) -> None:
     raise OSError("the directory cannot be synced")
 
 
-def test_store_without_hard_links_is_refused(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guard_refuses_store_on_file_system_without_hard_links(
+    store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse_link(_source: str, _target: str) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 

@@ -53,7 +53,7 @@ def test_only_broker_with_newest_generation_open_can_write_to_current_store(
     )
 
 
-def test_writable_generation_is_that_of_open_files_of_process(store: SharedStore) -> None:
+def test_store_generation_that_process_can_write_is_that_of_its_open_files(store: SharedStore) -> None:
     assert newest_claimed_generation_number(store.directory) == 2
     with open(f"{store.generation_directory_path(OLD)}/db.data", "w"):
         paths = [path for _, path in open_files_with_descriptors(os.getpid())]
@@ -61,14 +61,14 @@ def test_writable_generation_is_that_of_open_files_of_process(store: SharedStore
     assert writable_generation_number([f"{store.directory}/fence/lock"], store.directory) is None
 
 
-def test_files_of_store_itself_are_generation_0(store: SharedStore, tmp_path: Path) -> None:
+def test_files_of_unfenced_store_are_generation_0(store: SharedStore, tmp_path: Path) -> None:
     assert writable_generation_number([f"{store.directory}/db-1.log"], store.directory) == 0
     assert newest_claimed_generation_number(str(tmp_path / "unfenced")) == 0
     store.create_claim(claim_without_store_copy(3, "node"), {})
     assert newest_claimed_generation_number(store.directory) == 0
 
 
-def test_moved_files_belong_to_generation_of_their_claim(store: SharedStore) -> None:
+def test_moved_store_files_belong_to_generation_of_their_claim(store: SharedStore) -> None:
     with open(f"{store.directory}/db-1.log", "w"):
         moved = f"{store.generations}/1-00000000"
         os.mkdir(moved)

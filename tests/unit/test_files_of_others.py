@@ -140,7 +140,7 @@ def collect_evidence(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     return files, report
 
 
-def test_planted_files_are_listed_and_not_collected(base: Path) -> None:
+def test_collect_lists_planted_files_and_does_not_copy_them(base: Path) -> None:
     plants = dict(zip(("activemq.log.1", "activemq.log.2", "hs_err_pid1.log", "audit.log"), PLANTS, strict=False))
     for name, plant in plants.items():
         call_as(BROKER, lambda name=name, plant=plant: plant(base / "data" / name))  # type: ignore[misc]
@@ -178,7 +178,7 @@ def test_log_that_account_repeatedly_replaces_with_link_is_never_followed(base: 
     bundle.close()
 
 
-def test_planted_link_in_vendor_files_is_not_copied_into_version(base: Path) -> None:
+def test_planted_link_in_files_of_distribution_is_not_copied_into_configuration(base: Path) -> None:
     """The account unpacked the distribution. Root copies its files to a directory that the account can read."""
     home = create_owned_directory(base.parent / "home", mode=0o755)
     call_as(BROKER, (home / "conf").mkdir)

@@ -34,7 +34,7 @@ def requested_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     finished.set()
 
 
-def test_names_that_do_not_resolve_are_returned_once_in_order(requested_names: list[str]) -> None:
+def test_host_names_that_do_not_resolve_are_returned_once_in_order(requested_names: list[str]) -> None:
     assert unresolvable_host_names([UNKNOWN, KNOWN, INVALID, UNKNOWN]) == [UNKNOWN, INVALID]
     assert sorted(requested_names) == sorted([UNKNOWN, KNOWN, INVALID])
 
@@ -45,6 +45,6 @@ def test_ip_addresses_are_not_resolved(requested_names: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("requested_names")
-def test_name_that_resolves_too_slowly_is_unresolved_at_time_limit() -> None:
+def test_host_name_that_resolves_too_slowly_is_unresolved_at_time_limit() -> None:
     # The resolver answers only after the test, so that the call returns at its limit or never.
     assert unresolvable_host_names([SLOW, KNOWN], timeout=2.0) == [SLOW]

@@ -39,7 +39,7 @@ def read_store(store: Path) -> None:
     messages.read_store_content_hashes(str(store))
 
 
-def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Path) -> None:
+def test_time_to_read_topic_with_many_subscribers_is_linear_in_store_journal(tmp_path: Path) -> None:
     def write_store(count: int) -> Path:
         messages = [add_record(f"m{number}", "topic/news") for number in range(count)]
         acknowledgements = [remove_record(f"m{number}", "topic/news", f"c:{number}") for number in range(count)]
@@ -50,7 +50,7 @@ def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Pat
     assert growth_of_time(read_store, write_store, 1000) < QUADRATIC
 
 
-def test_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal stores one message repeatedly for many subscribers."""
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write_data_file(
@@ -70,7 +70,7 @@ def test_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch
         ("MAX_UNDECIDED", [add_record("m", transaction=1)] * 200),
     ],
 )
-def test_journal_with_more_records_than_memory_limit_is_refused(
+def test_store_journal_with_more_records_than_memory_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, records: list[bytes]
 ) -> None:
     monkeypatch.setattr(messages, limit, 100)
@@ -83,14 +83,14 @@ def test_journal_with_more_records_than_memory_limit_is_refused(
             remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-def test_texts_of_traces_are_truncated_and_only_last_ones_are_kept(tmp_path: Path) -> None:
+def test_trace_texts_of_store_journal_are_truncated_and_only_last_ones_are_kept(tmp_path: Path) -> None:
     write_data_file(tmp_path, *[trace_record("x" * 10_000)] * 3000, each=100)
     loads = messages.read_store_content_hashes(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
 
-def test_sparse_journal_file_is_refused_or_counted_as_damage(tmp_path: Path) -> None:
+def test_sparse_file_of_store_journal_is_refused_or_counted_as_damage(tmp_path: Path) -> None:
     write_data_file(tmp_path, trace_record(), add_record("m"))
     os.truncate(write_data_file(tmp_path, add_record("m"), number=2), 8 << 40)
     with pytest.raises(NodeError, match="have a size of 8388608 MiB, but use only 0 MiB of the disk"):
@@ -101,7 +101,7 @@ def test_sparse_journal_file_is_refused_or_counted_as_damage(tmp_path: Path) -> 
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-def test_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path: Path) -> None:
+def test_journal_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m"), audit_record())
     record = audit_record()
     path.write_bytes(path.read_bytes().replace(record, record[:5] + b"\x63" + record[6:]))
@@ -112,13 +112,13 @@ def test_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path: Path) 
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-def test_record_with_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
+def test_journal_record_with_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
     write_data_file(tmp_path, trace_record(), add_record("m" * (protocol_buffers.MAX_NAME + 1)), add_record("m"))
     store_content = messages.read_store_content_hashes(str(tmp_path))
     assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
 
-def test_record_of_zero_length_ends_its_batch(tmp_path: Path) -> None:
+def test_journal_record_of_zero_length_ends_its_batch(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, trace_record())
     path.write_bytes(record_batch(trace_record(), bytes(5) * 100) + record_batch(add_record("m")))
     store_content = messages.read_store_content_hashes(str(tmp_path))
@@ -126,19 +126,19 @@ def test_record_of_zero_length_ends_its_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
-def test_file_with_number_in_unknown_format_is_not_journal_file(tmp_path: Path, name: str) -> None:
+def test_file_with_number_in_unknown_format_is_no_file_of_store_journal(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     assert messages.read_store_content_hashes(str(tmp_path))["files"] == []
 
 
-def test_journal_that_is_fifo_is_refused(tmp_path: Path) -> None:
+def test_store_journal_that_is_fifo_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "db-1.log")
     with pytest.raises(UntrustedPathError, match="is a FIFO, not a regular file"):
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
 @requires_root
-def test_file_truncated_during_read_terminates_only_child_process() -> None:
+def test_journal_file_truncated_during_read_terminates_only_child_process() -> None:
     def read_truncated_file() -> None:
         faulthandler.disable()
         commands = journal.read_journal_commands(str(store), journal.JournalEnd())

@@ -97,7 +97,7 @@ def test_broker_evidence_of_host_without_broker_is_ignored() -> None:
     assert [row.host for row in status.brokers] == [A, B]
 
 
-def test_texts_of_host_are_escaped_in_every_line() -> None:
+def test_texts_of_host_are_escaped_in_every_line_of_status() -> None:
     hostile = "\x1b]0;PWNED\x07\x1b[2J\u202e\nevil | evil=1"
     status = status_with(A, {"broker": {**broker_evidence(FLEET, A), "state": "hung", "how": hostile}})
 
@@ -111,7 +111,7 @@ def test_texts_of_host_are_escaped_in_every_line() -> None:
 
 
 @pytest.mark.parametrize("response", [{"store": [1]}, {"store": {}, "publisher": "x"}, {"subscriber": ["x"]}])
-def test_agent_that_sends_unusable_status_has_unknown_state(tmp_path: Path, response: dict[str, Any]) -> None:
+def test_agent_that_sends_unusable_status_has_unknown_status(tmp_path: Path, response: dict[str, Any]) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "agent.sock"))
         listener.listen(1)

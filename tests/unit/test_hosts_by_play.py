@@ -21,6 +21,6 @@ BOTH = ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
         ({"service": "none", "install": "none"}, {"configure"}),
     ],
 )
-def test_play_has_brokers_that_require_it(variables: dict[str, Any], plays: set[str]) -> None:
+def test_each_play_of_site_has_brokers_that_require_it(variables: dict[str, Any], plays: set[str]) -> None:
     brokers_by_play = hosts_by_play(fleet("orders-mq01", **variables))
     assert {name: hosts for name, hosts in brokers_by_play.items() if hosts} == dict.fromkeys(plays, BOTH)

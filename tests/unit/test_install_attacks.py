@@ -51,7 +51,7 @@ def test_link_planted_before_root_owned_directory_is_not_followed(common: Path) 
     assert (os.stat("/etc").st_mode, os.stat("/etc").st_gid) == (before.st_mode, before.st_gid)
 
 
-def test_version_with_files_of_account_is_not_reused(common: Path) -> None:
+def test_configuration_version_with_files_of_account_is_not_reused(common: Path) -> None:
     base = common / "activemq"
     name = install_configuration(str(base), TREE, OWNERS).version
     planted = base / "versions" / name

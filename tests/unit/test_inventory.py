@@ -106,7 +106,7 @@ def run(*command: str, cwd: Path) -> str:
     return completed.stdout
 
 
-def test_precedence_is_that_of_ansible_inventory(write: Write, tmp_path: Path) -> None:
+def test_precedence_of_read_variables_is_that_of_ansible_inventory(write: Write, tmp_path: Path) -> None:
     path = write(TRICKY)
     extra = [*EXTRA, f"@{path}/extra.yml.txt"]
     output = run("ansible-inventory", "-i", str(path), "--list", *(f"-e{e}" for e in extra), cwd=tmp_path)
@@ -135,7 +135,7 @@ PLAY = """
 """
 
 
-def test_templated_values_are_those_of_play(write: Write, tmp_path: Path) -> None:
+def test_templated_variables_have_same_values_as_in_play(write: Write, tmp_path: Path) -> None:
     path = write({**TRICKY, **TEMPLATED})
     (tmp_path / "play.yml").write_text(PLAY)
     run("ansible-playbook", "-i", str(path), "play.yml", *(f"-e{e}" for e in EXTRA), cwd=tmp_path)
@@ -145,7 +145,7 @@ def test_templated_values_are_those_of_play(write: Write, tmp_path: Path) -> Non
     assert hosts["a-mq01-a.example.com"]["activemq_x_peer"] == "/extra/a-mq01-b"
 
 
-def test_values_are_of_plain_types(write: Write) -> None:
+def test_inventory_values_are_of_plain_types(write: Write) -> None:
     def types(value: object) -> set[type]:
         if isinstance(value, dict):
             return {dict}.union(*(types(part) for item in value.items() for part in item))
@@ -161,36 +161,38 @@ def test_values_are_of_plain_types(write: Write) -> None:
     assert modules == {"builtins", "datetime"}
 
 
-def test_only_activemq_variables_are_read(write: Write) -> None:
+def test_only_activemq_variables_are_read_from_inventory(write: Write) -> None:
     path = write({"hosts.yml": "all: {hosts: {a-mq01-a: {activemq_heap: 1g, other: '{{ undefined }}', ansible_x: 1}}}"})
     assert read(path).hosts == {"a-mq01-a": {"activemq_heap": "1g"}}
 
 
-def test_host_list_is_inventory() -> None:
+def test_list_of_hosts_is_read_as_inventory() -> None:
     inventory = read_inventory(["a-mq01-a,a-mq01-b"], extra_vars=["activemq_release=6.3.1"])
     assert inventory.hosts == {"a-mq01-a": {"activemq_release": "6.3.1"}, "a-mq01-b": {"activemq_release": "6.3.1"}}
 
 
-def test_several_sources_are_combined(write: Write) -> None:
+def test_several_inventory_sources_are_combined(write: Write) -> None:
     path = write({"one.yml": PAIR, "two.ini": "b-mq01-a\n"})
     assert list(read_inventory([f"{path}/one.yml", f"{path}/two.ini"]).hosts) == ["a-mq01-a", "a-mq01-b", "b-mq01-a"]
 
 
-def test_second_read_returns_changed_variables(write: Write) -> None:
+def test_second_read_of_inventory_returns_changed_variables(write: Write) -> None:
     path = write({"hosts.yml": PAIR})
     assert read(path, "activemq_x_extra=1").hosts["a-mq01-a"] == {"activemq_x_extra": "1"}
     write({"group_vars/all.yml": "activemq_x_new: 1\n", "host_vars/a-mq01-a.yml": "activemq_x_own: 2\n"})
     assert read(path).hosts["a-mq01-a"] == {"activemq_x_new": 1, "activemq_x_own": 2}
 
 
-def test_plain_value_is_same_object_for_all_hosts(write: Write) -> None:
+def test_plain_inventory_value_is_same_object_for_all_hosts(write: Write) -> None:
     path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x_list: [{a: 1}]\n"})
     first, second = read(path).hosts.values()
     assert first["activemq_x_list"] is second["activemq_x_list"]
 
 
 @pytest.mark.parametrize("present", [True, False], ids=["with the collection", "without the collection"])
-def test_plugin_file_sets_groups_and_pattern(write: Write, monkeypatch: pytest.MonkeyPatch, present: bool) -> None:
+def test_file_of_inventory_plugin_sets_groups_and_naming_pattern(
+    write: Write, monkeypatch: pytest.MonkeyPatch, present: bool
+) -> None:
     if not present:
         monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
     path = write({
@@ -241,7 +243,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 class TestVault:
-    def test_value_is_decrypted_with_its_password(
+    def test_vault_value_is_decrypted_with_its_password(
         self, write: Write, tmp_path: Path, encrypted: dict[str, str]
     ) -> None:
         (tmp_path / "pw").write_text("right\n")
@@ -256,13 +258,15 @@ class TestVault:
             "activemq_open": 2,
         }
 
-    def test_value_is_decrypted_with_vault_id(self, write: Write, tmp_path: Path, encrypted: dict[str, str]) -> None:
+    def test_vault_value_is_decrypted_with_vault_id(
+        self, write: Write, tmp_path: Path, encrypted: dict[str, str]
+    ) -> None:
         (tmp_path / "pw").write_text("right\n")
         values = read(write(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts["a-mq01-a"]
         assert values["activemq_indirect"] == "s3cret"
 
     @pytest.mark.parametrize("password", [None, "wrong"])
-    def test_value_without_correct_password_remains_encrypted(
+    def test_vault_value_without_correct_password_remains_encrypted(
         self, write: Write, tmp_path: Path, encrypted: dict[str, str], password: str | None
     ) -> None:
         (tmp_path / "pw").write_text(f"{password}\n")
@@ -284,7 +288,7 @@ class TestVault:
         assert "no vault secrets found" in (text := input_error_text(path))
         assert "group_vars/all.yml" in text
 
-    def test_missing_password_file_is_refused(self, write: Write) -> None:
+    def test_missing_vault_password_file_is_refused(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR})
         with pytest.raises(InputError, match="nowhere was not found: correct its path"):
             read(path, vault_password_files=["/nowhere"])
@@ -371,7 +375,7 @@ class TestRefusals:
             "INI"
         )
 
-    def test_text_whose_first_bytes_end_within_character_is_read(self, write: Write) -> None:
+    def test_inventory_whose_first_bytes_end_within_character_is_read(self, write: Write) -> None:
         assert list(read(write({"hosts.yml": f"# {'é' * 9000}\n{PAIR}"})).hosts) == list(
             read(write({"a.yml": PAIR})).hosts
         )
@@ -403,7 +407,9 @@ class TestRefusals:
         assert text.startswith(("the extra variables (-e) cannot be read (", "the text "))
         assert "Correct the value of -e" in text or "write NAME=VALUE" in text
 
-    def test_read_returns_warnings_and_prints_nothing(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_inventory_read_returns_warnings_and_prints_nothing(
+        self, write: Write, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         path = write({"hosts.yml": "all: {children: {a-b: {hosts: {a-mq01-a: , a-mq01-x: }, vars: {environment: 1}}}}",
                       "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})  # fmt: skip
         warnings = read(path).warnings
@@ -430,12 +436,12 @@ class TestRefusals:
         assert "Traceback" not in completed.stderr
         assert f"Ansible cannot start ({reason}" in completed.stdout
 
-    def test_read_prints_nothing_if_environment_sets_verbosity_and_debug(self, write: Write) -> None:
+    def test_inventory_read_prints_nothing_if_environment_sets_verbosity_and_debug(self, write: Write) -> None:
         environment = {"ANSIBLE_VERBOSITY": "4", "ANSIBLE_DEBUG": "1"}
         completed = count_hosts_in_new_process(write({"hosts.yml": PAIR}), environment)
         assert (completed.stdout, completed.stderr) == ("2\n", "")
 
-    def test_plugin_file_is_read_if_environment_enables_other_plugins_only(self, write: Write) -> None:
+    def test_file_of_inventory_plugin_is_read_if_environment_enables_only_others(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})
         assert count_hosts_in_new_process(path, {"ANSIBLE_INVENTORY_ENABLED": "yaml"}).stdout == "2\n"
 

@@ -49,11 +49,11 @@ def positions(inventory: Path, *extra_vars: str) -> dict[str, dict[str, Position
 @pytest.mark.parametrize(
     ("variable", "line"), [("activemq_release", 2), ("activemq_console", 4), ("activemq_users", 5)]
 )
-def test_text_truth_value_and_list_of_group_vars_have_their_lines(inventory: Path, variable: str, line: int) -> None:
+def test_position_of_text_boolean_or_list_in_group_vars_is_its_line(inventory: Path, variable: str, line: int) -> None:
     assert positions(inventory)[A][variable] == Position(str(inventory / "group_vars" / "all.yml"), line)
 
 
-def test_host_vars_outrank_group_vars(inventory: Path) -> None:
+def test_position_of_variable_is_in_host_vars_before_group_vars(inventory: Path) -> None:
     (inventory / "host_vars" / f"{A}.yml").write_text("\n\nactemq_x: 1\nactivemq_release: 5.18.3\n")
 
     assert positions(inventory)[A]["activemq_release"] == Position(str(inventory / "host_vars" / f"{A}.yml"), 4)
@@ -109,7 +109,9 @@ def test_definition_of_host_in_same_file_outranks_that_of_its_group(inventory: P
     assert [positions_by_host[B][name].line for name in ("activemq_heap", "activemq_acl")] == [3, 4]
 
 
-def test_error_names_line_of_last_definition(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_about_variable_names_line_of_last_definition(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = inventory / "group_vars" / "all.yml"
     path.write_text(f"{VARIABLES}activemq_heap: 1G\nother: 1\nactivemq_heap: lots\n")
 
@@ -143,7 +145,7 @@ def test_extra_variable_of_file_has_position_in_it(inventory: Path) -> None:
 @pytest.mark.parametrize(
     ("report_format", "pattern"), [("github", "file={}"), ("sarif", '"uri": "{}"'), ("codeclimate", '"path": "{}"')]
 )
-def test_annotation_below_repository_is_relative_to_its_root(
+def test_path_of_annotation_in_repository_is_relative_to_its_root(
     report_format: str,
     pattern: str,
     inventory: Path,
@@ -158,11 +160,11 @@ def test_annotation_below_repository_is_relative_to_its_root(
     assert pattern.format("inventory/hosts.yml") in capsys.readouterr().out
 
 
-def test_host_has_line_of_its_name(inventory: Path) -> None:
+def test_position_of_host_is_line_of_its_name(inventory: Path) -> None:
     assert positions(inventory)[B][""] == Position(str(inventory / "hosts.yml"), 6)
 
 
-def test_positions_are_not_read_unless_requested(inventory: Path) -> None:
+def test_positions_of_variables_are_not_read_unless_requested(inventory: Path) -> None:
     assert read_inventory([str(inventory)]).positions == {}
 
 
@@ -179,7 +181,9 @@ def test_json_of_topology_finding_has_file_and_line(inventory: Path, capsys: pyt
     assert (finding["file"], finding["line"]) == ("inventory/hosts.yml", 7)
 
 
-def test_annotation_of_rendered_file_is_at_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_annotation_about_rendered_file_is_at_line_of_variable(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["check", "-i", "inventory", "--select", "S015", "--format", "github"])
     line = next(line for line in capsys.readouterr().out.splitlines() if A in line)
 

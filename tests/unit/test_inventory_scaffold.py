@@ -48,13 +48,13 @@ def assert_is_accepted(directory: Path, hosts: int, families: str = "CLMNPRSTV")
 
 
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-def test_check_accepts_inventory(names: list[str], tmp_path: Path) -> None:
+def test_check_accepts_inventory_of_init(names: list[str], tmp_path: Path) -> None:
     directory = create_inventory(tmp_path, *names)
     assert_is_accepted(directory, sum(name.count(",") + 1 for name in names))
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.10.2", "5.18.3"])
-def test_check_accepts_inventory_of_every_release_line(release: str, tmp_path: Path) -> None:
+def test_check_accepts_inventory_of_init_for_every_release_line(release: str, tmp_path: Path) -> None:
     """The rules of the other families report defects of the release: locks and leaks that were fixed later."""
     assert_is_accepted(create_inventory(tmp_path, *NAMES["default"], release=release), 4, families="MNPRT")
 
@@ -62,12 +62,12 @@ def test_check_accepts_inventory_of_every_release_line(release: str, tmp_path: P
 @pytest.mark.parametrize(
     "names", [NAMES["default"], NAMES["single"], NAMES["localhost"]], ids=["pairs", "single", "localhost"]
 )
-def test_accounts_of_inventory_have_no_full_access(names: list[str], tmp_path: Path) -> None:
+def test_accounts_in_inventory_of_init_have_no_full_access(names: list[str], tmp_path: Path) -> None:
     rules = {finding.rule for finding in check_fleet(load_fleet(create_inventory(tmp_path, *names)), schema_of=None)}
     assert rules <= {*RULES_ABOUT_RELEASES, "S016"}
 
 
-def test_check_accepts_inventory_with_tls_and_archive(tmp_path: Path) -> None:
+def test_check_accepts_inventory_of_init_with_tls_and_archive(tmp_path: Path) -> None:
     archive = tmp_path / "apache-activemq-6.3.1-bin.tar.gz"
     archive.write_bytes(b"x")
     directory = create_inventory(tmp_path, *NAMES["default"], "--tls", "--archive", str(archive))
@@ -77,7 +77,7 @@ def test_check_accepts_inventory_with_tls_and_archive(tmp_path: Path) -> None:
     assert settings.archive_sha512 == hashlib.sha512(b"x").hexdigest()
 
 
-def test_pairs_are_those_of_names_and_commas(tmp_path: Path) -> None:
+def test_init_derives_pairs_from_host_names_and_commas(tmp_path: Path) -> None:
     directory = create_inventory(tmp_path, "broker1", "broker2", "left,right", "10.0.0.1")
     pairs: dict[str, list[str]] = {}
     for broker in load_fleet(directory).brokers:
@@ -103,7 +103,7 @@ def test_commented_lines_of_init_set_archive_that_site_installs(tmp_path: Path) 
     assert "activemq_install" not in variables
 
 
-def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
+def test_init_sets_safe_values_of_variables_explicitly(tmp_path: Path) -> None:
     variables = yaml.safe_load((create_inventory(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
     assert variables["activemq_fence"] == "guard"
     assert (variables["activemq_uid"], variables["activemq_gid"]) == (990, 990)
@@ -118,7 +118,7 @@ def test_broker_on_localhost_listens_on_loopback_only(tmp_path: Path) -> None:
     assert broker.settings.ha == "none"
 
 
-def test_no_file_contains_password(tmp_path: Path) -> None:
+def test_no_file_of_init_contains_password(tmp_path: Path) -> None:
     directory = create_inventory(tmp_path, *NAMES["default"], "--tls")
     text = (directory / "group_vars/all.yml").read_text()
     for value in re.findall(r"password: (.*)", text):
@@ -129,7 +129,7 @@ def test_no_file_contains_password(tmp_path: Path) -> None:
     assert "ansible.builtin.env" in text
 
 
-def test_files_are_valid_against_schemas_that_they_name(tmp_path: Path) -> None:
+def test_files_of_init_are_valid_against_schemas_that_they_name(tmp_path: Path) -> None:
     directory = create_inventory(tmp_path, *NAMES["parity and address"], "--tls")
     for name in ("hosts.yml", "group_vars/all.yml"):
         path = directory / name
@@ -149,7 +149,7 @@ def test_files_are_valid_against_schemas_that_they_name(tmp_path: Path) -> None:
         (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
     ],
 )
-def test_invalid_host_is_error_and_writes_nothing(
+def test_init_with_invalid_host_is_error_and_writes_nothing(
     words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", *words, "--release", "6.3.1", "-o", str(tmp_path / "inventory")]) == 2
@@ -157,12 +157,12 @@ def test_invalid_host_is_error_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_release_is_error_and_writes_nothing(tmp_path: Path) -> None:
+def test_init_with_unknown_release_is_error_and_writes_nothing(tmp_path: Path) -> None:
     assert main(["init", "a", "--release", "7.0", "-o", str(tmp_path / "inventory")]) == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_error_about_release_above_known_lines_suggests_release(
+def test_error_of_init_about_release_above_known_lines_suggests_release(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "a", "--release", "5.81.3", "-o", str(tmp_path / "inventory")]) == 2
@@ -204,7 +204,7 @@ def test_init_prints_pairs_and_brokers_of_names(
     assert printed[-2].startswith("To change the pair or node of a host above, set its activemq_pair")
 
 
-def test_directory_that_contains_file_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_does_not_change_directory_that_contains_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes").write_text("mine")
     assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -230,7 +230,9 @@ def test_init_reports_occupied_directory_together_with_other_errors(
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
 @pytest.mark.parametrize("names", [NAMES["default"], NAMES["single"]], ids=["pairs", "single"])
-def test_console_account_is_comment_that_works_when_uncommented(names: list[str], release: str, tmp_path: Path) -> None:
+def test_console_account_of_init_is_comment_that_works_when_uncommented(
+    names: list[str], release: str, tmp_path: Path
+) -> None:
     directory = create_inventory(tmp_path, *names, release=release)
     path = directory / "group_vars/all.yml"
     text = path.read_text()

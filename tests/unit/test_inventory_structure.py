@@ -361,7 +361,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
     FINDINGS.values(),
     ids=[name.replace(" ", "-") for name in FINDINGS],
 )
-def test_mistake_is_one_finding_with_position_and_fix(
+def test_structural_mistake_of_inventory_is_one_finding_with_position_and_fix(
     files: dict[str, str], rule: str, position: str, message: str, fix: str, check: Check
 ) -> None:
     code, findings = check(files)
@@ -457,7 +457,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
 @pytest.mark.parametrize(
     ("files", "position", "message"), UNUSABLE.values(), ids=[name.replace(" ", "-") for name in UNUSABLE]
 )
-def test_mistake_that_hides_hosts_is_input_error(
+def test_structural_mistake_of_inventory_that_hides_hosts_is_input_error(
     files: dict[str, str], position: str, message: str, check: Check
 ) -> None:
     code, findings = check(files)
@@ -494,7 +494,9 @@ def test_mistake_that_hides_hosts_is_input_error(
         ),
     ],
 )
-def test_mistake_in_ini_file_has_position(text: str, position: str, message: str, check: Check, tmp_path: Path) -> None:
+def test_structural_mistake_in_ini_inventory_has_position(
+    text: str, position: str, message: str, check: Check, tmp_path: Path
+) -> None:
     (tmp_path / "inventory").mkdir()
     code, findings = check({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
 
@@ -521,5 +523,5 @@ def test_mistake_in_ini_file_has_position(text: str, position: str, message: str
         {"host_vars/kiel1.yml": "activemq_heap: 1g\n", "host_vars/kiel2/main.yml": "activemq_heap: 1g\n"},
     ],
 )
-def test_valid_structure_has_no_findings(files: dict[str, str], check: Check) -> None:
+def test_unusual_but_valid_structure_of_inventory_has_no_findings(files: dict[str, str], check: Check) -> None:
     assert check(files) == (0, [])

@@ -30,7 +30,7 @@ def deserialize(data: bytes) -> object:
     return ObjectReader(take).read_value()
 
 
-def test_serialized_values_are_deserialized_unchanged() -> None:
+def test_serialized_java_values_are_deserialized_unchanged() -> None:
     name = deserialize(serialize_object_name("org.apache.activemq:*"))
     assert isinstance(name, JavaObject)
     assert (name.name, list(name.values_outside_fields())) == ("javax.management.ObjectName", ["org.apache.activemq:*"])
@@ -49,17 +49,17 @@ def test_serialized_values_are_deserialized_unchanged() -> None:
         (b"\x73" * 100, r"cannot be decoded \(its Java objects are nested too deeply\)"),
     ],
 )
-def test_invalid_or_hostile_stream_is_error(data: bytes, reason: str) -> None:
+def test_invalid_or_hostile_stream_of_java_objects_is_error(data: bytes, reason: str) -> None:
     with pytest.raises((ValueError, IndexError), match=reason):
         deserialize(data)
 
 
-def test_hash_of_method_is_that_of_rmi() -> None:
+def test_method_hash_of_jmx_client_is_that_of_rmi() -> None:
     # The class RMIServerImpl_Stub of every JDK contains this number.
     assert struct.unpack(">q", jmx._method_hash(jmx._NEW_CLIENT))[0] == -1089742558549201240
 
 
-def test_quoted_properties_of_object_name_are_read_completely() -> None:
+def test_quoted_properties_of_jmx_object_name_are_read_completely() -> None:
     name = 'org.apache.activemq:type=Broker,brokerName="a,b=c",destinationName=x'
     assert jmx.object_name_properties(name) == {"type": "Broker", "brokerName": "a,b=c", "destinationName": "x"}
 
@@ -102,7 +102,9 @@ NEW_MBEANS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize(("mbeans", "connections"), [(OLD_MBEANS, None), (NEW_MBEANS, 5)])
-def test_usage_is_read_from_old_and_new_object_names(mbeans: list[dict[str, object]], connections: object) -> None:
+def test_broker_usage_is_read_from_old_and_new_jmx_object_names(
+    mbeans: list[dict[str, object]], connections: object
+) -> None:
     usage = usage_from_mbeans(mbeans)
     assert (usage["messages"], usage["dlq"], usage["durable"], usage["connections"]) == (4, 2, 4, connections)
     assert usage["bridges"] == [{"link": "l", "peer": "p", "responder": False}]
@@ -110,5 +112,5 @@ def test_usage_is_read_from_old_and_new_object_names(mbeans: list[dict[str, obje
     assert usage["store"] == {"percent": 1, "limit": 1}
 
 
-def test_usage_without_mbean_of_broker_is_empty() -> None:
+def test_broker_usage_without_mbean_of_broker_is_empty() -> None:
     assert usage_from_mbeans(NEW_MBEANS[1:]) == {}

@@ -80,7 +80,7 @@ def test_jmx_reader_raises_error_for_hostile_response(jvm: Callable[[], HostileJ
     assert reason in str(outcome)
 
 
-def test_nested_lists_of_response_are_not_expanded() -> None:
+def test_nested_lists_of_jmx_response_are_not_expanded() -> None:
     assert query_outcome(HostileJvm(NAME, nested_lists(20))) == [{"QueueSize": [None] * 10}]
 
 
@@ -116,7 +116,7 @@ def read_blocks(count: int) -> None:
         pytest.param(read_blocks, 1_000, id="data in small blocks"),
     ],
 )
-def test_time_for_response_is_not_quadratic_in_its_length(work: Callable[[int], object], size: int) -> None:
+def test_time_to_read_jmx_response_is_not_quadratic_in_its_length(work: Callable[[int], object], size: int) -> None:
     # An earlier version took 16 times the time for four times the length.
     assert seconds_for(lambda: work(4 * size)) < 9 * max(seconds_for(lambda: work(size)), 1e-3)
 

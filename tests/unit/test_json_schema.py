@@ -43,23 +43,23 @@ def problems_of(kind: str, text: str) -> list[str]:
 
 @some_situations(1)
 @pytest.mark.parametrize("kind", ["variables", "inventory"])
-def test_schema_is_valid_and_printed(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_schema_is_valid_and_printed_by_command(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", kind]) == 0
     content = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(content)
     assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-def test_schemas_match_models() -> None:
+def test_json_schemas_match_models_of_variables() -> None:
     assert variables_schema.main(["--check"]) == 0, "the schemas differ from the models: run `make rules`"
 
 
-def test_every_variable_has_description() -> None:
+def test_every_variable_has_description_in_json_schema() -> None:
     properties = json.loads(read_json_schema_text("variables"))["$defs"]["variables"]["properties"]
     assert {name for name in KNOWN if not properties[name].get("description")} == set()
 
 
-def test_every_default_matches_models() -> None:
+def test_every_default_in_json_schema_matches_models() -> None:
     properties = json.loads(read_json_schema_text("variables"))["$defs"]["variables"]["properties"]
     defaults = {
         name: field.default
@@ -71,17 +71,17 @@ def test_every_default_matches_models() -> None:
 
 
 @pytest.mark.parametrize("path", VARIABLES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
-def test_variables_of_examples_are_valid(path: Path) -> None:
+def test_variables_of_examples_are_valid_in_json_schema(path: Path) -> None:
     assert problems_of("variables", path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", INVENTORIES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
-def test_inventories_of_examples_are_valid(path: Path) -> None:
+def test_inventories_of_examples_are_valid_in_json_schema(path: Path) -> None:
     assert problems_of("inventory", path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", [*INVENTORIES, *VARIABLES], ids=lambda path: path.relative_to(EXAMPLES).as_posix())
-def test_every_example_names_its_schema(path: Path) -> None:
+def test_every_example_file_names_its_json_schema(path: Path) -> None:
     lines = [line for line in path.read_text().splitlines() if line.startswith("# yaml-language-server: $schema=")]
     assert len(lines) == 1
     schema = (path.parent / lines[0].partition("=")[2]).resolve()
@@ -111,7 +111,7 @@ def test_every_example_names_its_schema(path: Path) -> None:
         "activemq_agent_packet_bytes: 1",
     ],
 )
-def test_wrong_key_or_value_is_rejected(text: str) -> None:
+def test_json_schema_rejects_variable_with_wrong_key_or_value(text: str) -> None:
     assert problems_of("variables", text)
     (content,) = [yaml.safe_load(text)]
     inventory: dict[str, Any] = {"all": {"hosts": {"a-mq01-a": content}}}
@@ -119,7 +119,7 @@ def test_wrong_key_or_value_is_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["all: {host: {a: }}", "all: {hosts: [a, b]}", "all: {vars: {activemq_relase: x}}"])
-def test_wrong_inventory_is_rejected(text: str) -> None:
+def test_json_schema_rejects_wrong_inventory(text: str) -> None:
     assert problems_of("inventory", text)
 
 
@@ -173,12 +173,12 @@ def test_agents_and_load_balancers_are_in_files_of_examples_and_scenarios() -> N
 
 
 @pytest.mark.parametrize("path", WITH_BALANCERS, ids=lambda path: path.relative_to(MOLECULE).as_posix())
-def test_inventories_of_scenarios_are_valid(path: Path) -> None:
+def test_inventories_of_molecule_scenarios_are_valid_in_json_schema(path: Path) -> None:
     assert problems_of(kind_of(path), path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", ROLE_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
-def test_wrong_key_or_type_of_agent_or_balancer_in_file_is_rejected(path: Path) -> None:
+def test_json_schema_rejects_wrong_key_or_type_of_agent_or_balancer_in_file(path: Path) -> None:
     text = path.read_text()
     for position in range(len(role_variables_in(yaml.safe_load(text)))):
         misspelled, mistyped = yaml.safe_load(text), yaml.safe_load(text)
@@ -192,7 +192,7 @@ def test_wrong_key_or_type_of_agent_or_balancer_in_file_is_rejected(path: Path) 
 
 @some_situations(15)
 @pytest.mark.parametrize("name", ROLE_VARIABLES)
-def test_wrong_key_or_type_of_each_variable_of_agents_and_balancers_is_rejected(name: str) -> None:
+def test_json_schema_rejects_wrong_key_or_type_of_each_agent_and_balancer_variable(name: str) -> None:
     assert len(ROLE_VARIABLES) > 45
     for content in ({f"{name}s": "a"}, {name[:-1]: "a"}, {name: [{"key": 1}]}, {name: {"key": {"key": 1}}}):
         assert problems_of("variables", yaml.safe_dump(content)), content

@@ -118,13 +118,13 @@ EACH_CASE_OF_MODULES = pytest.mark.parametrize(("case", "expected"), CASES_OF_MO
 
 
 @EACH_CASE
-def test_judge_concludes_state(case: Evidence, expected: BrokerState) -> None:
+def test_judge_concludes_expected_broker_state(case: Evidence, expected: BrokerState) -> None:
     conclusion = conclude_state(case)
     assert conclusion.state == expected
     assert conclusion.reason
 
 
-def test_type_and_cases_have_all_states() -> None:
+def test_type_and_test_cases_of_judge_have_all_broker_states() -> None:
     assert get_args(BrokerState) == STATES
     assert {expected for _, expected in CASES} == set(STATES)
 

@@ -36,7 +36,7 @@ def repair(store: Path) -> list[str]:
     return list(repair_killed_broker_stores(str(store), accept_loss=False))
 
 
-def test_unusable_index_is_renamed_and_journal_remains(store: Path) -> None:
+def test_unusable_kahadb_index_is_renamed_and_journal_remains(store: Path) -> None:
     pages = (store / "db.data").read_bytes()
     assert "requires db-7.log" in " ".join(repair(store))
     assert file_names(store) == {"db-1.log", "db.data.unusable", "db.redo.unusable", "lock"}
@@ -44,20 +44,20 @@ def test_unusable_index_is_renamed_and_journal_remains(store: Path) -> None:
     assert repair(store) == []
 
 
-def test_index_that_earlier_repair_renamed_is_replaced(store: Path) -> None:
+def test_kahadb_index_that_earlier_repair_renamed_is_replaced(store: Path) -> None:
     (store / "db.data.unusable").write_bytes(b"earlier")
     repair(store)
     assert (store / "db.data.unusable").read_bytes() == index_content(last_update=7)
 
 
-def test_interrupted_repair_is_completed(store: Path) -> None:
+def test_interrupted_repair_of_kahadb_index_is_completed(store: Path) -> None:
     (store / "db.redo").rename(store / "db.redo.unusable")
     assert "requires db-7.log" in " ".join(repair(store))
     assert "db.data" not in file_names(store)
 
 
 @pytest.mark.parametrize("content", [index_content(last_update=1), b"torn", None])
-def test_index_that_broker_can_use_or_rebuild_is_not_renamed(store: Path, content: bytes | None) -> None:
+def test_kahadb_index_that_broker_can_use_or_rebuild_is_not_renamed(store: Path, content: bytes | None) -> None:
     (store / "db.data").unlink()
     if content is not None:
         (store / "db.data").write_bytes(content)
@@ -67,12 +67,12 @@ def test_index_that_broker_can_use_or_rebuild_is_not_renamed(store: Path, conten
 
 
 @pytest.mark.usefixtures("broker")
-def test_nothing_is_renamed_while_broker_holds_lock(store: Path) -> None:
+def test_kahadb_index_is_not_renamed_while_broker_holds_lock(store: Path) -> None:
     before = file_names(store)
     assert repair(store) == []
     assert file_names(store) == before
 
 
-def test_repair_does_not_create_missing_store(tmp_path: Path) -> None:
+def test_repair_of_kahadb_index_does_not_create_missing_store(tmp_path: Path) -> None:
     assert repair(tmp_path / "store") == []
     assert not (tmp_path / "store").exists()

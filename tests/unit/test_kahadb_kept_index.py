@@ -165,7 +165,7 @@ def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
     assert [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))] == before
 
 
-def test_kept_copy_is_not_used_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
+def test_kept_copy_of_index_is_not_used_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
     begin_and_remove_data_file(store, keeper)
     write_data_file(store, add_record("m6", "topic/prices"), number=6)
     with pytest.raises(RebuildRefusedError, match="no saved copy of the index exists"):
@@ -173,7 +173,7 @@ def test_kept_copy_is_not_used_if_later_data_file_is_missing(store: Path, keeper
     assert (store / "db.data").read_bytes() == UNUSABLE
 
 
-def test_keeper_copies_again_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
+def test_index_keeper_copies_again_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
     write_data_file(store, add_record("m6", "topic/prices"), number=6)
     assert not KeptIndex(str(store)).is_complete()
     keeper._copy_attempted_at = float("-inf")
@@ -181,7 +181,7 @@ def test_keeper_copies_again_if_later_data_file_is_missing(store: Path, keeper: 
     assert KeptIndex(str(store)).is_complete()
 
 
-def test_kept_copy_of_other_data_files_is_not_used(store: Path, keeper: IndexKeeper) -> None:
+def test_kept_copy_of_index_of_other_data_files_is_not_used(store: Path, keeper: IndexKeeper) -> None:
     """A resync or a restored backup has replaced the data files."""
     begin_and_remove_data_file(store, keeper)
     for path in store.glob("db-*.log"):
@@ -194,7 +194,7 @@ def test_kept_copy_of_other_data_files_is_not_used(store: Path, keeper: IndexKee
     assert sorted(os.listdir(store / "kept-index/journal")) == data_files(store)
 
 
-def test_keeper_removes_old_files_once_newer_copy_does_not_require_them(
+def test_index_keeper_removes_old_files_that_newer_copy_does_not_require(
     store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_keeper, "REMOVED_BYTES", 0)
@@ -215,7 +215,7 @@ def test_keeper_removes_old_files_once_newer_copy_does_not_require_them(
         ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its file system has only"),
     ],
 )
-def test_keeper_removes_all_copies_at_its_limit_and_names_store(
+def test_index_keeper_removes_all_copies_at_space_limit_and_names_store(
     store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch, setting: str, limit: int, reason: str
 ) -> None:
     monkeypatch.setattr(index_keeper, setting, limit)
@@ -241,7 +241,7 @@ def test_index_that_changes_during_copy_is_not_kept(store: Path, monkeypatch: py
     assert KeptIndex(str(store)).is_complete()
 
 
-def test_loss_is_refused_or_recorded_if_operator_accepts_it(store: Path) -> None:
+def test_loss_of_subscriptions_is_refused_or_recorded_if_operator_accepts_it(store: Path) -> None:
     (store / "db-1.log").unlink()
     write_data_file(store, remove_record("m1", "topic/prices", KEY), number=4)
     (store / "db.data").write_bytes(UNUSABLE)
@@ -267,7 +267,7 @@ def test_messages_before_moved_subscription_record_are_at_risk(store: Path) -> N
     assert find_rebuild_risk(str(store)).messages == {("prices", KEY): 3}
 
 
-def test_nothing_is_at_risk_while_journal_has_all_its_files(store: Path) -> None:
+def test_no_subscription_is_at_risk_while_journal_has_all_its_files(store: Path) -> None:
     (store / "db.data").write_bytes(index_with_topics({"prices": [KEY]}, last_update=77, version=6))
     assert not find_rebuild_risk(str(store))
     assert "the broker builds a new one" in repair(store)
@@ -278,7 +278,7 @@ def test_all_messages_are_at_risk_if_broker_ignores_subscription_records(store: 
     assert find_rebuild_risk(str(store)).messages == {("prices", KEY): 3}
 
 
-def test_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
+def test_index_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
     keeper._copy_attempt_seconds = 0
     content = index_with_topics({"prices": [KEY, "new:one"]}, last_update=3)
     (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
@@ -295,7 +295,7 @@ def test_unknown_subscriptions_are_at_risk_if_index_cannot_be_read(store: Path) 
 
 
 @pytest.mark.parametrize("size", [0, 100, 4096, 5000, 9000, 12000])
-def test_truncated_index_is_error(tmp_path: Path, size: int) -> None:
+def test_truncated_kahadb_index_is_error(tmp_path: Path, size: int) -> None:
     path = tmp_path / "db.data"
     path.write_bytes(USABLE[:size])
     with pytest.raises(IndexPageError):
@@ -312,7 +312,7 @@ def test_error_about_overlong_integer_names_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [5, 6])
-def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int) -> None:
+def test_durable_subscriptions_are_read_from_pages_of_kahadb_index(tmp_path: Path, version: int) -> None:
     path = tmp_path / "db.data"
     path.write_bytes(index_with_topics({"prices": [KEY, "b:c"], "empty": []}, 1, version))
     assert subscriptions_in_index(str(path)) == {("1:prices", KEY), ("1:prices", "b:c")}
@@ -332,7 +332,7 @@ def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int
         '{"subscriptions": [], "time": 1, "store": "s", "complete": true, "more": "x"}',
     ],
 )
-def test_invalid_risk_record_is_ignored(store: Path, content: str) -> None:
+def test_invalid_record_of_subscriptions_at_risk_is_ignored(store: Path, content: str) -> None:
     path = record_rebuild_risk(str(store), "s", "", RebuildRisk({("prices\x1b", KEY): None}, is_complete=True))
     (store / "at-risk/1.json").write_text(content)
     os.mkfifo(store / "at-risk/3.json")

@@ -58,7 +58,7 @@ def test_new_data_file_begins_if_last_file_has_moved_acknowledgements(
     assert begin_data_file_if_acks_moved(str(store)) == ""
 
 
-def test_store_that_broker_uses_is_not_changed(tmp_path: Path) -> None:
+def test_store_that_broker_uses_gets_no_new_data_file(tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", MOVED)
     with hold_store_lock(store):
         assert begin_data_file_unless_locked(str(store)) == ""

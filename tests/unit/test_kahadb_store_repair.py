@@ -34,7 +34,7 @@ def test_each_store_of_broker_is_repaired_once(tmp_path: Path, names: tuple[str,
 
 
 @pytest.mark.parametrize("locked_directory", [".", QUEUE_STORE])
-def test_store_that_broker_uses_is_not_changed(tmp_path: Path, locked_directory: str) -> None:
+def test_repair_does_not_change_store_that_broker_uses(tmp_path: Path, locked_directory: str) -> None:
     root = make_stores(tmp_path / "store", QUEUE_STORE)
     with hold_store_lock(root / locked_directory):
         assert list(repair_killed_broker_stores(str(root), accept_loss=True)) == []
@@ -42,7 +42,7 @@ def test_store_that_broker_uses_is_not_changed(tmp_path: Path, locked_directory:
 
 
 @pytest.mark.parametrize("name", ["index", "set-aside-1795759558", "lost+found", "archive"])
-def test_directories_that_broker_did_not_create_are_not_changed(tmp_path: Path, name: str) -> None:
+def test_repair_does_not_change_directories_that_broker_did_not_create(tmp_path: Path, name: str) -> None:
     root = make_stores(tmp_path / "store", name)
     assert list(repair_killed_broker_stores(str(root), accept_loss=True)) == []
     assert {path.name for path in (root / name).iterdir()} == {"db-8.log", "db.data"}

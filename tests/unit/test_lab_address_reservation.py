@@ -26,35 +26,35 @@ def lab_directory(tmp_path: Path, name: str) -> Path:
     return directory
 
 
-def test_two_labs_have_different_blocks(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_two_labs_have_different_address_blocks(tmp_path: Path, reservations: AddressBlockReservations) -> None:
     assert reservations.reserve_address_block_number(
         lab_directory(tmp_path, "a")
     ) != reservations.reserve_address_block_number(lab_directory(tmp_path, "b"))
 
 
-def test_lab_keeps_its_block(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_lab_keeps_its_address_block(tmp_path: Path, reservations: AddressBlockReservations) -> None:
     directory = lab_directory(tmp_path, "a")
     assert reservations.reserve_address_block_number(directory) == reservations.reserve_address_block_number(directory)
 
 
-def test_lab_gets_preferred_block_if_it_is_free(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_lab_gets_preferred_address_block_if_it_is_free(tmp_path: Path, reservations: AddressBlockReservations) -> None:
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 200) == 200
 
 
-def test_lab_gets_different_block_if_preferred_block_is_reserved(
+def test_lab_gets_different_address_block_if_preferred_block_is_reserved(
     tmp_path: Path, reservations: AddressBlockReservations
 ) -> None:
     reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 200)
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "b"), 200) != 200
 
 
-def test_released_block_is_free(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_released_address_block_is_free(tmp_path: Path, reservations: AddressBlockReservations) -> None:
     reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 200)
     reservations.release_address_block(lab_directory(tmp_path, "a"))
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "b"), 200) == 200
 
 
-def test_reservation_ends_with_removal_of_its_lab_directory(
+def test_address_reservation_ends_with_removal_of_its_lab_directory(
     tmp_path: Path, reservations: AddressBlockReservations
 ) -> None:
     removed_directory = lab_directory(tmp_path, "removed")
@@ -63,12 +63,14 @@ def test_reservation_ends_with_removal_of_its_lab_directory(
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "b"), 200) == 200
 
 
-def test_block_with_listening_process_is_not_reserved(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_address_block_with_listening_process_is_not_reserved(
+    tmp_path: Path, reservations: AddressBlockReservations
+) -> None:
     with socket.create_server(("127.201.3.4", 0)):
         assert reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 201) != 201
 
 
-def test_longest_idle_reservation_is_replaced_if_all_blocks_are_reserved(
+def test_longest_idle_reservation_is_replaced_if_all_address_blocks_are_reserved(
     tmp_path: Path, reservations: AddressBlockReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST + 1)
@@ -77,7 +79,7 @@ def test_longest_idle_reservation_is_replaced_if_all_blocks_are_reserved(
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "c")) == first
 
 
-def test_lab_that_reserves_again_is_not_longest_idle(
+def test_lab_that_reserves_address_block_again_is_not_longest_idle(
     tmp_path: Path, reservations: AddressBlockReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST + 1)
@@ -87,7 +89,7 @@ def test_lab_that_reserves_again_is_not_longest_idle(
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "c")) == second
 
 
-def test_labs_with_different_temporary_directories_have_different_blocks(
+def test_labs_with_different_temporary_directories_have_different_address_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = lab_directory(tmp_path, "a"), lab_directory(tmp_path, "b")
@@ -101,7 +103,7 @@ def test_labs_with_different_temporary_directories_have_different_blocks(
         AddressBlockReservations().release_address_block(b)
 
 
-def test_reservation_is_refused_if_all_blocks_are_in_use(
+def test_address_reservation_is_refused_if_all_blocks_are_in_use(
     tmp_path: Path, reservations: AddressBlockReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST)
@@ -113,7 +115,7 @@ def test_reservation_is_refused_if_all_blocks_are_in_use(
         reservations.reserve_address_block_number(lab_directory(tmp_path, "b"))
 
 
-def test_lab_keeps_its_block_if_preferred_block_is_reserved(
+def test_lab_keeps_its_address_block_if_preferred_block_is_reserved(
     tmp_path: Path, reservations: AddressBlockReservations
 ) -> None:
     reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 200)
@@ -121,14 +123,16 @@ def test_lab_keeps_its_block_if_preferred_block_is_reserved(
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "b"), 200) == 201
 
 
-def test_every_user_can_write_reservations(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_every_user_can_write_address_reservations(tmp_path: Path, reservations: AddressBlockReservations) -> None:
     number = reservations.reserve_address_block_number(lab_directory(tmp_path, "a"))
     directory = tmp_path / "reservations"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o1777
     assert stat.S_IMODE((directory / f"127.{number}").stat().st_mode) == 0o666
 
 
-def test_link_in_place_of_reservation_is_not_followed(tmp_path: Path, reservations: AddressBlockReservations) -> None:
+def test_link_in_place_of_address_reservation_is_not_followed(
+    tmp_path: Path, reservations: AddressBlockReservations
+) -> None:
     reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 17)
     private_file = tmp_path / "private"
     private_file.write_text("content")
@@ -139,14 +143,16 @@ def test_link_in_place_of_reservation_is_not_followed(tmp_path: Path, reservatio
 
 
 @pytest.mark.parametrize("content", ["", "null", "{", '{"directory": 1}', "\0\0"])
-def test_invalid_reservation_is_ignored(tmp_path: Path, reservations: AddressBlockReservations, content: str) -> None:
+def test_invalid_address_reservation_is_ignored(
+    tmp_path: Path, reservations: AddressBlockReservations, content: str
+) -> None:
     reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), 17)
     (tmp_path / "reservations" / "127.200").write_text(content)
     assert reservations.reserve_address_block_number(lab_directory(tmp_path, "b"), 200) == 200
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the test must run as root, because it changes its user")
-def test_stale_reservation_of_other_user_is_replaced() -> None:
+def test_stale_address_reservation_of_other_user_is_replaced() -> None:
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"

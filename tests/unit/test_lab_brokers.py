@@ -42,14 +42,16 @@ def start_command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPat
     return commands[0]
 
 
-def test_complete_distribution_starts_with_its_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_broker_of_complete_distribution_starts_with_activemq_jar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = start_command_of(make_lab_hosts(tmp_path, is_full_distribution=True), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/bin/activemq.jar"
     assert "--noDefExt" not in command
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "6.3.1"])
-def test_installation_of_jars_alone_starts_with_all_jars_on_class_path(
+def test_lab_broker_of_jars_alone_starts_with_all_jars_on_class_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
     command = start_command_of(make_lab_hosts(tmp_path, release=release), A, monkeypatch)
@@ -71,13 +73,15 @@ def test_broker_starts_with_variables_of_its_environment_file(tmp_path: Path, mo
     assert all(f"{name}=" in content and value.split()[0] in content for name, value in environments[0].items())
 
 
-def test_heap_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heap_size_of_lab_broker_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = start_command_of(make_lab_hosts(tmp_path, heap="64g"), A, monkeypatch)
     assert [word for word in command if word.startswith("-Xmx")] == ["-Xmx256m"]
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
-def test_command_line_is_that_of_service_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+def test_command_line_of_lab_broker_is_that_of_service_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, is_full_distribution=True)
     broker = hosts.fleet.broker(A)
     unit = unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()

@@ -51,7 +51,7 @@ def run(*arguments: str, directory: Path) -> int:
 
 
 @pytest.mark.parametrize("command", ["start", "stop", "kill", "pause", "resume"])
-def test_command_for_host_calls_method_of_lab(command: str, calls: Calls, tmp_path: Path) -> None:
+def test_lab_command_for_host_calls_method_of_lab(command: str, calls: Calls, tmp_path: Path) -> None:
     assert run(command, "orders-mq01-a", directory=tmp_path) == 0
     assert calls == [(command, "orders-mq01-a")]
 
@@ -118,12 +118,12 @@ def test_lab_up_without_inventory_is_refused(calls: Calls, tmp_path: Path, capsy
     assert calls == []
 
 
-def test_status_as_json_is_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lab_status_as_json_is_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status", "--format", "json", directory=tmp_path) == 0
     assert json.loads(capsys.readouterr().out) == [host.to_dict() for host in STATUS]
 
 
-def test_status_as_text_has_line_for_each_host(
+def test_lab_status_as_text_has_line_for_each_host(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("status", directory=tmp_path)
@@ -132,7 +132,7 @@ def test_status_as_text_has_line_for_each_host(
     assert second.split() == ["orders-mq01-b", "slave", "stopped", "127.77.1.2", "-", "-", "-"]
 
 
-def test_status_as_text_shows_no_role_of_single_broker(
+def test_lab_status_as_text_shows_no_role_of_single_broker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     single = dataclasses.replace(STATUS[0], has_peer=False)
@@ -143,17 +143,19 @@ def test_status_as_text_shows_no_role_of_single_broker(
     assert line.split()[:3] == ["orders-mq01-a", "single", "active"]
 
 
-def test_up_passes_options_to_lab(calls: Calls, tmp_path: Path) -> None:
+def test_lab_up_passes_command_line_options_to_lab(calls: Calls, tmp_path: Path) -> None:
     assert run("up", "--fresh", "--timeout", "7", directory=tmp_path) == 0
     assert calls == [("up", {"timeout": 7.0, "fresh": True, "prometheus": False})]
 
 
-def test_up_does_not_stop_brokers(calls: Calls, tmp_path: Path) -> None:
+def test_end_of_command_lab_up_does_not_stop_brokers(calls: Calls, tmp_path: Path) -> None:
     run("up", directory=tmp_path)
     assert "down" not in [call[0] for call in calls]
 
 
-def test_interruption_of_foreground_up_stops_lab(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_of_foreground_lab_up_stops_lab(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt_wait(_event: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
@@ -162,12 +164,12 @@ def test_interruption_of_foreground_up_stops_lab(calls: Calls, tmp_path: Path, m
     assert [call[0] for call in calls] == ["up", "down"]
 
 
-def test_prepare_shows_replaced_variables(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lab_prepare_shows_replaced_variables(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("prepare", "--show-difference", directory=tmp_path)
     assert "activemq_bind  (default)" in capsys.readouterr().out
 
 
-def test_prepare_prints_path_of_inventory_for_ansible(
+def test_lab_prepare_prints_path_of_inventory_for_ansible(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("prepare", directory=tmp_path)
@@ -193,7 +195,7 @@ def test_error_about_missing_inventory_is_one_line_with_exit_code_2(
     assert not (tmp_path / "lab" / "lab.json").exists()
 
 
-def test_error_about_missing_packages_has_install_hint(
+def test_error_of_lab_about_missing_packages_has_install_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     find = importlib.util.find_spec

@@ -53,7 +53,7 @@ def test_port_without_listener_is_free() -> None:
     assert not is_port_taken(address)
 
 
-def test_address_of_other_machine_is_error() -> None:
+def test_port_check_of_address_of_other_machine_is_error() -> None:
     with pytest.raises(OSError, match="assign"):
         is_port_taken(("192.0.2.1", 20000))
 

@@ -41,7 +41,7 @@ def spec_of(fleet: Fleet) -> TwoAgentLoadSpec:
     return spec
 
 
-def test_load_has_account_of_brokers_if_pair_has_no_agents() -> None:
+def test_drill_load_has_account_of_brokers_if_pair_has_no_agents() -> None:
     spec = spec_of(fleet_of())
 
     assert spec.publisher["mb.username"] == "network"
@@ -49,7 +49,7 @@ def test_load_has_account_of_brokers_if_pair_has_no_agents() -> None:
     assert spec.filters == ("fleet/lab/drill/orders-mq01/#",)
 
 
-def test_load_has_only_account_and_connection_options_of_agent() -> None:
+def test_drill_load_has_only_account_and_connection_options_of_agent() -> None:
     agent_settings = {"topics": ["events/#"], "handlers": "/srv/handlers.d", "metrics_address": "127.0.0.1:9000"}
     spec = spec_of(fleet_of({**agent_settings, "options": {"connecting.keepalive": "7"}}))
 
@@ -61,7 +61,7 @@ def test_load_has_only_account_and_connection_options_of_agent() -> None:
     assert SHOP not in (spec.publisher["client.id"], spec.subscriber["client.id"])
 
 
-def test_events_have_prefix_that_acls_permit_agent_to_publish_and_receive() -> None:
+def test_drill_events_have_prefix_that_acls_permit_agent_to_publish_and_receive() -> None:
     agent_settings = {"topics": ["orders/Created", "events/+/#"], "publish_prefixes": ["elsewhere", "events/+/drill"]}
     spec = spec_of(fleet_of(agent_settings, acl=[RESTRICTED_ACL]))
 
@@ -70,20 +70,20 @@ def test_events_have_prefix_that_acls_permit_agent_to_publish_and_receive() -> N
     assert spec.publisher["agent.name"] == SHOP
 
 
-def test_load_has_account_of_brokers_if_acls_permit_agent_no_prefix() -> None:
+def test_drill_load_has_account_of_brokers_if_acls_permit_agent_no_prefix() -> None:
     spec = spec_of(fleet_of({"topics": ["events/#"]}, acl=[RESTRICTED_ACL]))
 
     assert spec.publisher["mb.username"] == "network"
     assert spec.topic == "fleet/lab/drill/orders-mq01/DrillEvent"
 
 
-def test_mqtt_over_tls_without_certificates_of_agent_is_refused() -> None:
+def test_drill_refuses_mqtt_over_tls_without_certificates_of_agent() -> None:
     tls = {"keystore": "/k", "keystore_password": "s3cret-k", "truststore": "/t", "truststore_password": "s3cret-t"}
     with pytest.raises(LabError, match="accepts MQTT only over TLS"):
         spec_of(fleet_of(tls=tls))
 
 
-def test_release_without_usable_mqtt_gets_load_over_stomp() -> None:
+def test_release_without_usable_mqtt_gets_drill_load_over_stomp() -> None:
     assert supports_mqtt_agents(fleet_of().pairs_by_name["orders-mq01"])
     old_fleet = fleet_of(release="5.5.1")
     assert not supports_mqtt_agents(old_fleet.pairs_by_name["orders-mq01"])
@@ -103,7 +103,7 @@ def test_load_specs_of_both_protocols_are_restored_from_json() -> None:
     assert specs_from_json(specs_to_json(specs)) == specs
 
 
-def test_state_spans_cover_period_without_interruption() -> None:
+def test_spans_of_broker_states_cover_drill_without_interruption() -> None:
     changes = [(14.0, "stopped"), (12.0, "hung"), (20.0, "standby"), (30.0, "active")]
 
     spans = state_spans(PAIR, A, "active", changes, 10.0, 25.0)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_state_spans_cover_period_without_interruption() -> None:
     ]
 
 
-def test_state_that_did_not_change_has_single_span() -> None:
+def test_broker_state_that_did_not_change_has_single_span() -> None:
     assert state_spans(PAIR, A, "active", [(12.0, "active")], 10.0, 25.0) == [StateSpan(PAIR, A, "active", 10.0, 25.0)]
 
 
@@ -132,7 +132,7 @@ waiting a lock to be acquired | org.apache.activemq.store.SharedFileLocker | mai
 """
 
 
-def test_log_has_time_of_each_state_change() -> None:
+def test_broker_log_has_time_of_each_state_change() -> None:
     changes = broker_state_changes_since(LOG, 0.0)
 
     assert [state for _, state in changes] == ["starting", "standby", "starting", "active"]
@@ -146,7 +146,7 @@ def journal_line(jseq: int, kind: str, **fields: Any) -> str:
     )
 
 
-def test_journal_is_read_from_all_files_and_torn_line_is_reported(tmp_path: Path) -> None:
+def test_event_journal_is_read_from_all_files_and_torn_line_is_reported(tmp_path: Path) -> None:
     directory = tmp_path / "agent"
     directory.mkdir()
     (directory / "journal-000000001.jsonl").write_text(

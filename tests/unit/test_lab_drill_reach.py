@@ -91,23 +91,23 @@ def input_error_text(*specs: TwoAgentLoadSpec) -> str:
     return message
 
 
-def test_pair_whose_standby_refuses_connections_is_accepted(mqtt_address: str, unused_address: str) -> None:
+def test_drill_accepts_pair_whose_standby_refuses_connections(mqtt_address: str, unused_address: str) -> None:
     require_nodes_reachable_by_load(
         [spec(mqtt_address, unused_address), spec(unused_address, mqtt_address, name="orders-mq02")]
     )
 
 
-def test_error_about_pair_without_listener_names_host_and_port(unused_address: str) -> None:
+def test_drill_error_about_pair_without_listener_names_host_and_port(unused_address: str) -> None:
     message = input_error_text(spec(unused_address))
     assert f"cannot open MQTT at {unused_address} (connection refused)" in message
     assert "run the playbook on another machine" in message
 
 
-def test_node_whose_name_cannot_be_resolved_is_refused(mqtt_address: str) -> None:
+def test_drill_refuses_node_whose_name_cannot_be_resolved(mqtt_address: str) -> None:
     assert f"{NOWHERE} (the host name cannot be resolved)" in input_error_text(spec(mqtt_address, NOWHERE))
 
 
-def test_server_that_closes_connections_without_answer_is_refused(closing_address: str, unused_address: str) -> None:
+def test_drill_refuses_server_that_closes_connections_without_answer(closing_address: str, unused_address: str) -> None:
     assert f"{closing_address} (the server closes the connection without an answer" in input_error_text(
         spec(closing_address, unused_address)
     )
@@ -117,7 +117,7 @@ def test_server_that_closes_connections_without_answer_is_refused(closing_addres
     )
 
 
-def test_server_that_closes_first_connection_is_checked_again() -> None:
+def test_drill_checks_server_that_closes_first_connection_again() -> None:
     with mqtt_server(b"", b"\x20\x02\x00\x00") as address:
         require_nodes_reachable_by_load([spec(address)], timeout=5)
     with mqtt_server(b"", b"\x20\x02\x00\x05") as address:
@@ -125,7 +125,7 @@ def test_server_that_closes_first_connection_is_checked_again() -> None:
 
 
 @pytest.mark.parametrize("code", [3, 4, 5])
-def test_error_about_rejected_login_names_user_and_no_password(unused_address: str, code: int) -> None:
+def test_drill_error_about_rejected_login_names_user_and_no_password(unused_address: str, code: int) -> None:
     with mqtt_server(bytes([0x20, 2, 0, code])) as address:
         keys = {"mb.username": "till", "mb.password": "canary-wrong"}
         message = input_error_text(spec(address, unused_address, **keys))
@@ -136,7 +136,7 @@ def test_error_about_rejected_login_names_user_and_no_password(unused_address: s
         assert f"{address} (the broker rejects a client without a login" in input_error_text(spec(address))
 
 
-def test_login_is_checked_over_tls_too(tmp_path: Path) -> None:
+def test_drill_checks_login_of_load_over_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = server_context(authority.certificate("127.0.0.1"))
     for code, reason in ((0, ""), (5, "the broker rejects the user 'till' or its password")):
@@ -149,7 +149,7 @@ def test_login_is_checked_over_tls_too(tmp_path: Path) -> None:
                 require_nodes_reachable_by_load([tls_spec], timeout=5)
 
 
-def test_certificate_that_agents_do_not_trust_is_reported(tmp_path: Path) -> None:
+def test_drill_reports_certificate_that_agents_do_not_trust(tmp_path: Path) -> None:
     other_directory = tmp_path / "other"
     other_directory.mkdir()
     with server(server_context(Authority(tmp_path).certificate("127.0.0.1"))) as port:
@@ -159,13 +159,13 @@ def test_certificate_that_agents_do_not_trust_is_reported(tmp_path: Path) -> Non
     assert "has a certificate from an authority that the agent does not trust" in message
 
 
-def test_silent_host_is_reported(mqtt_address: str, silent_address: str) -> None:
+def test_drill_reports_host_that_does_not_answer(mqtt_address: str, silent_address: str) -> None:
     assert f"{silent_address} (the broker sent no answer within 1 s)" in within(
         PATIENCE, lambda: input_error_text(spec(mqtt_address, silent_address))
     )
 
 
-def test_error_names_four_addresses_and_counts_others() -> None:
+def test_drill_error_names_four_unreachable_addresses_and_counts_others() -> None:
     message = input_error_text(*(spec(f"pair{number}.invalid:1883", name=f"p{number}") for number in range(7)))
     assert "pair3.invalid:1883" in message
     assert "and 3 more" in message

@@ -48,7 +48,7 @@ def restart_lines(hosts: LabBrokers) -> list[str]:
     return lines
 
 
-def test_restart_line_names_both_releases(directory: Path) -> None:
+def test_line_about_restart_of_lab_broker_names_both_releases(directory: Path) -> None:
     launch_all(make_lab_hosts(directory, release="5.18.3"))
     hosts = make_lab_hosts(directory, release="6.3.1")
     assert restart_lines(hosts) == [
@@ -57,7 +57,7 @@ def test_restart_line_names_both_releases(directory: Path) -> None:
     assert not any(map(hosts.is_alive, hosts.fleet.brokers))
 
 
-def test_restart_line_names_changed_files(directory: Path) -> None:
+def test_line_about_restart_of_lab_broker_names_changed_files(directory: Path) -> None:
     launch_all(make_lab_hosts(directory))
     lines = restart_lines(make_lab_hosts(directory, usage={"store": "3 gb"}))
     assert lines == [
@@ -65,7 +65,7 @@ def test_restart_line_names_changed_files(directory: Path) -> None:
     ]
 
 
-def test_restart_line_of_pure_peer_names_restarted_node(directory: Path) -> None:
+def test_line_about_restart_of_pure_peer_in_lab_names_restarted_node(directory: Path) -> None:
     hosts = make_lab_hosts(directory, release="5.5.1", ha="pure")
     launch_all(hosts)
     lines: list[str] = []
@@ -77,7 +77,7 @@ def test_restart_line_of_pure_peer_names_restarted_node(directory: Path) -> None
     ]
 
 
-def test_unchanged_brokers_are_not_restarted(directory: Path) -> None:
+def test_lab_does_not_restart_unchanged_brokers(directory: Path) -> None:
     hosts = make_lab_hosts(directory)
     launch_all(hosts)
     assert restart_lines(hosts) == []

@@ -31,7 +31,7 @@ def append(log: Path, text: str) -> None:
         file.write(text)
 
 
-def test_run_without_log_is_starting(log: Path) -> None:
+def test_broker_run_without_log_is_starting(log: Path) -> None:
     assert LogTail(log.parent, run_from(log)).read_run_state().phase == "starting"
 
 
@@ -43,14 +43,14 @@ def test_log_tail_reads_lines_that_are_written_later(log: Path) -> None:
     assert tail.read_run_state().phase == "started"
 
 
-def test_log_of_earlier_run_is_ignored(log: Path) -> None:
+def test_log_tail_ignores_log_of_earlier_broker_run(log: Path) -> None:
     append(log, log_line(STARTED))
     run = run_from(log)
     append(log, log_line(WAITS))
     assert LogTail(log.parent, run).read_run_state().phase == "waiting"
 
 
-def test_rotated_log_is_read_to_its_end_before_new_log(log: Path) -> None:
+def test_log_tail_reads_rotated_log_to_its_end_before_new_log(log: Path) -> None:
     append(log, log_line(STARTED))
     tail = LogTail(log.parent, run_from(log))
     tail.read_run_state()
@@ -60,7 +60,7 @@ def test_rotated_log_is_read_to_its_end_before_new_log(log: Path) -> None:
     assert tail.read_run_state().one_way_duplex_link_names == ("first", "second")
 
 
-def test_run_that_is_first_read_after_rotation_is_read_from_its_start(log: Path) -> None:
+def test_log_tail_after_rotation_reads_broker_run_from_its_start(log: Path) -> None:
     append(log, log_line(STARTED))
     run = run_from(log)
     append(log, log_line("Started responder end of duplex bridge first@null"))
@@ -69,7 +69,7 @@ def test_run_that_is_first_read_after_rotation_is_read_from_its_start(log: Path)
     assert LogTail(log.parent, run).read_run_state().one_way_duplex_link_names == ("first", "second")
 
 
-def test_character_split_between_two_writes_is_read(log: Path) -> None:
+def test_log_tail_reads_character_split_between_two_writes(log: Path) -> None:
     tail = LogTail(log.parent, run_from(log))
     record = log_line("Failed to start Apache ActiveMQ (a, null). Reason: é").encode()
     middle = record.index("é".encode()) + 1
@@ -80,7 +80,7 @@ def test_character_split_between_two_writes_is_read(log: Path) -> None:
     assert tail.read_run_state().phase == "failed"
 
 
-def test_failure_is_explained_by_last_error_of_run(log: Path) -> None:
+def test_failure_of_lab_broker_is_explained_by_last_error_of_its_run(log: Path) -> None:
     append(log, log_line("old", "ERROR"))
     run = run_from(log)
     append(log, log_line("new", "ERROR") + "Caused by: java.net.BindException: Address already in use\n")
@@ -88,7 +88,7 @@ def test_failure_is_explained_by_last_error_of_run(log: Path) -> None:
     assert len(log_records_of_broker_run(log.parent, run)) == 1
 
 
-def test_failure_before_first_log_line_is_explained_by_console_output(log: Path) -> None:
+def test_failure_of_lab_broker_before_first_log_line_is_explained_by_output(log: Path) -> None:
     log.with_name("console.log").write_text("Picked up nothing\nError: Could not find or load main class X\n\tat y\n")
     assert explain_failed_run(log.parent, run_from(log)) == "Error: Could not find or load main class X"
 
@@ -100,12 +100,12 @@ def test_failure_before_first_log_line_is_explained_by_console_output(log: Path)
         "Terminating due to java.lang.OutOfMemoryError: Java heap space",
     ],
 )
-def test_failure_is_explained_by_line_with_which_guard_or_java_ended_broker(log: Path, fatal_line: str) -> None:
+def test_failure_of_lab_broker_is_explained_by_last_line_of_guard_or_java(log: Path, fatal_line: str) -> None:
     run = run_from(log)
     append(log, log_line("Transport failed", "ERROR"))
     log.with_name("console.log").write_text(f"Loading message broker\n{fatal_line}\nguard: generation 2 was removed\n")
     assert explain_failed_run(log.parent, run) == fatal_line
 
 
-def test_failure_without_output_has_no_explanation(log: Path) -> None:
+def test_failure_of_lab_broker_without_output_has_no_explanation(log: Path) -> None:
     assert explain_failed_run(log.parent, run_from(log)) == ""

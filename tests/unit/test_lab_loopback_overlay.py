@@ -30,18 +30,18 @@ def overlay_of(
     return loopback_variables(fleet, hosts, *lab_layout_and_state(fleet, is_full_distribution=is_full_distribution))
 
 
-def test_address_contains_numbers_of_pair_and_node() -> None:
+def test_loopback_address_contains_numbers_of_pair_and_node() -> None:
     addresses = assign_loopback_addresses(fleet_of(variables(*TWO_PAIRS)), BLOCK)
     assert list(addresses.values()) == ["127.77.1.1", "127.77.1.2", "127.77.2.1", "127.77.2.2"]
 
 
-def test_brokers_of_same_machine_share_address() -> None:
+def test_brokers_of_same_machine_share_loopback_address() -> None:
     hosts = variables(address="mq.example.com")
     hosts[B]["activemq_port_offset"] = 10
     assert set(assign_loopback_addresses(fleet_of(hosts), BLOCK).values()) == {"127.77.1.1"}
 
 
-def test_host_keeps_its_address_when_hosts_are_added() -> None:
+def test_host_keeps_its_loopback_address_when_hosts_are_added() -> None:
     before = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK)
     larger_fleet = fleet_of(variables("archive-mq01-a.example.com", *PAIR, ha="none"))
     after = assign_loopback_addresses(larger_fleet, BLOCK, before)
@@ -49,30 +49,30 @@ def test_host_keeps_its_address_when_hosts_are_added() -> None:
     assert len(set(after.values())) == 3
 
 
-def test_addresses_of_other_block_are_not_kept() -> None:
+def test_loopback_addresses_of_other_block_are_not_kept() -> None:
     addresses = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK, {A: "127.16.9.9"})
     assert addresses[A] == "127.77.1.1"
 
 
-def test_thousand_brokers_have_different_addresses() -> None:
+def test_thousand_brokers_have_different_loopback_addresses() -> None:
     names = [f"g-mq{number:04}-{node}" for number in range(500) for node in "ab"]
     addresses = assign_loopback_addresses(fleet_of(variables(*names, topology="none")), BLOCK)
     assert len(set(addresses.values())) == 1000
     assert all(ipaddress.ip_address(text) in ipaddress.ip_network("127.77.0.0/16") for text in addresses.values())
 
 
-def test_address_that_is_host_name_is_not_replaced() -> None:
+def test_lab_does_not_replace_address_that_is_host_name() -> None:
     assert "activemq_address" not in overlay_of(variables(address="mq.example.com", connectors=[]))[A]
 
 
 @pytest.mark.parametrize("literal", ["10.1.2.3", "localhost", "::1"])
-def test_literal_address_is_replaced_with_loopback_address(literal: str) -> None:
+def test_lab_replaces_literal_address_with_loopback_address(literal: str) -> None:
     hosts = variables(address=literal)
     hosts[B]["activemq_port_offset"] = 10
     assert overlay_of(hosts)[A]["activemq_address"] == "127.77.1.1"
 
 
-def test_brokers_bind_their_loopback_address_only() -> None:
+def test_lab_brokers_bind_their_loopback_address_only() -> None:
     overlay = overlay_of(variables())
     assert (overlay[A]["activemq_bind"], overlay[A]["activemq_console_bind"]) == ("127.77.1.1", "127.77.1.1")
     assert overlay[B]["activemq_bind"] == "127.77.1.2"
@@ -83,27 +83,27 @@ def test_both_nodes_of_pair_get_same_store_of_lab() -> None:
     assert overlay[A]["activemq_store_directory"] == overlay[B]["activemq_store_directory"] == "/lab/stores/orders-mq01"
 
 
-def test_pure_nodes_have_separate_stores() -> None:
+def test_pure_nodes_of_lab_have_separate_stores() -> None:
     overlay = overlay_of(variables(release="5.5.1", ha="pure", store_directory="/mnt/x"))
     assert overlay[A]["activemq_store_directory"] != overlay[B]["activemq_store_directory"]
 
 
-def test_console_is_disabled_if_only_jars_are_installed() -> None:
+def test_lab_disables_console_if_only_jars_are_installed() -> None:
     assert overlay_of(variables())[A]["activemq_console"] is False
     assert "activemq_console" not in overlay_of(variables(), is_full_distribution=True)[A]
 
 
-def test_multicast_uses_loopback_interface_and_port_of_lab() -> None:
+def test_multicast_of_lab_uses_loopback_interface_and_port_of_lab() -> None:
     overlay = overlay_of(variables(release="5.5.1", ha="pure"))[A]
     assert overlay["activemq_multicast"] == "224.1.2.3:20077"
     assert overlay["activemq_multicast_interface"] == "lo"
 
 
-def test_fleet_without_multicast_gets_no_multicast() -> None:
+def test_lab_of_fleet_without_multicast_gets_no_multicast() -> None:
     assert not [name for name in overlay_of(variables())[A] if "multicast" in name]
 
 
-def test_java_options_for_other_machines_are_omitted() -> None:
+def test_lab_omits_java_options_for_other_machines() -> None:
     options = ["-Dmine=1", "-javaagent:/opt/x.jar", "-Xlog:gc", "-Dcom.sun.management.jmxremote.port=1099"]
     overlay = overlay_of(variables(java_options=options))[A]["activemq_java_options"]
     assert "-Dmine=1" in overlay
@@ -114,11 +114,11 @@ def test_java_options_contain_mark_of_lab() -> None:
     assert "-Dactivemq.fleet.lab=/lab" in overlay_of(variables())[A]["activemq_java_options"]
 
 
-def test_account_ids_are_not_set() -> None:
+def test_lab_does_not_set_account_ids() -> None:
     assert overlay_of(variables(uid=1234))[A]["activemq_uid"] is None
 
 
-def test_encrypted_secret_is_replaced_with_same_secret_on_all_hosts() -> None:
+def test_lab_replaces_encrypted_secret_with_same_secret_on_all_hosts() -> None:
     hosts = variables()
     for host, ciphertext in ((A, "one"), (B, "one")):
         hosts[host]["activemq_network_password"] = UndecryptedVaultValue(ciphertext)
@@ -127,7 +127,7 @@ def test_encrypted_secret_is_replaced_with_same_secret_on_all_hosts() -> None:
     assert len(overlay[A]["activemq_network_password"]) == 32
 
 
-def test_encrypted_secret_in_list_is_replaced_in_its_position() -> None:
+def test_lab_replaces_encrypted_secret_of_list_in_its_position() -> None:
     users = [
         {"name": "app", "password": UndecryptedVaultValue("x"), "groups": ["g"]},
         {"name": "ops", "password": "open"},
@@ -137,7 +137,7 @@ def test_encrypted_secret_in_list_is_replaced_in_its_position() -> None:
     assert isinstance(first["password"], str)
 
 
-def test_secret_that_is_not_encrypted_is_not_replaced() -> None:
+def test_lab_does_not_replace_secret_that_is_not_encrypted() -> None:
     assert "activemq_network_password" not in overlay_of(variables())[A]
 
 
@@ -149,7 +149,7 @@ def test_lab_has_separate_user_if_fleet_has_acls() -> None:
     assert {entry["kind"] for entry in overlay["activemq_acl"][1:]} == {"queue", "topic"}
 
 
-def test_without_acls_no_user_is_added() -> None:
+def test_lab_adds_no_user_to_fleet_without_acls() -> None:
     assert "activemq_users" not in overlay_of(variables())[A]
 
 
@@ -188,14 +188,14 @@ def test_agents_get_directories_of_lab() -> None:
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
-def test_fleet_with_overlay_renders(release: str) -> None:
+def test_fleet_with_lab_overlay_renders_loopback_addresses(release: str) -> None:
     hosts = variables(*TWO_PAIRS, release=release)
     fleet = build_fleet(variables_with_overlay(hosts, overlay_of(hosts)), {})
     assert not fleet.blocking_findings
     assert all(b"127.77." in render_broker(broker)["conf/activemq.xml"] for broker in fleet.brokers)
 
 
-def test_overlay_keeps_names_addresses_connectors_links_and_accounts() -> None:
+def test_lab_overlay_keeps_names_addresses_connectors_links_and_accounts() -> None:
     hosts = variables(*TWO_PAIRS)
     before, after = fleet_of(hosts), fleet_of(variables_with_overlay(hosts, overlay_of(hosts)))
     for original, overlaid in zip(before.brokers, after.brokers, strict=True):
@@ -218,12 +218,12 @@ def test_name_that_peers_connect_to_is_first_name_in_hosts_file() -> None:
     assert line.split() == ["127.77.1.1", "mq.example.com", A, "orders-mq01-a", B, "orders-mq01-b"]
 
 
-def test_hosts_file_resolves_localhost() -> None:
+def test_hosts_file_of_lab_resolves_localhost() -> None:
     fleet = fleet_of(variables())
     assert "127.0.0.1 localhost" in jvm_hosts_file_content(fleet, assign_loopback_addresses(fleet, BLOCK))
 
 
-def test_clients_get_loopback_addresses() -> None:
+def test_clients_of_lab_get_loopback_addresses() -> None:
     agent = "gate01.example.com"
     hosts = variables() | {agent: {"activemq_agent_username": "agent", "activemq_agent_password": "s3cret-agent"}}
     fleet = fleet_of(hosts, activemq_agents=[agent])
@@ -232,7 +232,7 @@ def test_clients_get_loopback_addresses() -> None:
     assert [broker.address for broker in client_fleet.brokers] == ["127.77.1.1", "127.77.1.2"]
 
 
-def test_replaced_variables_show_no_secret() -> None:
+def test_list_of_replaced_lab_variables_shows_no_secret() -> None:
     hosts = variables(
         acl=[{"destination": "x", "kind": "queue"}],
         users=[{"name": "app", "password": "p4ssw0rt-app", "groups": ["g"]}],
@@ -243,7 +243,7 @@ def test_replaced_variables_show_no_secret() -> None:
     assert "activemq_network_password" in replacements
 
 
-def test_replaced_variables_omit_unchanged_variable() -> None:
+def test_list_of_replaced_lab_variables_omits_unchanged_variable() -> None:
     hosts = variables(bind="127.77.1.1")
     changed = {
         (replacement.host, replacement.variable)

@@ -28,7 +28,7 @@ def read_operations(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...
     return operations
 
 
-def test_begin_and_end_of_failed_operation_are_on_each_installed_host(layout: LabLayout) -> None:
+def test_begin_and_end_of_failed_lab_operation_are_recorded_on_installed_hosts(layout: LabLayout) -> None:
     messages: list[str] = []
     with pytest.raises(RuntimeError), record_operation_begin_and_end(layout, (A, B, NEW), "lab stop", messages.append):
         raise RuntimeError
@@ -40,7 +40,7 @@ def test_begin_and_end_of_failed_operation_are_on_each_installed_host(layout: La
     assert messages == []
 
 
-def test_operation_runs_with_warnings_if_record_cannot_be_written(layout: LabLayout) -> None:
+def test_lab_operation_runs_with_warnings_if_record_cannot_be_written(layout: LabLayout) -> None:
     layout.operations_file_path(A).mkdir()
     messages: list[str] = []
     with record_operation_begin_and_end(layout, (A,), "lab stop", messages.append):

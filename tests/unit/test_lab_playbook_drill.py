@@ -43,7 +43,7 @@ def skip_reachability_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drill_run, "require_nodes_reachable_by_load", lambda _specs: None)
 
 
-def test_group_without_permission_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_drill_refuses_group_without_permission_before_it_writes_anything(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the drill is not allowed for group orders"):
         begin(fleet_of(), tmp_path, allowed=None)
     assert list(tmp_path.iterdir()) == []
@@ -60,7 +60,7 @@ def test_group_without_permission_is_refused_before_anything_is_written(tmp_path
         ({}, {"rate": "0.1"}, "1 to 2000 events per second"),
     ],
 )
-def test_fleet_or_option_that_cannot_be_drilled_is_refused(
+def test_drill_refuses_unsuitable_fleet_or_option(
     variables: dict[str, Any], options: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=reason):
@@ -68,7 +68,7 @@ def test_fleet_or_option_that_cannot_be_drilled_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_load_generator_of_pair_connects_to_addresses_of_brokers(tmp_path: Path, load_specs: list[str]) -> None:
+def test_drill_load_generator_of_pair_connects_to_addresses_of_brokers(tmp_path: Path, load_specs: list[str]) -> None:
     sequence = begin(fleet_of(), tmp_path, kills="3", seed="7")
 
     (spec,) = json.loads(load_specs[0])
@@ -102,7 +102,7 @@ def record(run: DrillRun, **fields: str) -> str | None:
     return run.record_fault(fault_from_mapping(FAULT | fields)).void
 
 
-def test_faults_are_due_until_requested_number_is_recorded(drill: DrillRun) -> None:
+def test_drill_faults_are_due_until_requested_number_is_recorded(drill: DrillRun) -> None:
     assert drill.next_drill_fault(STATES) == NextDrillFault(PAIR, 1, ())
     record(drill)
     assert drill.next_drill_fault(STATES).number == 2
@@ -121,7 +121,7 @@ def test_fault_under_insufficient_load_is_void_and_repeated_at_most_twice(drill:
     assert drill.next_drill_fault(STATES).number == 2
 
 
-def test_void_fault_of_pair_with_single_fault_is_not_repeated(tmp_path: Path) -> None:
+def test_void_fault_of_pair_that_allows_single_fault_is_not_repeated(tmp_path: Path) -> None:
     plan = DrillPlan(order=(PAIR,), what="kill", rate=100.0, seed=1, target="", single_fault_pairs=(PAIR,))
     run = DrillRun.begin(plan, fleet_of(), tmp_path, 1)
     record(run, rate_handled="12")
@@ -154,7 +154,7 @@ def test_drill_fails_if_load_has_stopped(drill: DrillRun) -> None:
         drill.next_drill_fault(STATES)
 
 
-def test_load_without_event_after_fault_is_error(drill: DrillRun) -> None:
+def test_drill_load_without_event_after_fault_is_error(drill: DrillRun) -> None:
     (drill.directory / "status.json").write_text(json.dumps({PAIR: {"last": 99.0}}))
 
     drill.wait_until_event_handled_after(PAIR, 98.0, 0)

@@ -45,26 +45,26 @@ def running_process(layout: LabLayout, run: ProcessRun) -> psutil.Process:
     return process
 
 
-def test_started_process_is_found_by_its_record_on_disk(layout: LabLayout) -> None:
+def test_started_lab_process_is_found_by_its_record_on_disk(layout: LabLayout) -> None:
     run = launch(layout)
     recorded_run = processes.last_broker_process_run(layout, "a")
     assert recorded_run == run
     assert running_process(layout, recorded_run).pid == run.pid
 
 
-def test_broker_is_leader_of_session_and_process_group(layout: LabLayout) -> None:
+def test_lab_broker_is_leader_of_session_and_process_group(layout: LabLayout) -> None:
     run = launch(layout)
     assert os.getsid(run.pid) == os.getpgid(run.pid) == run.pid
 
 
-def test_broker_has_environment_and_umask_of_its_unit(layout: LabLayout) -> None:
+def test_lab_broker_has_environment_and_umask_of_its_unit(layout: LabLayout) -> None:
     process = running_process(layout, launch(layout))
     status = Path(f"/proc/{process.pid}/status").read_text()
     assert process.environ()["ACTIVEMQ_BASE"] == "/b"
     assert next(line for line in status.splitlines() if line.startswith("Umask")).split()[1] == "0027"
 
 
-def test_killed_process_leaves_no_zombie(layout: LabLayout) -> None:
+def test_killed_lab_process_leaves_no_zombie(layout: LabLayout) -> None:
     run = launch(layout)
     processes.terminate_processes([running_process(layout, run)], grace=0)
     assert processes.find_process(layout, run) is None
@@ -89,7 +89,7 @@ def test_termination_waits_for_last_thread_that_keeps_port_open(layout: LabLayou
     assert not is_port_taken(("127.0.0.1", port))
 
 
-def test_exit_status_of_run_is_known_after_its_end(layout: LabLayout) -> None:
+def test_exit_status_of_broker_run_is_known_after_its_end(layout: LabLayout) -> None:
     run = launch(layout)
     assert processes.exit_status_of_run(run) is None
     processes.terminate_processes([running_process(layout, run)], grace=0)
@@ -144,7 +144,7 @@ def test_process_without_mark_of_lab_is_not_found(layout: LabLayout) -> None:
     os.waitpid(run.pid, 0)
 
 
-def test_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
+def test_lab_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
     run = launch(layout, STUBBORN)
     _wait_for_output(layout)
     processes.terminate_processes([running_process(layout, run)], grace=0.2)
@@ -176,13 +176,13 @@ def test_frozen_process_is_killed_without_grace_period(layout: LabLayout, monkey
     assert signals[0] == (process.pid, signal.SIGKILL)
 
 
-def test_processes_without_record_are_found_by_their_mark(layout: LabLayout) -> None:
+def test_lab_processes_without_record_are_found_by_their_mark(layout: LabLayout) -> None:
     run = launch(layout)
     processes.delete_broker_run_record(layout, "a")
     assert [process.pid for process in processes.lab_processes(layout)] == [run.pid]
 
 
-def test_run_begins_at_end_of_existing_log(layout: LabLayout) -> None:
+def test_broker_run_begins_at_end_of_existing_log(layout: LabLayout) -> None:
     data = layout.activemq_base_directory("a")
     data.mkdir(parents=True)
     (data / "activemq.log").write_text("before\n")
@@ -190,13 +190,13 @@ def test_run_begins_at_end_of_existing_log(layout: LabLayout) -> None:
     assert (run.log_inode, run.log_offset) == ((data / "activemq.log").stat().st_ino, 7)
 
 
-def test_missing_program_is_error(layout: LabLayout) -> None:
+def test_missing_program_of_lab_broker_is_error(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"a: the program /no/java cannot be started \(No such file"):
         processes.launch_broker(layout, "a", ["/no/java"], {}, layout.activemq_base_directory("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])
-def test_invalid_run_record_is_ignored(layout: LabLayout, content: str) -> None:
+def test_invalid_record_of_broker_run_is_ignored(layout: LabLayout, content: str) -> None:
     layout.runs.mkdir()
     (layout.runs / "a.json").write_text(content)
     assert processes.last_broker_process_run(layout, "a") is None

@@ -84,44 +84,44 @@ def event_precedes(brokers: FakeBrokers, first: str, second: str) -> bool:
     return brokers.events.index(first) < brokers.events.index(second)
 
 
-def test_standby_starts_after_its_master_is_active() -> None:
+def test_lab_starts_standby_after_its_master_is_active() -> None:
     brokers = FakeBrokers(fleet())
     start(brokers)
     assert event_precedes(brokers, f"{A} active", f"launch {B}")
 
 
-def test_pure_slave_starts_after_its_master_listens_on_its_port() -> None:
+def test_lab_starts_pure_slave_after_its_master_listens_on_its_port() -> None:
     brokers = FakeBrokers(fleet(release="5.5.1", ha="pure"))
     start(brokers)
     assert event_precedes(brokers, f"{A} listens on 61618", f"launch {B}")
 
 
-def test_startup_waits_for_pure_master_after_its_slave_is_standby() -> None:
+def test_lab_startup_waits_for_pure_master_after_its_slave_is_standby() -> None:
     brokers = FakeBrokers(fleet(release="5.5.1", ha="pure"))
     start(brokers)
     assert event_precedes(brokers, f"{B} standby", f"{A} active")
 
 
-def test_startup_reports_all_single_brokers_as_active() -> None:
+def test_lab_startup_reports_all_single_brokers_as_active() -> None:
     brokers = FakeBrokers(fleet(ha="none"))
     assert sorted(line.split(" (")[0] for line in start(brokers)) == [f"{A} is active", f"{B} is active"]
 
 
-def test_running_broker_is_not_started_again() -> None:
+def test_lab_does_not_start_running_broker_again() -> None:
     brokers = FakeBrokers(fleet())
     brokers.alive.add(A)
     start(brokers)
     assert [event for event in brokers.events if event.startswith("launch")] == [f"launch {B}"]
 
 
-def test_running_node_is_observed_before_preferred_master_starts() -> None:
+def test_lab_observes_running_node_before_it_starts_preferred_master() -> None:
     brokers = FakeBrokers(fleet())
     brokers.alive.add(B)
     start(brokers)
     assert event_precedes(brokers, f"{B} standby", f"launch {A}")
 
 
-def test_error_about_stopped_broker_has_its_last_error_and_log() -> None:
+def test_lab_error_about_stopped_broker_has_its_last_error_and_log() -> None:
     with pytest.raises(
         LabError, match=rf"{B}: the broker stopped while it was starting\. Its last error is: disk on fire \(log: /x\)"
     ):
@@ -129,14 +129,14 @@ def test_error_about_stopped_broker_has_its_last_error_and_log() -> None:
 
 
 @pytest.mark.parametrize("stopping", [A, B])
-def test_up_refuses_broker_that_stops_while_it_loads_its_configuration(stopping: str) -> None:
+def test_lab_up_fails_if_broker_stops_while_it_loads_its_configuration(stopping: str) -> None:
     brokers = FakeBrokers(fleet(ha="none"))
     brokers.stopping.add(stopping)
     with pytest.raises(LabError, match=rf"{stopping}: the broker stopped .*: disk on fire .*and run the command"):
         start(brokers)
 
 
-def test_error_about_broker_that_is_not_ready_in_time_has_its_state() -> None:
+def test_lab_error_about_broker_that_is_not_ready_in_time_has_its_state() -> None:
     brokers = FakeBrokers(fleet())
     brokers._state = lambda broker: "hung"  # type: ignore[method-assign]
     with pytest.raises(
@@ -146,13 +146,13 @@ def test_error_about_broker_that_is_not_ready_in_time_has_its_state() -> None:
         start(brokers, timeout=0.2)
 
 
-def test_failure_of_pair_is_reported_without_wait_for_other_pairs() -> None:
+def test_lab_reports_failure_of_pair_without_wait_for_other_pairs() -> None:
     brokers = FakeBrokers(fleet(*PAIR, *OTHER_PAIR), broken=A)
     with pytest.raises(LabError, match=f"{A}: the broker stopped"):
         start(brokers, timeout=60)
 
 
-def test_start_of_pure_master_alone_waits_until_it_listens() -> None:
+def test_lab_start_of_pure_master_alone_waits_until_it_listens() -> None:
     brokers = FakeBrokers(fleet(release="5.5.1", ha="pure"))
     FleetStartup(cast("LabBrokers", brokers), 5, lambda _line: None).start_broker(brokers.fleet.broker(A))
     assert brokers.events[-1] == f"{A} listens on 61618"
@@ -181,38 +181,38 @@ def error_text(check: Callable[[], None]) -> str:
     [fake_pure_pair(A), fake_pure_pair(B), fake_pure_pair(b="promoted"), fake_pure_pair(a="lost_slave")],
     ids=["slave stopped", "master stopped", "slave was promoted", "master lost its slave"],
 )
-def test_pure_pair_with_different_stores_is_refused(brokers: FakeBrokers) -> None:
+def test_lab_refuses_pure_pair_with_different_stores(brokers: FakeBrokers) -> None:
     (pair,) = brokers.fleet.pairs_by_name.values()
     assert "--fresh" in error_text(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", brokers), pair))
 
 
 @pytest.mark.parametrize("brokers", [fake_pure_pair(), fake_pure_pair(A, B)], ids=["both stopped together", "both run"])
-def test_pure_pair_with_equal_stores_is_accepted(brokers: FakeBrokers) -> None:
+def test_lab_accepts_pure_pair_with_equal_stores(brokers: FakeBrokers) -> None:
     (pair,) = brokers.fleet.pairs_by_name.values()
     assert error_text(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", brokers), pair)) == ""
 
 
-def test_start_of_pure_slave_without_its_master_is_refused() -> None:
+def test_lab_refuses_start_of_pure_slave_without_its_master() -> None:
     brokers = fake_pure_pair()
     assert ": start orders-mq01-a.example.com first" in error_text(
         lambda: check_pure_start_order(cast("LabBrokers", brokers), brokers.fleet.broker(B))
     )
 
 
-def test_start_of_pure_master_with_running_slave_is_refused() -> None:
+def test_lab_refuses_start_of_pure_master_with_running_slave() -> None:
     brokers = fake_pure_pair(B)
     assert ": stop orders-mq01-b.example.com, and" in error_text(
         lambda: check_pure_start_order(cast("LabBrokers", brokers), brokers.fleet.broker(A))
     )
 
 
-def test_start_of_pure_node_with_required_state_of_peer_is_accepted() -> None:
+def test_lab_accepts_start_of_pure_node_with_required_state_of_peer() -> None:
     alone, master = fake_pure_pair(), fake_pure_pair(A)
     assert error_text(lambda: check_pure_start_order(cast("LabBrokers", alone), alone.fleet.broker(A))) == ""
     assert error_text(lambda: check_pure_start_order(cast("LabBrokers", master), master.fleet.broker(B))) == ""
 
 
-def test_start_of_nodes_with_shared_store_is_accepted(tmp_path: Path) -> None:
+def test_lab_accepts_start_of_nodes_with_shared_store(tmp_path: Path) -> None:
     brokers = FakeBrokers(fleet())
     brokers.alive.add(A)
     (pair,) = brokers.fleet.pairs_by_name.values()

@@ -47,7 +47,7 @@ def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
     )[0]
 
 
-def test_saved_state_is_that_of_preparation(layout: LabLayout) -> None:
+def test_saved_state_of_lab_is_that_of_its_preparation(layout: LabLayout) -> None:
     assert load_lab_state(layout) is None
     prepared = prepare(layout, variables())
     assert load_lab_state(layout) == prepared
@@ -74,14 +74,14 @@ def test_lab_requires_java_of_its_newest_release(
     assert required == [minimum]
 
 
-def test_files_with_secrets_are_private(layout: LabLayout) -> None:
+def test_lab_files_with_secrets_are_private(layout: LabLayout) -> None:
     prepare(layout, variables())
     files = [layout.state, *layout.host_vars.iterdir()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(layout.directory.stat().st_mode) == 0o700
 
 
-def test_repeated_preparation_changes_nothing(layout: LabLayout) -> None:
+def test_repeated_preparation_of_lab_changes_nothing(layout: LabLayout) -> None:
     first = prepare(layout, variables(network_password=UndecryptedVaultValue("x")))
     assert prepare(layout, variables(network_password=UndecryptedVaultValue("x"))) == first
 
@@ -92,7 +92,7 @@ def test_host_that_was_removed_from_inventory_has_no_overlay(layout: LabLayout) 
     assert {path.stem for path in layout.host_vars.iterdir()} == set(PAIR)
 
 
-def test_status_warns_if_lab_was_started_with_other_inventory(
+def test_lab_status_warns_if_lab_was_started_with_other_inventory(
     layout: LabLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab_inventory, other_inventory = tmp_path / "own.yml", tmp_path / "other.yml"
@@ -120,7 +120,7 @@ def test_status_warns_if_lab_was_started_with_other_inventory(
         assert len(captured.err.splitlines()) == (1 if warning else 0)
 
 
-def test_state_without_sources_of_inventory_is_read(layout: LabLayout) -> None:
+def test_saved_state_of_lab_without_sources_of_inventory_is_read(layout: LabLayout) -> None:
     prepare(layout, variables())
     state = json.loads(layout.state.read_text())
     del state["sources"]
@@ -128,14 +128,14 @@ def test_state_without_sources_of_inventory_is_read(layout: LabLayout) -> None:
     assert Lab(layout, sources=["/x"]).original_sources_if_different() == ()
 
 
-def test_error_about_full_disk_names_file(small_disk: Path) -> None:
+def test_lab_error_about_full_disk_names_file(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 60_000)
     with pytest.raises(LabError, match=rf"{small_disk}/state cannot be written \(No space left on device\)"):
         write_lab_file(small_disk / "state", b"x" * 20_000)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_state_of_other_version_is_error_and_is_replaced_by_preparation(layout: LabLayout) -> None:
+def test_lab_state_of_other_version_is_error_and_replaced_by_preparation(layout: LabLayout) -> None:
     prepare(layout, variables())
     layout.state.write_text(json.dumps({"format": 0}))
     with pytest.raises(LabError, match="of the lab is damaged, or another version"):
@@ -144,13 +144,13 @@ def test_state_of_other_version_is_error_and_is_replaced_by_preparation(layout: 
     assert load_lab_state(layout) is not None
 
 
-def test_fleet_with_errors_is_refused_with_first_error(layout: LabLayout) -> None:
+def test_lab_refuses_fleet_with_errors_and_names_first_error(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"T002 .* has only one node"):
         prepare(layout, variables(A))
     assert not layout.directory.exists()
 
 
-def test_rule_findings_are_printed_as_warnings_of_preparation(layout: LabLayout) -> None:
+def test_lab_preparation_prints_rule_findings_as_warnings(layout: LabLayout) -> None:
     lines: list[str] = []
     inventory = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
     reservations = AddressBlockReservations(layout.directory.parent / "claims")
@@ -184,14 +184,16 @@ def test_directory_of_local_jars_is_library_of_lab(layout: LabLayout, tmp_path: 
     assert not state.software["6.3.1"].whole
 
 
-def test_local_distribution_of_other_release_is_refused(layout: LabLayout, tmp_path: Path) -> None:
+def test_lab_refuses_local_distribution_of_other_release(layout: LabLayout, tmp_path: Path) -> None:
     library = local_release(tmp_path / "apache-activemq-6.3.0" / "lib", "6.3.0")
     with pytest.raises(ArtifactError, match=r"the broker of ActiveMQ 6\.3\.0, but activemq_release is 6\.3\.1"):
         prepare(layout, variables(archive=str(library.parent)))
 
 
 @pytest.mark.parametrize("archive", ["https://example.org/activemq.tar.gz", "/nonexistent/activemq.tar.gz"])
-def test_archive_that_is_not_on_this_machine_is_fetched(layout: LabLayout, software: Path, archive: str) -> None:
+def test_lab_fetches_release_of_archive_that_is_not_on_this_machine(
+    layout: LabLayout, software: Path, archive: str
+) -> None:
     state = prepare(layout, variables(archive=archive))
     assert (Path(state.software["6.3.1"].home) / "lib").resolve() == software
 
@@ -218,7 +220,7 @@ def test_lab_uses_jars_if_distribution_cannot_be_fetched(layout: LabLayout, monk
     assert prepared.hosts[A]["activemq_console"] is False
 
 
-def test_release_without_available_jars_is_error(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_of_release_without_available_jars_is_error(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("the jars of 6.3.1 are not available: no network")
 
@@ -249,7 +251,7 @@ def _inventory(tmp_path: Path) -> Iterator[Path]:
     yield source
 
 
-def test_overlay_outranks_host_variables_of_inventory(tmp_path: Path, layout: LabLayout) -> None:
+def test_lab_overlay_outranks_host_variables_of_inventory(tmp_path: Path, layout: LabLayout) -> None:
     with _inventory(tmp_path) as source:
         prepared = prepare(layout, read_inventory([str(source)]).hosts)
         inventory = read_inventory([str(source), str(layout.overlay_inventory_path)])
@@ -282,7 +284,7 @@ def test_lab_of_fleet_has_brokers_and_agents_of_fleet(tmp_path: Path) -> None:
     assert str(lab.store_directory("orders1x")).startswith(f"{tmp_path}/lab/stores/")
 
 
-def test_down_terminates_processes_of_lab_whose_state_cannot_be_read(
+def test_lab_down_terminates_processes_of_lab_whose_state_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminated: list[object] = []
@@ -296,7 +298,7 @@ def test_down_terminates_processes_of_lab_whose_state_cannot_be_read(
     assert terminated == ["a process"]
 
 
-def test_down_of_missing_lab_changes_nothing(tmp_path: Path) -> None:
+def test_lab_down_without_lab_changes_nothing(tmp_path: Path) -> None:
     assert Lab.open("x", tmp_path / "lab").down() == 0
     assert not (tmp_path / "lab").exists()
 

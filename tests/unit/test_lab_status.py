@@ -39,7 +39,7 @@ def bridges_from_log(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBr
     return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(text)))
 
 
-def test_bridge_has_link_peer_and_host_to_which_it_is_connected() -> None:
+def test_lab_status_shows_link_peer_and_remote_host_of_bridge() -> None:
     message = established_message("shop-mq01#0", "tcp://hub-mq01-b.example.com:61616", "hub-mq01")
     (bridge,) = bridges_from_log(linked_fleet(), SHOP, message)
     assert (bridge.link, bridge.peer, bridge.remote_host, bridge.remote_address) == (
@@ -83,7 +83,7 @@ def test_bridge_to_unknown_broker_has_peer_without_link_and_host(remote: str) ->
     assert (bridge.peer, bridge.link, bridge.remote_host) == ("unknown", "", None)
 
 
-def test_stopped_broker_has_no_process_and_no_bridges() -> None:
+def test_lab_status_of_stopped_broker_has_no_process_and_no_bridges() -> None:
     fleet = linked_fleet()
     status = broker_status_from_snapshot(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
     assert status.to_dict() == {
@@ -99,7 +99,7 @@ def test_stopped_broker_has_no_process_and_no_bridges() -> None:
     }
 
 
-def test_peer_with_two_bridges_is_listed_once() -> None:
+def test_lab_status_lists_peer_with_two_bridges_once() -> None:
     outgoing = established_message("hub-mq01#0", "tcp://shop-mq01-a.example.com:61616", "shop-mq01")
     incoming = established_message("hub-mq01#2", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
     running_bridges = bridges_from_log(linked_fleet(), HUB, outgoing, incoming)

@@ -84,7 +84,7 @@ def send_nothing(peer: ScriptedConnection) -> None:
         return
 
 
-def test_connect_frame_contains_login_and_passcode() -> None:
+def test_stomp_connect_frame_contains_login_and_passcode() -> None:
     frames = []
 
     def script(peer: ScriptedConnection) -> None:
@@ -96,17 +96,17 @@ def test_connect_frame_contains_login_and_passcode() -> None:
     assert frames[0].split("\n")[:3] == ["CONNECT", "login:app", "passcode:pw"]
 
 
-def test_rejected_login_raises_error_with_message_of_broker() -> None:
+def test_rejected_stomp_login_raises_error_with_message_of_broker() -> None:
     with scripted_broker(reject_login) as address, pytest.raises(StompError, match="password is invalid"):
         StompConnection(address)
 
 
-def test_broker_without_response_raises_timeout() -> None:
+def test_broker_without_response_to_stomp_raises_timeout() -> None:
     with scripted_broker(send_nothing) as address, pytest.raises(StompTimeout):
         within(PATIENCE, lambda: StompConnection(address, timeout=0.2))
 
 
-def test_broker_that_closes_connection_raises_error() -> None:
+def test_broker_that_closes_stomp_connection_raises_error() -> None:
     with (
         scripted_broker(lambda peer: peer.receive_frame()) as address,
         pytest.raises(StompError, match="closed the STOMP connection"),
@@ -114,14 +114,14 @@ def test_broker_that_closes_connection_raises_error() -> None:
         StompConnection(address)
 
 
-def test_connection_to_closed_port_raises_connection_refused() -> None:
+def test_stomp_connection_to_closed_port_raises_connection_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(ConnectionRefusedError):
         StompConnection(address)
 
 
-def test_frame_is_parsed_if_it_arrives_byte_by_byte() -> None:
+def test_stomp_frame_is_parsed_if_it_arrives_byte_by_byte() -> None:
     def script(peer: ScriptedConnection) -> None:
         peer.receive_frame()
         for byte in CONNECTED:
@@ -131,7 +131,7 @@ def test_frame_is_parsed_if_it_arrives_byte_by_byte() -> None:
         StompConnection(address).close()
 
 
-def test_message_that_arrives_before_receipt_is_kept() -> None:
+def test_stomp_message_that_arrives_before_receipt_is_kept() -> None:
     with scripted_broker(echo_messages) as address, StompConnection(address) as connection:
         connection.send("/queue/q", "first")
         message = connection.receive(1)
@@ -139,7 +139,7 @@ def test_message_that_arrives_before_receipt_is_kept() -> None:
     assert message.body == "first"
 
 
-def test_body_with_content_length_may_contain_nul() -> None:
+def test_stomp_body_with_content_length_may_contain_nul() -> None:
     def script(peer: ScriptedConnection) -> None:
         peer.receive_frame()
         peer.send(CONNECTED, b"MESSAGE\nmessage-id:1\ncontent-length:3\n\na\0b\0")
@@ -150,27 +150,27 @@ def test_body_with_content_length_may_contain_nul() -> None:
     assert message.body == "a\0b"
 
 
-def test_receive_returns_none_after_timeout() -> None:
+def test_stomp_receive_returns_none_after_timeout() -> None:
     with scripted_broker(echo_messages) as address, StompConnection(address) as connection:
         assert connection.receive(0.05) is None
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\0b"])
-def test_destination_with_newline_or_nul_is_rejected(bad: str) -> None:
+def test_stomp_destination_with_newline_or_nul_is_rejected(bad: str) -> None:
     with scripted_broker(echo_messages) as address, StompConnection(address) as connection, pytest.raises(StompError):
         connection.send(bad, "body")
 
 
-def test_repr_of_credentials_hides_password() -> None:
+def test_repr_of_stomp_credentials_hides_password() -> None:
     assert "pw" not in repr(Credentials("app", "pw"))
 
 
-def test_round_trip_completes_when_message_returns() -> None:
+def test_stomp_round_trip_completes_when_message_returns() -> None:
     with scripted_broker(echo_messages) as address:
         stomp_round_trip(address, None, "probe", timeout=2)
 
 
-def test_publisher_connects_to_next_broker_after_rejected_login() -> None:
+def test_stomp_publisher_connects_to_next_broker_after_rejected_login() -> None:
     with (
         scripted_broker(reject_login) as first,
         scripted_broker(echo_messages) as second,
@@ -179,14 +179,14 @@ def test_publisher_connects_to_next_broker_after_rejected_login() -> None:
         assert publisher.publish_until_confirmed("/queue/q", "m", timeout=60) == 2
 
 
-def test_publisher_reports_reason_when_timeout_ends() -> None:
+def test_stomp_publisher_reports_reason_when_timeout_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with StompPublisher([address]) as publisher, pytest.raises(LabError, match="refused"):
         publisher.publish_until_confirmed("/queue/q", "m", timeout=0.1)
 
 
-def test_drain_continues_at_next_broker() -> None:
+def test_stomp_drain_continues_at_next_broker() -> None:
     def script_with_message(body: str) -> Callable[[ScriptedConnection], None]:
         def script(peer: ScriptedConnection) -> None:
             peer.receive_frame()

@@ -20,7 +20,7 @@ DEADLINE = 120
 
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
-def test_no_other_character_ends_a_line(end: str) -> None:
+def test_split_lines_splits_text_at_no_character_except_newline(end: str) -> None:
     from activemq_fleet.node.text_lines import split_lines
 
     assert split_lines(f"a{end}b\nc\n") == [f"a{end}b", "c"]
@@ -45,7 +45,7 @@ def test_no_source_splits_text_at_other_line_ends() -> None:
 
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
-def test_rejected_login_does_not_report_applied_change(tmp_path: Path, end: str) -> None:
+def test_record_of_rejected_login_is_no_proof_of_applied_live_change(tmp_path: Path, end: str) -> None:
     """ActiveMQ 5.18.3 writes this record after a rejected MQTT login whose user name contains other line ends."""
     log = tmp_path / "activemq.log"
     log.write_text("")

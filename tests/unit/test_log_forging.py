@@ -46,7 +46,7 @@ def encode_line_breaks(text: str) -> str:
 
 
 @given(NAMES)
-def test_name_in_encoded_record_adds_no_record_for_any_reader(name: str) -> None:
+def test_name_in_encoded_log_record_adds_no_record_for_any_reader(name: str) -> None:
     first = record(STARTED)
     log = first + record(
         encode_line_breaks(f"User name [{name}{SHUTTING_DOWN}{name}{first.rstrip()}{name}"), "o.a.X", CLIENT
@@ -82,11 +82,13 @@ def test_only_newline_ends_log_line(tmp_path: Path, end: str) -> None:
         ("Using Persistence Adapter: x", "org.apache.activemq.broker.BrokerService", "ActiveMQ NIO Worker 3"),
     ],
 )
-def test_phase_ignores_record_of_wrong_class_or_thread(tmp_path: Path, message: str, logger: str, thread: str) -> None:
+def test_broker_phase_ignores_log_record_of_wrong_class_or_thread(
+    tmp_path: Path, message: str, logger: str, thread: str
+) -> None:
     assert phase_of(tmp_path, record(STARTED), record(message, logger, thread)) == "started"
 
 
-def test_library_ignores_kind_from_wrong_class_or_thread() -> None:
+def test_library_ignores_kind_of_log_record_from_wrong_class_or_thread() -> None:
     genuine_record, record_of_other_class, record_of_client_thread = (
         next(parse_log(text))
         for text in (
@@ -110,12 +112,12 @@ def test_library_ignores_kind_from_wrong_class_or_thread() -> None:
     assert kinds == ["LIFE-STARTED", "UNKNOWN", "UNKNOWN"]
 
 
-def test_phase_ignores_record_with_future_date(tmp_path: Path) -> None:
+def test_broker_phase_ignores_log_record_with_future_date(tmp_path: Path) -> None:
     later = record(SHUTTING_DOWN, at=time.time() + 3600)
     assert phase_of(tmp_path, record(STARTED), later, later.replace("20", "99", 1)) == "started"
 
 
-def test_invalid_date_stops_no_reader(tmp_path: Path) -> None:
+def test_invalid_date_in_log_stops_no_reader(tmp_path: Path) -> None:
     wrong = record("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
     (tmp_path / "activemq.log").write_text(wrong)
     assert broker_log.last_logged_error(str(tmp_path)) == ""

@@ -62,7 +62,7 @@ def repeated_parts(pattern: str, length: int) -> Iterable[str]:
 
 @pytest.mark.parametrize("begin", PRINTED)
 @pytest.mark.parametrize("piece", ["a", "a.", "Error", "at x(", " "])
-def test_error_search_in_printed_line_is_not_quadratic_in_length_of_name(begin: str, piece: str) -> None:
+def test_time_to_find_error_in_printed_line_is_not_quadratic_in_name_length(begin: str, piece: str) -> None:
     """A process of root searches the last 200 lines of a broker's unit; the longest line of journald has 48 kB."""
 
     def lines(length: int) -> Iterable[str]:
@@ -76,7 +76,7 @@ def test_printed_error_after_long_name_is_reported() -> None:
     assert broker_log.find_error_in_output(lines) == "java.lang.IllegalStateException: no space"
 
 
-def test_classifier_is_not_quadratic_in_length_of_message() -> None:
+def test_time_to_classify_log_message_is_not_quadratic_in_its_length() -> None:
     classifier = LogMessageClassifier()
 
     def find(text: str) -> object:
@@ -90,7 +90,7 @@ def test_classifier_is_not_quadratic_in_length_of_message() -> None:
     assert growth(find, texts) < LARGEST_GROWTH
 
 
-def test_phase_reader_is_not_quadratic_in_length_of_message() -> None:
+def test_time_to_read_broker_phase_is_not_quadratic_in_message_length() -> None:
     for kind_of_hosts in KINDS.values():
         pattern, logger = kind_of_hosts.regex.pattern, f"org.apache.activemq.{min(kind_of_hosts.classes)}"
 
@@ -115,7 +115,7 @@ EVIDENCE_SEARCHES = [
 
 
 @pytest.mark.parametrize(("name", "begin"), EVIDENCE_SEARCHES)
-def test_evidence_searches_are_not_quadratic_in_length_of_text(name: str, begin: str) -> None:
+def test_time_of_evidence_searches_in_logs_is_not_quadratic_in_text_length(name: str, begin: str) -> None:
     expression: re.Pattern[str] = getattr(record_signs, name)
     pieces = (begin, "_inbound", f"{begin}_inbound", "a")
 

@@ -60,21 +60,21 @@ def bridge_established(number: int, remote: str = "tcp://b.example.com/127.0.0.2
         (["Failed to start Apache ActiveMQ (a, null)"], "failed"),
     ],
 )
-def test_phase_is_that_of_last_phase_record(messages: list[str], phase: PhaseName) -> None:
+def test_phase_of_broker_run_is_that_of_last_phase_record(messages: list[str], phase: PhaseName) -> None:
     assert broker_run_of(*messages).phase == phase
 
 
-def test_record_that_is_cut_off_shows_no_phase() -> None:
+def test_truncated_log_record_shows_no_phase_of_broker_run() -> None:
     text = log_text([WAITS]) + f"2026-03-01 10:00:09,000 | INFO  | {STARTED}\n" + log_text(["whatever follows"])
     assert BrokerRun().apply_records(parse_log(text)).phase == "waiting"
 
 
-def test_phase_without_record_is_unknown() -> None:
+def test_phase_of_broker_run_without_phase_record_is_unknown() -> None:
     assert broker_run_of("whatever").logged_phase.name == "unknown"
     assert broker_run_of(WAITS).logged_phase.message == WAITS
 
 
-def test_repeated_wait_keeps_its_start_time() -> None:
+def test_repeated_wait_for_lock_keeps_its_start_time() -> None:
     broker_run = broker_run_of(WAITS_IN_OLD_RELEASE, WAITS_IN_OLD_RELEASE)
     assert broker_run.since == datetime(2026, 3, 1, 10, 0, 0)
     assert broker_run.logged_phase.time == datetime(2026, 3, 1, 10, 0, 1)
@@ -170,7 +170,7 @@ def test_duplex_link_restarted_with_id_is_not_one_way() -> None:
     assert broker_run.one_way_duplex_link_names == ()
 
 
-def test_last_error_contains_root_cause() -> None:
+def test_last_error_of_broker_run_contains_root_cause() -> None:
     text = log_text(["Failed to start Apache ActiveMQ (a, null)"], "ERROR") + (
         "java.io.IOException: Transport Connector could not be registered\n"
         "\tat x.Y.z(Y.java:1)\n"
@@ -181,30 +181,30 @@ def test_last_error_contains_root_cause() -> None:
     )
 
 
-def test_last_error_is_innermost_of_nested_exceptions() -> None:
+def test_last_error_of_broker_run_is_innermost_of_nested_exceptions() -> None:
     text = log_text(
         ["Failed to load: URL [x], reason: bean; nested exception is java.io.IOException: no space"], "ERROR"
     )
     assert last_error_line(parse_log(text)) == "java.io.IOException: no space"
 
 
-def test_last_error_is_warning_only_without_error() -> None:
+def test_last_error_of_broker_run_is_warning_only_without_error() -> None:
     assert last_error_line(parse_log(log_text(["odd"], "WARN"))) == "odd"
     assert last_error_line(parse_log(log_text(["wrong"], "ERROR") + log_text(["odd"], "WARN"))) == "wrong"
     assert last_error_line(parse_log(log_text(["fine"]))) == ""
 
 
-def test_each_kind_has_unique_regex_that_compiles() -> None:
+def test_each_log_message_kind_has_unique_regex_that_compiles() -> None:
     assert len({log_message_kind(id_).regex.pattern for id_ in log_message_kind_ids()}) == len(log_message_kind_ids())
 
 
-def test_event_has_fields_of_its_message() -> None:
+def test_log_event_has_fields_of_its_message() -> None:
     (record,) = parse_log(log_text([STARTED]))
     event = parse_log_event(record)
     assert event is not None
     assert (event.kind, event.fields["version"], event.fields["broker"]) == ("LIFE-STARTED", "6.3.1", "a")
 
 
-def test_message_without_kind_is_no_event() -> None:
+def test_log_message_without_kind_is_no_event() -> None:
     (record,) = parse_log(log_text(["something that no release writes"]))
     assert parse_log_event(record) is None

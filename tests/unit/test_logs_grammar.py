@@ -20,7 +20,7 @@ Caused by: java.net.BindException: Address already in use
 """
 
 
-def test_plain_line_is_single_record() -> None:
+def test_plain_log_line_is_single_record() -> None:
     (record,) = parse_log(PLAIN)
     assert record == Record(
         line=1,
@@ -32,72 +32,72 @@ def test_plain_line_is_single_record() -> None:
     )
 
 
-def test_multiline_message_ends_at_logger_and_thread() -> None:
+def test_multiline_log_message_ends_at_logger_and_thread() -> None:
     (record,) = parse_log(ERROR_WITH_STACK)
     assert record.message.endswith("reason: first\nsecond line of the message")
     assert record.thread == "main"
 
 
-def test_lines_after_complete_record_are_its_stack() -> None:
+def test_lines_after_complete_log_record_are_its_stack() -> None:
     (record,) = parse_log(ERROR_WITH_STACK)
     assert record.stack.splitlines()[0] == "java.io.IOException: outer"
     assert record.stack.splitlines()[-1].startswith("Caused by: java.net.BindException")
 
 
-def test_next_record_begins_only_at_date() -> None:
+def test_next_log_record_begins_only_at_date() -> None:
     records = list(parse_log(f"{ERROR_WITH_STACK}{PLAIN}\n"))
     assert [record.line for record in records] == [1, 6]
 
 
-def test_thread_may_contain_spaces_colons_and_slashes() -> None:
+def test_thread_of_log_record_may_contain_spaces_colons_and_slashes() -> None:
     line = PLAIN.removesuffix("main") + "ActiveMQ Transport: tcp:///127.0.0.1:47178@61616, localBroker= vm://a#0"
     (record,) = parse_log(line)
     assert record.thread == "ActiveMQ Transport: tcp:///127.0.0.1:47178@61616, localBroker= vm://a#0"
 
 
-def test_message_may_contain_separator() -> None:
+def test_log_message_may_contain_separator() -> None:
     (record,) = parse_log("2026-03-01 10:00:00,123 | WARN  | a | b.C | d | org.x.Y | main")
     assert record.message == "a | b.C | d"
 
 
-def test_continuation_of_record_in_earlier_file_is_omitted() -> None:
+def test_continuation_of_log_record_in_earlier_file_is_omitted() -> None:
     (record,) = parse_log(f"\tat some.Place.method(Place.java:1)\n{PLAIN}")
     assert (record.line, record.message) == (2, "Connector stomp started")
 
 
-def test_truncated_record_keeps_its_level_and_message() -> None:
+def test_truncated_log_record_keeps_its_level_and_message() -> None:
     first, second = parse_log(f"2026-03-01 10:00:00,000 | INFO  | Connector st\n{PLAIN}")
     assert (first.level, first.message, first.logger) == ("INFO", "Connector st", "")
     assert second.message == "Connector stomp started"
 
 
-def test_invalid_date_begins_no_record() -> None:
+def test_invalid_date_begins_no_log_record() -> None:
     assert list(parse_log("2026-13-41 10:00:00,000 | INFO  | m | l | t")) == []
 
 
-def test_carriage_return_is_no_part_of_thread() -> None:
+def test_carriage_return_is_no_part_of_thread_of_log_record() -> None:
     (record,) = parse_log(f"{PLAIN}\r\n")
     assert record.thread == "main"
 
 
-def test_parser_without_stacks_returns_record_before_next_record() -> None:
+def test_log_parser_without_stacks_returns_record_before_next_record() -> None:
     assert [record.message for record in IncrementalLogParser(stacks=False).feed(f"{PLAIN}\n")] == [
         "Connector stomp started"
     ]
 
 
-def test_parser_without_stacks_omits_stack_and_continues() -> None:
+def test_log_parser_without_stacks_omits_stack_and_continues() -> None:
     records = IncrementalLogParser(stacks=False).feed(f"{ERROR_WITH_STACK}{PLAIN}\n")
     assert [(record.level, record.stack) for record in records] == [("ERROR", ""), ("INFO", "")]
 
 
-def test_parser_without_stacks_returns_truncated_record_with_next_record() -> None:
+def test_log_parser_without_stacks_returns_truncated_record_with_next_record() -> None:
     records = IncrementalLogParser(stacks=False).feed(f"2026-03-01 10:00:00,000 | INFO  | Conn\n{PLAIN}\n")
     assert [record.message for record in records] == ["Conn", "Connector stomp started"]
 
 
 @given(st.lists(st.integers(min_value=0, max_value=len(ERROR_WITH_STACK) + len(PLAIN)), max_size=8))
-def test_chunks_of_text_give_same_records_as_whole_text(cuts: list[int]) -> None:
+def test_chunks_of_log_give_same_records_as_complete_log(cuts: list[int]) -> None:
     text = f"{ERROR_WITH_STACK}{PLAIN}\n"
     parser, records, last = IncrementalLogParser(), [], 0
     for cut in [*sorted(cuts), len(text)]:
@@ -107,10 +107,10 @@ def test_chunks_of_text_give_same_records_as_whole_text(cuts: list[int]) -> None
 
 
 @given(st.text())
-def test_parser_accepts_any_text(text: str) -> None:
+def test_log_parser_accepts_any_text(text: str) -> None:
     assert all(isinstance(record, Record) for record in parse_log(text))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "no record at all\n"])
-def test_text_without_record_has_no_records(text: str) -> None:
+def test_text_without_log_record_has_no_records(text: str) -> None:
     assert list(parse_log(text)) == []

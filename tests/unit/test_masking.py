@@ -79,7 +79,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("path", "line"), [(path, line) for path, lines in PLACES.items() for line in lines])
-def test_unknown_secret_is_masked_in_every_place(path: str, line: str) -> None:
+def test_unknown_secret_is_masked_in_every_place_of_configuration(path: str, line: str) -> None:
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
     masked = mask_configuration_file(f"conf/{path}", text)
@@ -147,7 +147,7 @@ def test_known_secret_is_masked_in_any_text_and_escape() -> None:
         assert mask_text(f"the log says {text} here", known) == "the log says @activemq_x@ here"
 
 
-def test_variables_with_same_value_are_distinguished_by_place() -> None:
+def test_secrets_with_same_value_are_masked_by_variable_of_their_place() -> None:
     known = KnownSecrets(
         [KnownSecret(CANARY, "activemq_a", "one.password="), KnownSecret(CANARY, "activemq_b", "two.password=")]
     )
@@ -190,7 +190,7 @@ def test_texts_in_json_are_masked() -> None:
         ("conf/latin", b"\xff\xfe"),
     ],
 )
-def test_key_stores_keys_and_binary_files_are_omitted(path: str, content: bytes) -> None:
+def test_collect_omits_key_stores_keys_and_binary_files(path: str, content: bytes) -> None:
     assert reason_to_omit_from_evidence(path, content)
 
 

@@ -32,7 +32,7 @@ def fill_form(form: str, secret: str) -> str:
     return form.replace("{{", "\0").replace("}}", "\1").replace("{}", secret).replace("\0", "{").replace("\1", "}")
 
 
-def test_table_has_more_forms_than_attacker_tried() -> None:
+def test_table_of_secret_forms_has_more_forms_than_attacker_tried() -> None:
     assert len(ANYTHING) + len(WORDS) > 63
     assert len(FILES) > 31
 
@@ -343,7 +343,7 @@ def test_line_with_endlessly_repeated_forms_does_not_change_other_lines(path: st
     assert mask_configuration_file(path, masked) == masked
 
 
-def test_heading_in_log_hides_no_record() -> None:
+def test_heading_with_word_password_in_log_hides_no_record() -> None:
     """In logs of releases with log4j 1, a client's name can fill a separate line."""
     records = [f"2026-11-21 05:22:4{number},001 | INFO  | text {number} | org.x | main" for number in range(3)]
     text = "\n".join(["user | password | x | y | z", *records, ""])

@@ -112,7 +112,7 @@ def test_secret_is_in_file_of_exporter_only_and_not_in_files_for_prometheus() ->
     assert not any(b"s3cret-of-metrics" in content for content in render_fleet(planned).values())
 
 
-def test_fingerprint_depends_on_files_and_not_on_secrets() -> None:
+def test_configuration_fingerprint_depends_on_files_and_not_on_secrets() -> None:
     def configuration_fingerprint(**variables: Any) -> str:
         (rule,) = (
             rule
@@ -144,7 +144,7 @@ def test_fingerprint_depends_on_files_and_not_on_secrets() -> None:
         ),
     ],
 )
-def test_error_names_invalid_variable(variables: dict[str, Any], text: str) -> None:
+def test_error_names_invalid_variable_of_metrics(variables: dict[str, Any], text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         broker_with_metrics(**variables)
     assert any(text in problem for problem in caught.value.problems)
@@ -171,7 +171,7 @@ def test_brokers_on_same_address_with_same_metrics_port_are_finding() -> None:
     assert any("9414" in finding.message for finding in build_fleet(conflicting, {}).findings)
 
 
-def test_targets_have_metrics_address_and_labels_of_inventory() -> None:
+def test_prometheus_targets_have_metrics_address_and_labels_of_inventory() -> None:
     files = render_fleet(fleet("o-mq01", metrics=True, metrics_bind="10.1.2.3", **LOGIN))
     first, _ = json.loads(files["prometheus/targets/activemq-brokers-prom.json"])
     assert first == {

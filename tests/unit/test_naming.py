@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
 GROUP_AND_NUMBER = r"^(?P<group>[a-z]+)(?P<number>[0-9]+)$"
 
 
-def test_full_name_gives_group_number_node_pair_role_and_domain() -> None:
+def test_full_host_name_gives_group_number_node_pair_role_and_domain() -> None:
     identity = Naming().identify_broker("orders-mq01-a.example.com")
 
     assert identity == Identity(
@@ -34,7 +34,7 @@ def test_full_name_gives_group_number_node_pair_role_and_domain() -> None:
         ("x-mq1-a-mq2-b.d", "x-mq1-a", "x-mq1-a-mq2", "slave"),
     ],
 )
-def test_only_first_label_of_name_is_parsed(name: str, group: str, pair: str, role: str) -> None:
+def test_only_first_label_of_host_name_is_parsed(name: str, group: str, pair: str, role: str) -> None:
     identity = Naming().identify_broker(name)
 
     assert identity is not None
@@ -42,7 +42,7 @@ def test_only_first_label_of_name_is_parsed(name: str, group: str, pair: str, ro
 
 
 @pytest.mark.parametrize("name", ["orders-mq01-c", "orders-mq-a", "mq01-a", "-mq01-a", "db1", "", "a.b-mq01-a"])
-def test_names_without_convention_have_no_identity(name: str) -> None:
+def test_host_names_without_convention_have_no_identity(name: str) -> None:
     assert Naming().identify_broker(name) is None
 
 
@@ -53,13 +53,13 @@ def test_master_node_variable_changes_letter_of_master() -> None:
     assert identity.role == "master"
 
 
-def test_only_nearly_matching_name_is_reported_as_misspelled() -> None:
+def test_only_nearly_matching_host_name_is_reported_as_misspelled() -> None:
     assert Naming().looks_like_misspelled_broker("orders-mq01-c.example.com")
     assert not Naming().looks_like_misspelled_broker("orders-db01-a.example.com")
     assert not Naming().looks_like_misspelled_broker("orders-mq01-a")
 
 
-def test_custom_pattern_determines_identity() -> None:
+def test_custom_naming_pattern_determines_identity() -> None:
     naming = Naming(r"^amq-(?P<group>[a-z]+)(?P<number>\d+)(?P<node>[12])$", master_node="1")
 
     identity = naming.identify_broker("amq-pay031")
@@ -75,7 +75,7 @@ def test_custom_pattern_determines_identity() -> None:
         ("(?P<x>x)", "contains none of the named capture groups"),
     ],
 )
-def test_unusable_pattern_is_error_that_names_variable(pattern: str, message: str) -> None:
+def test_unusable_naming_pattern_is_error_that_names_variable(pattern: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         Naming(pattern).identify_broker("x")
 
@@ -102,7 +102,7 @@ def identity_of_host(name: str, pattern: str | None = None, **variables: str) ->
         ("even-odd", "mq01", "mq00-01", "odd", "slave"),
     ],
 )
-def test_parity_pairs_two_numbers_and_names_pair_after_both(
+def test_naming_parity_pairs_two_numbers_and_names_pair_after_both(
     parity: str, name: str, pair: str, node: str, role: str
 ) -> None:
     identity = identity_of_host(name, GROUP_AND_NUMBER, naming_parity=parity)
@@ -223,7 +223,7 @@ def test_invalid_naming_variable_is_rejected(variables: dict[str, object], messa
     assert message in str(caught.value)
 
 
-def test_parity_with_node_in_pattern_is_error() -> None:
+def test_naming_parity_with_node_in_pattern_is_error() -> None:
     with pytest.raises(InputError, match=r"without .*: correct the pattern, or remove activemq_naming_parity"):
         Naming(parity="odd-even").identify_broker("orders-mq01-a")
 
@@ -244,7 +244,7 @@ def test_variables_on_names_page_identify_its_names_as_pairs() -> None:
     [convention for convention in CONVENTIONS if convention is not PUBLIC],
     ids=lambda convention: convention.name,
 )
-def test_proposal_identifies_all_names_of_convention_as_its_pairs(convention: Convention) -> None:
+def test_naming_proposal_identifies_all_names_of_convention_as_its_pairs(convention: Convention) -> None:
     proposal = propose_naming(reversed(convention.hosts))
 
     assert proposal is not None
@@ -254,7 +254,7 @@ def test_proposal_identifies_all_names_of_convention_as_its_pairs(convention: Co
     assert masters == {master for master, _ in convention.pairs.values()}
 
 
-def test_proposal_finds_node_inside_name_and_ignores_other_hosts() -> None:
+def test_naming_proposal_finds_node_inside_name_and_ignores_other_hosts() -> None:
     proposal = propose_naming([*PUBLIC.hosts, "web1", "db-master"])
 
     assert proposal is not None
@@ -274,7 +274,7 @@ def test_proposal_finds_node_inside_name_and_ignores_other_hosts() -> None:
         ("nl-ams-amq-001 nl-ams-amq-002 nl-rtm-amq-001 nl-rtm-amq-002", ["nl-ams-amq-001-002", "nl-rtm-amq-001-002"]),
     ],
 )
-def test_proposal_prefers_numbers_over_places_and_purposes_as_nodes(names: str, pairs: list[str]) -> None:
+def test_naming_proposal_prefers_numbers_over_places_and_purposes_as_nodes(names: str, pairs: list[str]) -> None:
     proposal = propose_naming(names.split())
     assert proposal is not None
     assert sorted({identity.pair for identity in proposal.identities}) == pairs
@@ -299,7 +299,7 @@ def test_proposal_prefers_numbers_over_places_and_purposes_as_nodes(names: str, 
         ("web01 web02 db01 db02 amq01a amq01b", "amq01"),
     ],
 )
-def test_proposal_finds_obvious_pair_without_rival(names: str, pair: str) -> None:
+def test_naming_proposal_of_obvious_pair_has_no_rival(names: str, pair: str) -> None:
     proposal = propose_naming(names.split())
     assert proposal is not None
     assert {identity.pair for identity in proposal.identities} == {pair}
@@ -307,7 +307,7 @@ def test_proposal_finds_obvious_pair_without_rival(names: str, pair: str) -> Non
 
 
 @pytest.mark.parametrize("names", ["web1 db cache.example.com", "mq01 mq01-dr mq02 mq02-dr", "mq1 mq1_s mq2 mq2_s"])
-def test_no_naming_is_proposed_for_names_without_pairs(names: str) -> None:
+def test_no_naming_is_proposed_for_host_names_without_pairs(names: str) -> None:
     assert propose_naming(names.split()) is None
 
 
@@ -330,7 +330,7 @@ def test_single_broker_naming_is_not_proposed_for_obvious_pairs() -> None:
     assert propose_single_broker_naming(hosts, propose_naming(hosts)) is None
 
 
-def test_proposal_sets_only_variables_that_differ_from_defaults() -> None:
+def test_naming_proposal_sets_only_variables_that_differ_from_defaults() -> None:
     proposal, default = propose_naming(PARITY.hosts), propose_naming(["orders-mq01-a", "orders-mq01-b"])
 
     assert proposal

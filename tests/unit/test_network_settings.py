@@ -26,7 +26,7 @@ def elements(broker: Broker, name: str) -> list[etree._Element]:
 
 
 class TestConnectors:
-    def test_connectors_have_their_settings(self) -> None:
+    def test_rendered_connectors_have_settings_of_inventory(self) -> None:
         limits = {"maximumConsumersAllowedPerConnection": 7, "allowLinkStealing": True}
         connectors = [
             {"name": "a", "scheme": "auto+nio", "port": 61616, "bind": "10.0.0.1", "options": {}},
@@ -73,7 +73,7 @@ class TestConnectors:
             ({"name": "a b!"}, "activemq_connectors[0].name"),
         ],
     )
-    def test_invalid_attribute_is_error_that_names_host_and_variable(
+    def test_invalid_connector_attribute_is_error_that_names_host_and_variable(
         self, settings: dict[str, Any], message: str
     ) -> None:
         connector = {"name": "a", "scheme": "nio", "port": 61616} | settings
@@ -136,7 +136,7 @@ class TestLinks:
             fleet("o-mq1", "o-mq2", network_attributes={"staticBridge": True}, release="5.5.1")
         )
 
-    def test_multicast_name_is_name_of_connector(self) -> None:
+    def test_activemq_multicast_name_is_name_of_network_connector(self) -> None:
         broker = first_broker(discovery="multicast", multicast_group="default", multicast_name="NC")
         [connector] = elements(broker, "networkConnector")
 

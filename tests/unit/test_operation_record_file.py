@@ -23,7 +23,7 @@ def append_record(kind: str, directory: Path) -> str:
     )
 
 
-def test_audit_parses_records_that_host_appended(tmp_path: Path) -> None:
+def test_audit_parses_operation_records_that_host_appended(tmp_path: Path) -> None:
     assert operation_record_file.FILE == OPERATIONS_FILE
     for kind in ("begin", "end", "begin"):
         append_record(kind, tmp_path)
@@ -35,7 +35,7 @@ def test_audit_parses_records_that_host_appended(tmp_path: Path) -> None:
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_truncated_line_does_not_damage_next_record(tmp_path: Path) -> None:
+def test_truncated_line_does_not_damage_next_operation_record(tmp_path: Path) -> None:
     append_record("begin", tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
     file.write_bytes(file.read_bytes() + b'{"v": 1, "ts": "20')
@@ -46,7 +46,7 @@ def test_truncated_line_does_not_damage_next_record(tmp_path: Path) -> None:
     assert "1 of 3 lines" in problems[0]
 
 
-def test_oversized_file_keeps_its_newest_records(tmp_path: Path) -> None:
+def test_oversized_file_of_operation_records_keeps_its_newest_records(tmp_path: Path) -> None:
     line = append_record("begin", tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
     file.write_text((line + "\n") * (operation_record_file.LARGEST // len(line)))
@@ -59,7 +59,7 @@ def test_oversized_file_keeps_its_newest_records(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_concurrent_records_are_written_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_operation_records_are_written_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation_record_file, "LARGEST", 30_000)
     with ThreadPoolExecutor(8) as pool:
         written = list(pool.map(lambda _number: append_record("begin", tmp_path), range(300)))
@@ -69,7 +69,7 @@ def test_concurrent_records_are_written_completely(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "directory is a link"])
-def test_record_through_link_is_rejected(tmp_path: Path, kind: str) -> None:
+def test_operation_record_through_link_is_rejected(tmp_path: Path, kind: str) -> None:
     target = tmp_path / "other"
     records_directory = tmp_path / "activemq-fleet"
     if kind == "directory is a link":

@@ -18,7 +18,7 @@ from tests.support.facts_of_brokers import facts_of_broker
 A, B = "orders-mq01-a", "orders-mq01-b"
 
 
-def test_table_shows_state_before_and_after_gap_and_acts_of_each_host() -> None:
+def test_outcome_table_shows_state_before_and_after_gap_and_acts_of_each_host() -> None:
     lines = outcome_table_lines(
         [A, B],
         {A: "5.17.6 active", B: "5.17.6 standby"},
@@ -33,7 +33,7 @@ def test_table_shows_state_before_and_after_gap_and_acts_of_each_host() -> None:
     ]
 
 
-def test_table_shows_unchanged_host_with_same_state() -> None:
+def test_outcome_table_shows_unchanged_host_with_same_state() -> None:
     head, line = outcome_table_lines([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
     assert line.split() == [A, "active", "active", "-", "no"]
     assert head.split() == ["host", "before", "after", "gap", "changed"]
@@ -48,7 +48,9 @@ def test_table_shows_unchanged_host_with_same_state() -> None:
         ("5.18.3 active", ["inject"], "-"),
     ],
 )
-def test_table_marks_restart_of_active_broker_without_measured_gap(before: str, acted: list[str], gap: str) -> None:
+def test_outcome_table_marks_restart_of_active_broker_without_measured_gap(
+    before: str, acted: list[str], gap: str
+) -> None:
     after = {A: BrokerEvidence("active", release="5.18.3")}
 
     line = outcome_table_lines([A], {A: before}, after, {A: acted}, {})[1]
@@ -56,7 +58,7 @@ def test_table_marks_restart_of_active_broker_without_measured_gap(before: str, 
     assert f"5.18.3 active  {gap} " in line
 
 
-def test_table_shows_not_known_for_host_without_evidence() -> None:
+def test_outcome_table_shows_not_known_for_host_without_evidence() -> None:
     assert "not known" in outcome_table_lines([A], {}, {}, {}, {})[1]
 
 

@@ -34,7 +34,7 @@ NAMES = ("o-mq01", "o-mq02", "b-mq01")
 FLEET = fleet_with_pairs(*NAMES)
 
 
-def test_each_pair_gets_fault_before_any_gets_second() -> None:
+def test_each_pair_of_drill_gets_fault_before_any_pair_gets_second() -> None:
     order = schedule(FLEET, 20, 1)
 
     assert len(order) == 20
@@ -46,12 +46,12 @@ def test_no_pair_gets_two_consecutive_faults_if_fleet_has_more_pairs() -> None:
         assert all(pair != next_pair for pair, next_pair in pairwise(schedule(FLEET, 20, seed)))
 
 
-def test_seed_determines_order_of_faults() -> None:
+def test_seed_determines_order_of_drill_faults() -> None:
     assert schedule(FLEET, 20, 1) == schedule(FLEET, 20, 1)
     assert len({schedule(FLEET, 20, seed) for seed in range(10)}) > 5
 
 
-def test_single_pair_gets_every_fault() -> None:
+def test_single_pair_gets_every_fault_of_drill() -> None:
     assert schedule(fleet_with_pairs("o-mq01"), 3, 1) == ("o-mq01",) * 3
 
 
@@ -65,7 +65,7 @@ def test_single_broker_gets_no_fault_and_drill_refuses_fleet_without_pair() -> N
         schedule(single_broker_fleet, 1, 1)
 
 
-def test_pure_pair_gets_at_most_one_fault_and_last_pair_of_group_none() -> None:
+def test_pure_pair_gets_at_most_one_drill_fault_and_last_pair_of_group_none() -> None:
     pure = fleet_with_pairs("o-mq01", "o-mq02", "o-mq03", ha="pure")
 
     assert max(Counter(schedule(pure, 2, 1)).values()) == 1
@@ -127,14 +127,14 @@ def test_drill_waits_while_another_pair_has_no_standby() -> None:
     assert "o2-b is starting" in step.say
 
 
-def test_stopped_node_with_fault_is_started_before_next_fault() -> None:
+def test_node_that_drill_stopped_is_started_before_next_fault() -> None:
     nodes = states_of_pair("active", "standby") | states_of_pair("active", "stopped", pair="o2")
 
     assert next_step(nodes, faulted=("o2-b",)).act == "start"
     assert next_step(nodes, faulted=("o2-b",)).hosts == ("o2-b",)
 
 
-def test_frozen_node_is_resumed_before_next_fault() -> None:
+def test_node_that_drill_froze_is_resumed_before_next_fault() -> None:
     assert next_step(states_of_pair("hung", "standby"), faulted=("o1-a",)).act == "resume"
 
 
@@ -146,7 +146,7 @@ def test_node_stopped_by_other_cause_ends_drill_after_settle_time() -> None:
         next_step(nodes, waited=120, settle=120)
 
 
-def test_two_active_nodes_get_no_fault() -> None:
+def test_pair_with_two_active_nodes_gets_no_drill_fault() -> None:
     assert next_step(states_of_pair("active", "active")).act == "wait"
 
 

@@ -159,7 +159,7 @@ UNHEALTHY_PAIRS: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]]
     [case[1:] for case in UNHEALTHY_PAIRS],
     ids=[case[0] for case in UNHEALTHY_PAIRS],
 )
-def test_problem_has_host_state_and_remedy(
+def test_problem_of_unhealthy_pair_has_host_state_and_remedy(
     active: dict[str, Any], standby: dict[str, Any], host: str, state: str, remedy: str
 ) -> None:
     problem = only_problem(problems_of_pair(active, standby))

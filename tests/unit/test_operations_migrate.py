@@ -70,7 +70,7 @@ def next_step(*evidence: MigrationBrokerEvidence, **options: Any) -> MigrationSt
     return next_migration_step(evidence, ["old-mq01"], **options)
 
 
-def test_active_new_node_drains_queues_with_messages() -> None:
+def test_migrate_drains_queues_with_messages_on_active_new_node() -> None:
     step = next_step(master_with_backlog(queues={"orders": 5, "a": 1}), SLAVE, NEW, PEER)
 
     assert (step.act, step.phase) == ("want", "draining")
@@ -111,7 +111,7 @@ def test_stopped_brokers_with_empty_stores_are_retired() -> None:
     assert "/var/lib/activemq/activemq/data/kahadb" in step.say
 
 
-def test_missing_bridge_is_error_that_names_link_after_timeout() -> None:
+def test_migrate_reports_missing_bridge_after_timeout_and_names_link() -> None:
     master_without_bridge = replace(MASTER, held=replace(NOTHING, bridges=[]))
 
     assert next_step(master_without_bridge, SLAVE, NEW, PEER).phase == "prepared"

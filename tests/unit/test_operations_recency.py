@@ -32,45 +32,45 @@ def winner(a: PurePairNodeStore, b: PurePairNodeStore) -> str:
     return choose_store_to_keep(a, b).winner
 
 
-def test_stores_with_same_messages_are_equal() -> None:
+def test_stores_of_pure_pair_with_same_messages_are_equal() -> None:
     verdict = choose_store_to_keep(master_store("| 1 2 -1"), slave_store("| 2"))
     assert verdict.equal
     assert verdict.reasons == ("both stores hold the same 1 message or subscription",)
 
 
-def test_slave_that_served_and_stored_more_is_newer() -> None:
+def test_store_of_slave_that_served_and_stored_more_is_newer() -> None:
     assert winner(master_store("| 1 2"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
-def test_slave_that_served_and_only_delivered_is_newer() -> None:
+def test_store_of_slave_that_served_and_only_delivered_is_newer() -> None:
     assert winner(master_store("| 1 2"), slave_store("| 1 2 -1", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
-def test_master_that_stored_and_delivered_alone_is_newer() -> None:
+def test_store_of_master_that_stored_and_delivered_alone_is_newer() -> None:
     assert winner(master_store("| 1 2 3 -1"), slave_store("| 1 2")) == MASTER
 
 
-def test_master_that_only_stored_messages_alone_is_newer() -> None:
+def test_store_of_master_that_only_stored_messages_alone_is_newer() -> None:
     assert winner(master_store("| 1 2 3"), slave_store("| 1 2")) == MASTER
 
 
-def test_master_that_only_delivered_alone_is_newer() -> None:
+def test_store_of_master_that_only_delivered_alone_is_newer() -> None:
     assert winner(master_store("| 1 2 -1"), slave_store("| 1 2")) == MASTER
 
 
-def test_acknowledgment_in_transit_does_not_make_failed_slave_newer() -> None:
+def test_acknowledgment_in_transit_does_not_make_store_of_failed_slave_newer() -> None:
     assert winner(master_store("| 1 2 3 4"), slave_store("| 1 2 -1")) == MASTER
 
 
-def test_message_in_transit_does_not_make_failed_slave_newer_than_master() -> None:
+def test_message_in_transit_does_not_make_store_of_failed_slave_newer() -> None:
     assert winner(master_store("| 1 2 -1 -2"), slave_store("| 1 2 3")) == MASTER
 
 
-def test_slave_with_additional_message_is_newer_if_both_nodes_failed() -> None:
+def test_store_of_slave_with_additional_message_is_newer_if_both_nodes_failed() -> None:
     assert winner(master_store("| 1 2"), slave_store("| 1 2 3")) == SLAVE
 
 
-def test_slave_that_served_is_newer_than_master_that_only_delivered_more() -> None:
+def test_store_of_slave_that_served_is_newer_than_store_of_delivering_master() -> None:
     assert winner(master_store("| 1 2 -1"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
@@ -82,7 +82,7 @@ def test_log_decides_if_each_node_delivered_message_of_other() -> None:
         choose_store_to_keep(a, replace(slave_store("| 1 2 3 -2"), runs=()))
 
 
-def test_choice_is_refused_if_both_nodes_stored_messages_alone() -> None:
+def test_choice_of_newer_store_is_refused_if_both_nodes_stored_messages_alone() -> None:
     with pytest.raises(
         ResyncRefusedError, match=r"has 1 message that \S+ never received; \S+ has 1 message that \S+ never received;"
     ) as refused:
@@ -91,7 +91,7 @@ def test_choice_is_refused_if_both_nodes_stored_messages_alone() -> None:
     assert "keeps a backup of the store" in str(refused.value)
 
 
-def test_choice_is_refused_if_slave_served_earlier() -> None:
+def test_choice_of_newer_store_is_refused_if_slave_served_earlier() -> None:
     second_run = broker_run("11:00:05", started=True, established=True)
     with pytest.raises(ResyncRefusedError):
         choose_store_to_keep(
@@ -100,26 +100,26 @@ def test_choice_is_refused_if_slave_served_earlier() -> None:
         )
 
 
-def test_choice_is_refused_without_log_of_slave() -> None:
+def test_choice_of_newer_store_is_refused_without_log_of_slave() -> None:
     slave_without_log = replace(slave_store("| 1 2 -1"), runs=())
     with pytest.raises(ResyncRefusedError, match="no log shows whether"):
         choose_store_to_keep(master_store("| 1 2 3"), slave_without_log)
 
 
-def test_choice_is_refused_if_log_is_of_earlier_run_than_journal() -> None:
+def test_choice_of_newer_store_is_refused_if_log_is_of_earlier_run_than_journal() -> None:
     earlier_run = broker_run("04:00:00", started=True, established=True)
     with pytest.raises(ResyncRefusedError, match="no log shows whether"):
         choose_store_to_keep(master_store("| 1 2 3"), slave_store("| 1 2 -1", earlier_run, starts=("10:00:05",)))
 
 
-def test_different_clocks_do_not_change_choice() -> None:
+def test_different_clocks_do_not_change_choice_of_newer_store() -> None:
     later_run = broker_run("10:10:05", started=True, established=True, served=True)
     assert winner(master_store("| 1 2"), slave_store("| 1 2 3", later_run)) == SLAVE
     earlier_run = broker_run("09:50:05", started=True, established=True)
     assert winner(master_store("| 1 2 3"), slave_store("| 1 2 -1", earlier_run)) == MASTER
 
 
-def test_slave_that_served_is_newer_than_restarted_master() -> None:
+def test_store_of_slave_that_served_is_newer_than_store_of_restarted_master() -> None:
     assert (
         winner(
             master_store("| 1 2 |", RUN_OF_MASTER_WITH_SLAVE, WAITED), slave_store("| 1 2 3 -1", RUN_OF_ACTIVE_SLAVE)
@@ -128,13 +128,13 @@ def test_slave_that_served_is_newer_than_restarted_master() -> None:
     )
 
 
-def test_choice_is_refused_if_too_many_messages_differ_for_transit() -> None:
+def test_choice_of_newer_store_is_refused_if_too_many_messages_differ_for_transit() -> None:
     new_messages = " ".join(str(number) for number in range(10, 2000))
     with pytest.raises(ResyncRefusedError):
         choose_store_to_keep(master_store("| 1 2 3 -2"), slave_store(f"| 1 2 {new_messages}"))
 
 
-def test_choice_is_refused_if_master_never_connected_to_slave() -> None:
+def test_choice_of_newer_store_is_refused_if_master_never_connected_to_slave() -> None:
     with pytest.raises(ResyncRefusedError):
         choose_store_to_keep(master_store("| 1 2 3", broker_run("10:00:00", started=True)), slave_store("| 1 2 4"))
 
@@ -147,12 +147,12 @@ def test_master_with_new_disk_gets_store_of_slave_that_served() -> None:
     assert winner(master_store(""), slave_store("| 1 2", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
-def test_choice_is_refused_for_new_disk_of_master_if_slave_never_served() -> None:
+def test_choice_of_newer_store_is_refused_for_new_disk_if_slave_never_served() -> None:
     with pytest.raises(ResyncRefusedError, match="may be older than the store that x-mq01-a lost"):
         choose_store_to_keep(master_store(""), slave_store("| 1 2"))
 
 
-def test_choice_is_refused_if_journal_is_damaged() -> None:
+def test_choice_of_newer_store_is_refused_if_journal_is_damaged() -> None:
     with pytest.raises(ResyncRefusedError, match="x-mq01-a: the store journal has 3 damaged places"):
         choose_store_to_keep(master_store("| 1 2", damaged=3), slave_store("| 1"))
 
@@ -169,7 +169,7 @@ def test_message_missing_from_cleaned_journal_may_be_new_if_no_later_one_is_know
     assert " 0 messages" not in str(refusal.value)
 
 
-def test_choice_is_refused_if_slave_connected_to_master_twice() -> None:
+def test_choice_of_newer_store_is_refused_if_slave_connected_to_master_twice() -> None:
     run_with_two_connections = broker_run("10:00:00", started=True, attached=2)
     with pytest.raises(ResyncRefusedError):
         choose_store_to_keep(
@@ -186,21 +186,21 @@ def test_choice_of_operator_names_messages_left_in_backup() -> None:
     )
 
 
-def test_choice_is_refused_if_store_was_not_read() -> None:
+def test_choice_of_newer_store_is_refused_if_store_was_not_read() -> None:
     with pytest.raises(ResyncRefusedError, match="did not read the store"):
         choose_store_to_keep(PurePairNodeStore(MASTER, "master", seen=False), slave_store(""))
 
 
-def test_attached_slave_with_last_message_in_transit_does_not_differ() -> None:
+def test_store_of_attached_slave_with_message_in_transit_does_not_differ() -> None:
     assert store_difference_sentence(master_store("| 1 2 3 4"), slave_store("| 1 2 3")) == ""
     assert store_difference_sentence(master_store("| 1 2 3"), slave_store("| 1 2 3 4")) == ""
 
 
-def test_slave_attached_with_old_store_differs() -> None:
+def test_store_of_slave_that_attached_with_old_store_differs() -> None:
     assert "never received 1 message that" in store_difference_sentence(master_store("| 1 2 3"), slave_store("| 1 3"))
 
 
-def test_slave_with_messages_stored_alone_differs() -> None:
+def test_store_of_slave_with_messages_stored_alone_differs() -> None:
     assert "holds 1 message that it stored before it connected to x-mq01-a" in store_difference_sentence(
         master_store("| 1 |"), slave_store("| 1 2 |", RUN_OF_ACTIVE_SLAVE, broker_run("11:00:05", established=True))
     )
@@ -247,7 +247,7 @@ def _simulate_pair(events: list[str]) -> tuple[PurePairNodeStore, PurePairNodeSt
 @given(
     events=st.lists(st.sampled_from(EVENTS), max_size=14), in_flight=st.sampled_from(["none", "message", "delivery"])
 )
-def test_winner_holds_all_accepted_and_no_delivered_messages(events: list[str], in_flight: str) -> None:
+def test_newer_store_holds_all_accepted_and_no_delivered_messages(events: list[str], in_flight: str) -> None:
     a, b, required, delivered = _simulate_pair(events)
     if in_flight == "message" and not any(event in EVENTS[2:] for event in events):
         # The slave stores a message before the producer receives its acknowledgment.

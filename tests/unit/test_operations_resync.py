@@ -24,23 +24,23 @@ def act_and_hosts(a: PurePairNode, b: PurePairNode, **options: object) -> tuple[
     return next_step.act, next_step.hosts
 
 
-def test_attached_pair_requires_no_step() -> None:
+def test_attached_pair_requires_no_step_of_resync() -> None:
     next_step = step(pair_node(EQUAL[0], "active"), pair_node(EQUAL[1], "standby"))
     assert next_step.act == "done"
     assert next_step.say == "pair x-mq01 requires no change: x-mq01-a has started, and x-mq01-b is attached"
 
 
-def test_attached_pair_with_message_in_transit_requires_no_step() -> None:
+def test_attached_pair_with_message_in_transit_requires_no_step_of_resync() -> None:
     assert act_and_hosts(pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "standby")) == ("done", ())
 
 
-def test_attached_slave_with_different_store_is_stopped() -> None:
+def test_resync_stops_attached_slave_with_different_store() -> None:
     next_step = step(pair_node(master_store("| 1 2 3"), "active"), pair_node(slave_store("| 1 3"), "standby"))
     assert (next_step.act, next_step.hosts) == ("stop", (SLAVE,))
     assert "never received 1 message that" in next_step.say
 
 
-def test_pending_restart_stops_slave_first() -> None:
+def test_resync_with_pending_restart_stops_slave_first() -> None:
     attached_pair = pair_node(EQUAL[0], "active", restart_required=True), pair_node(EQUAL[1], "standby")
     assert act_and_hosts(*attached_pair) == ("stop", (SLAVE,))
 
@@ -51,7 +51,7 @@ def test_restart_older_restarts_only_brokers_started_before_run() -> None:
     assert act_and_hosts(*attached_pair, restart_older=60.0) == ("done", ())
 
 
-def test_broker_with_older_store_is_stopped_first() -> None:
+def test_resync_stops_broker_with_older_store_first() -> None:
     assert act_and_hosts(pair_node(NEWER_SLAVE[0], "starting"), pair_node(NEWER_SLAVE[1], "active")) == (
         "stop",
         (MASTER,),
@@ -62,13 +62,13 @@ def test_broker_with_older_store_is_stopped_first() -> None:
     )
 
 
-def test_slave_is_stopped_before_hung_master() -> None:
+def test_resync_stops_slave_before_hung_master() -> None:
     """A slave that loses its master begins to serve clients within 0.1 s."""
     nodes = pair_node(EQUAL[0], "hung"), pair_node(EQUAL[1], "standby")
     assert act_and_hosts(*nodes) == ("stop", (SLAVE,))
 
 
-def test_activating_unit_of_stopped_broker_is_stopped() -> None:
+def test_resync_stops_activating_unit_of_stopped_broker() -> None:
     slave_with_starting_unit = pair_node(NEWER_MASTER[1], "stopped", unit="activating")
     assert act_and_hosts(pair_node(NEWER_MASTER[0], "stopped", unit="inactive"), slave_with_starting_unit) == (
         "stop",
@@ -76,7 +76,7 @@ def test_activating_unit_of_stopped_broker_is_stopped() -> None:
     )
 
 
-def test_newer_store_is_copied_after_both_brokers_stopped() -> None:
+def test_resync_copies_newer_store_after_both_brokers_stopped() -> None:
     assert act_and_hosts(pair_node(NEWER_SLAVE[0], "stopped"), pair_node(NEWER_SLAVE[1], "stopped")) == (
         "copy",
         (SLAVE, MASTER),
@@ -87,7 +87,7 @@ def test_newer_store_is_copied_after_both_brokers_stopped() -> None:
     )
 
 
-def test_equal_stores_are_not_copied_and_master_is_started() -> None:
+def test_resync_does_not_copy_equal_stores_and_starts_master() -> None:
     assert act_and_hosts(pair_node(EQUAL[0], "stopped"), pair_node(EQUAL[1], "stopped")) == ("start", (MASTER,))
 
 
@@ -98,12 +98,12 @@ def test_lock_of_another_process_ends_resync() -> None:
         step(pair_node(EQUAL[0], "stopped"), pair_node(EQUAL[1], "stopped", locked=True))
 
 
-def test_unfinished_copy_is_finished_before_stores_are_compared() -> None:
+def test_resync_finishes_unfinished_copy_before_it_compares_stores() -> None:
     slave_with_unfinished_copy = pair_node(slave_store(""), "stopped", unfinished=True)
     assert act_and_hosts(pair_node(EQUAL[0], "stopped"), slave_with_unfinished_copy) == ("finish", (SLAVE,))
 
 
-def test_slave_is_started_after_master_listens() -> None:
+def test_resync_starts_slave_after_master_listens() -> None:
     waiting_run = broker_run("11:00:00")
     restarted_master = master_store("| 1 2 |", broker_run("10:00:00", started=True, attached=1), waiting_run)
     assert act_and_hosts(pair_node(restarted_master, "starting"), pair_node(EQUAL[1], "stopped"))[0] == "wait"
@@ -113,7 +113,7 @@ def test_slave_is_started_after_master_listens() -> None:
     )
 
 
-def test_master_with_different_store_is_stopped_before_slave_starts() -> None:
+def test_resync_stops_master_with_different_store_before_slave_starts() -> None:
     assert act_and_hosts(
         pair_node(NEWER_MASTER[0], "starting", listening=True), pair_node(NEWER_MASTER[1], "stopped")
     ) == (
@@ -122,7 +122,7 @@ def test_master_with_different_store_is_stopped_before_slave_starts() -> None:
     )
 
 
-def test_active_master_is_stopped_before_slave_starts() -> None:
+def test_resync_stops_active_master_before_slave_starts() -> None:
     assert act_and_hosts(pair_node(EQUAL[0], "active", listening=True), pair_node(EQUAL[1], "stopped")) == (
         "stop",
         (MASTER,),
@@ -151,12 +151,12 @@ def test_resync_refuses_pair_of_two_active_brokers() -> None:
         step(pair_node(NEWER_SLAVE[0], "active"), pair_node(NEWER_SLAVE[1], "active"))
 
 
-def test_obstacle_to_copy_is_reported_before_any_broker_is_stopped() -> None:
+def test_resync_reports_obstacle_to_copy_before_any_broker_is_stopped() -> None:
     with pytest.raises(ResyncRefusedError, match=r"x-mq01-b: nothing was changed, because .*: the disk is full"):
         step(pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "stopped", obstacle="the disk is full"))
 
 
-def test_choice_of_operator_applies_to_node_of_single_pair() -> None:
+def test_resync_from_chosen_node_applies_only_to_node_of_single_pair() -> None:
     diverged_pair = (
         pair_node(master_store("| 1 2 3"), "stopped"),
         pair_node(slave_store("| 1 2 4", RUN_OF_ACTIVE_SLAVE), "stopped"),

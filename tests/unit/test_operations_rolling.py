@@ -64,15 +64,15 @@ def restart_order(*nodes: ObservedNode, chosen: set[str] | None = None) -> list[
             brokers_by_host[step.peer or ""] = replace(brokers_by_host[step.peer or ""], state="active")
 
 
-def test_standby_is_restarted_first_regardless_of_role_pair_by_pair() -> None:
+def test_rolling_restart_restarts_standby_first_pair_by_pair() -> None:
     assert restart_order(D, C, B, A) == [B.host, A.host, C.host, D.host]
 
 
-def test_peer_of_chosen_host_is_not_restarted() -> None:
+def test_rolling_restart_does_not_restart_peer_of_chosen_host() -> None:
     assert restart_order(A, B, chosen={A.host}) == [A.host]
 
 
-def test_step_names_restarted_broker_and_peer_that_takes_over() -> None:
+def test_step_of_rolling_restart_names_broker_and_peer_that_takes_over() -> None:
     step = next_restart_step([A, B], progress_of(A, B, done={B.host}))
     assert step.say == "the playbook restarts the active broker x-mq01-a, and x-mq01-b takes over (it is standby)"
     assert (step.hosts, step.peer, step.was) == (("x-mq01-a",), "x-mq01-b", "active")
@@ -138,7 +138,7 @@ def test_single_broker_is_restarted_and_step_reports_downtime() -> None:
     ).hosts == (second_broker.host,)
 
 
-def test_restart_without_effect_ends_run() -> None:
+def test_restart_without_effect_ends_rolling_restart() -> None:
     with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):
         next_restart_step([A, B], progress_of(A, B, acted={B.host}))
 

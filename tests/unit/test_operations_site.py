@@ -86,19 +86,19 @@ def acts_of_run(*nodes: ObservedNode) -> list[str]:
     return [f"{step.act} {step.hosts[0]}" for step in steps]
 
 
-def test_running_pair_without_pending_restart_requires_no_step() -> None:
+def test_running_pair_without_pending_restart_requires_no_step_of_site() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby")
     assert next_site_step(pair, progress_of(pair)).act == "done"
     assert notes_of(*pair) == []
 
 
-def test_new_pair_is_started_with_preferred_master_first() -> None:
+def test_site_starts_new_pair_with_preferred_master_first() -> None:
     pair = node("x-mq01-b", "stopped"), node("x-mq01-a", "stopped")
     assert pending_acts(*pair) == acts_of_run(*pair) == ["start x-mq01-a", "start x-mq01-b"]
 
 
 @pytest.mark.parametrize(("active", "standby"), [("a", "b"), ("b", "a")])
-def test_standby_is_restarted_first_regardless_of_preferred_role(active: str, standby: str) -> None:
+def test_site_restarts_standby_first_regardless_of_preferred_role(active: str, standby: str) -> None:
     pair = (
         node(f"x-mq01-{active}", "active", restart_required=True),
         node(f"x-mq01-{standby}", "standby", restart_required=True),
@@ -128,7 +128,7 @@ def test_hung_node_is_restarted_only_if_restart_is_pending() -> None:
     )
 
 
-def test_step_names_state_of_node_that_is_neither_active_nor_standby() -> None:
+def test_step_of_site_names_state_of_node_that_is_neither_active_nor_standby() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "hung", restart_required=True)
     assert (
         next_site_step(pair, progress_of(pair)).say
@@ -136,7 +136,7 @@ def test_step_names_state_of_node_that_is_neither_active_nor_standby() -> None:
     )
 
 
-def test_pairs_are_started_in_sequence() -> None:
+def test_site_starts_pairs_in_sequence() -> None:
     nodes = [node(f"{pair}-{letter}", "stopped") for letter in "ab" for pair in ("x-mq02", "x-mq01")]
     assert acts_of_run(*nodes) == ["start x-mq01-a", "start x-mq01-b", "start x-mq02-a", "start x-mq02-b"]
 
@@ -164,7 +164,7 @@ def test_site_waits_until_master_of_pure_pair_is_active() -> None:
         next_site_step(pair, progress_of(pair, acted=acted, waited=60.0))
 
 
-def test_pure_broker_is_never_restarted() -> None:
+def test_site_never_restarts_pure_broker() -> None:
     pair = pure_node("x-mq01-a", "active", restart_required=True), pure_node("x-mq01-b", "standby")
     assert next_site_step(pair, progress_of(pair)).act == "done"
     assert "Run the playbook resync" in notes_of(*pair)[0]
@@ -225,13 +225,13 @@ def test_site_waits_until_changed_pair_has_active_node() -> None:
         next_site_step(pair, progress_of(pair, acted={"x-mq01-a"}, waited=60.0))
 
 
-def test_restart_without_effect_ends_run() -> None:
+def test_restart_without_effect_ends_run_of_site() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby", restart_required=True)
     with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):
         next_site_step(pair, progress_of(pair, acted={"x-mq01-b"}))
 
 
-def test_broker_that_stopped_again_after_start_ends_run() -> None:
+def test_broker_that_stopped_again_after_start_ends_run_of_site() -> None:
     pair = node("x-mq01-a", "stopped"), node("x-mq01-b", "standby")
     with pytest.raises(RefusalError, match="x-mq01-a: the broker is not ready yet; it is stopped"):
         next_site_step(pair, progress_of(pair, acted={"x-mq01-a"}))
@@ -242,7 +242,7 @@ NODES = st.tuples(STATES, st.booleans(), st.booleans())
 
 
 @given(st.dictionaries(st.integers(1, 9), st.tuples(st.sampled_from(["shared-file", "pure", "none"]), NODES, NODES)))
-def test_each_step_completes_node_and_never_restarts_last_serving_node(pairs: dict[int, Any]) -> None:
+def test_each_site_step_completes_node_and_never_restarts_last_serving_node(pairs: dict[int, Any]) -> None:
     nodes = {
         name: node(name, state, ha=ha, restart_required=pending and state != "stopped", store_used=used)
         for number, (ha, *node_states) in pairs.items()
@@ -312,7 +312,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_run() -> None:
             decide_operation("roll", incomplete_request)
 
 
-def test_peer_outside_limit_counts_with_its_evidence() -> None:
+def test_site_considers_evidence_of_peer_outside_limit() -> None:
     options = {"settle": 60, "peers": {A: evidence_of("standby")}}
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS), evidence={A: evidence_of("active", restart_required=True)}, options=options
@@ -326,7 +326,7 @@ def test_peer_outside_limit_counts_with_its_evidence() -> None:
     ("process", "hosts"),
     [({"pid": 7, "release": "6.3.1"}, []), ({"pid": 7, "release": "6.3.0"}, [A]), ({"pid": None}, [A])],
 )
-def test_release_is_verified_only_if_evidence_lacks_it(process: dict[str, Any], hosts: list[str]) -> None:
+def test_site_verifies_running_release_only_if_evidence_lacks_it(process: dict[str, Any], hosts: list[str]) -> None:
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS),
         evidence={A: evidence_of("active", **process)},
@@ -335,7 +335,7 @@ def test_release_is_verified_only_if_evidence_lacks_it(process: dict[str, Any], 
     assert decide_operation("roll", request)["verify"] == hosts
 
 
-def test_final_table_shows_state_before_first_step_and_after_last() -> None:
+def test_final_table_of_site_shows_state_before_first_step_and_after_last() -> None:
     progress = RunProgress(hosts={A: HostProgress(acted=("start",), before="stopped")})
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS),

@@ -29,36 +29,36 @@ def target_of(name: str = "", **more: object) -> TargetHostsAndPairs:
     return resolve_target(POSSIBLE_HOSTS, name, **more)  # type: ignore[arg-type]
 
 
-def test_empty_target_is_whole_fleet() -> None:
+def test_empty_activemq_target_selects_whole_fleet() -> None:
     selection = target_of()
     assert (selection.kind, sorted(selection.hosts), selection.chosen) == ("fleet", sorted(HOSTS), selection.hosts)
 
 
-def test_group_target_has_its_pairs_in_order_with_preferred_master_first() -> None:
+def test_activemq_target_of_group_has_pairs_with_preferred_master_first() -> None:
     selection = target_of("orders")
     assert list(selection.pairs) == ["orders-mq01", "orders-mq02"]
     assert selection.pairs["orders-mq01"] == (A, B)
     assert selection.hosts == (*selection.pairs["orders-mq01"], *selection.pairs["orders-mq02"])
 
 
-def test_pair_target_has_both_nodes() -> None:
+def test_activemq_target_of_pair_has_both_nodes() -> None:
     assert target_of("orders-mq01").hosts == (A, B)
 
 
 @pytest.mark.parametrize("name", [B, "orders-mq01-b"])
-def test_host_target_observes_peer_without_choosing_it(name: str) -> None:
+def test_activemq_target_of_host_observes_peer_without_choosing_it(name: str) -> None:
     selection = target_of(name)
     assert (selection.kind, selection.hosts, selection.chosen) == ("host", (A, B), (B,))
 
 
-def test_unknown_target_is_error_that_suggests_nearest_name() -> None:
+def test_unknown_activemq_target_is_error_that_suggests_nearest_name() -> None:
     with pytest.raises(
         InputError, match=r"activemq_target is orders-mq1, which is not .*\. Did you mean orders-mq01\?"
     ):
         target_of("orders-mq1")
 
 
-def test_ambiguous_label_of_two_hosts_is_refused() -> None:
+def test_activemq_target_that_is_label_of_two_hosts_is_refused() -> None:
     hosts_with_same_label = [
         PossibleTargetHost(f"x-mq01-a.{domain}", f"{domain}", "x", "master") for domain in ("one", "two")
     ]
@@ -101,7 +101,7 @@ def test_limit_that_includes_target_is_accepted() -> None:
     assert target_of("orders-mq01", play_hosts=[A, B]).hosts == (A, B)
 
 
-def test_run_starts_now_or_at_given_time() -> None:
+def test_start_time_of_playbook_run_is_now_or_given_time() -> None:
     now = datetime(2026, 11, 21, 13, 45, 6, 700000, UTC).timestamp()
     assert run_start_time("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
     assert run_start_time("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
@@ -110,12 +110,12 @@ def test_run_starts_now_or_at_given_time() -> None:
 @pytest.mark.parametrize(
     ("start_time", "message"), [("soon", "which is not a time"), ("2026-11-21T13:45:09Z", "is in the future")]
 )
-def test_invalid_or_future_start_time_is_refused(start_time: str, message: str) -> None:
+def test_invalid_or_future_start_time_of_playbook_run_is_refused(start_time: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         run_start_time(start_time, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
-def test_target_lists_nodes_that_require_resync() -> None:
+def test_decision_target_lists_nodes_that_require_resync() -> None:
     brokers = {
         possible_host.host: facts_of_broker(
             possible_host.host,

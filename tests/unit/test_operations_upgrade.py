@@ -143,12 +143,12 @@ def test_store_that_release_does_not_support_requires_new_pair(installed: str, w
     assert "Add a new pair" in release_change(installed, wanted, store, store).refusal
 
 
-def test_change_of_store_kind_is_refused() -> None:
+def test_upgrade_refuses_change_of_store_kind() -> None:
     refusal = release_change("5.15.16", "5.16.7", StoreFacts("levelDB"), kahadb_store()).refusal
     assert "stores its messages in levelDB, but with 5.16.7 it would use kahaDB" in refusal
 
 
-def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
+def test_default_store_of_mkahadb_uses_another_directory_from_5_11_on() -> None:
     multiple_stores = StoreFacts("mKahaDB", SHARE)
     assert (
         "stores messages in the directory 0 of its mKahaDB store, but 5.18.3 would read them from the directory #210"
@@ -157,7 +157,7 @@ def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
     assert release_change("5.13.5", "6.3.1", multiple_stores, multiple_stores).refusal == ""
 
 
-def test_change_of_store_directory_is_refused() -> None:
+def test_upgrade_refuses_change_of_store_directory() -> None:
     refusal = release_change("5.17.6", "5.18.3", kahadb_store(), kahadb_store("/elsewhere")).refusal
     assert refusal.endswith(f"An upgrade does not move the store. Set activemq_store_directory to {SHARE}")
 
@@ -196,13 +196,13 @@ def test_upgrade_refuses_pure_pair() -> None:
         ("5.15.16", "5.17.6", ["5.17.6 does not support levelDB"]),
     ],
 )
-def test_changes_of_release_are_reported(installed: str, wanted: str, texts: list[str]) -> None:
+def test_upgrade_reports_changes_of_release(installed: str, wanted: str, texts: list[str]) -> None:
     changes = "; ".join(release_change(installed, wanted).changes)
     for text in texts:
         assert text in changes
 
 
-def test_patch_release_reports_no_changes() -> None:
+def test_upgrade_to_patch_release_reports_no_changes() -> None:
     assert release_change("5.18.3", "5.18.7").changes == ()
 
 
@@ -225,13 +225,13 @@ def test_active_node_is_upgraded_only_without_peer() -> None:
     assert (step.act, step.hosts, step.peer) == ("upgrade", (A,), None)
 
 
-def test_switch_reports_when_rollback_becomes_impossible() -> None:
+def test_switchover_of_upgrade_reports_when_rollback_becomes_impossible() -> None:
     nodes = observed_pair("5.11.4", "5.18.3")
     assert "after this step no rollback is possible" in step_of(nodes).say
     assert "rollback" not in step_of(observed_pair("5.17.6", "5.18.3")).say
 
 
-def test_lock_reacquired_3_times_ends_run() -> None:
+def test_lock_that_active_broker_reacquired_3_times_ends_upgrade() -> None:
     nodes = observed_pair("5.17.6", "5.18.3")
     assert step_of(nodes, {A: 2}).act == "switch"
     with pytest.raises(RefusalError, match="3 times, but each time this broker acquired the lock again"):
@@ -272,7 +272,7 @@ def test_downgrade_is_refused_after_newer_release_opened_store() -> None:
     assert f"{A}: the broker runs 6.3.1 and has changed the store, which 5.11.4 therefore" in refusal_of(nodes)
 
 
-def test_resumed_run_reports_that_rollback_is_not_possible() -> None:
+def test_resumed_upgrade_reports_that_rollback_is_not_possible() -> None:
     nodes = observed_pair("6.3.1", "5.11.4", wanted="6.3.1")
     change = upgrade_effects_by_pair(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
     assert (change.found, change.back) == ("5.11.4", "closed")
@@ -329,7 +329,7 @@ def test_upgrade_refuses_packaged_broker() -> None:
     assert "the playbook upgrade does not upgrade packages" in refusal_of(observed_pair(), install="package")
 
 
-def test_refusal_names_all_pairs_with_problems() -> None:
+def test_refusal_of_upgrade_names_all_pairs_with_problems() -> None:
     pair_with_unknown_release = [
         replace(node, pair="orders-mq02", host=node.host.replace("01", "02"))
         for node in observed_pair("5.2.0", "5.2.0")

@@ -17,7 +17,7 @@ def shell_command(script: str, timeout: float = 20.0) -> FenceCommand:
     return FenceCommand(["/bin/sh", "-c", script], timeout, ENVIRONMENT)
 
 
-def test_exit_status_0_confirms_fencing_of_host_in_environment(tmp_path: Path) -> None:
+def test_exit_status_0_of_fence_command_confirms_that_host_is_fenced(tmp_path: Path) -> None:
     script = f'echo "$ACTIVEMQ_FENCE_HOST of $ACTIVEMQ_FENCE_PAIR" > {tmp_path}/fenced'
     assert shell_command(script).run_and_describe_failure(lambda: None) == ""
     assert (tmp_path / "fenced").read_text() == "o-mq01-b of o-mq01\n"
@@ -34,11 +34,11 @@ def test_exit_status_0_confirms_fencing_of_host_in_environment(tmp_path: Path) -
         ),
     ],
 )
-def test_failure_message_contains_exit_status_or_system_error(command: FenceCommand, message: str) -> None:
+def test_failure_of_fence_command_names_exit_status_or_system_error(command: FenceCommand, message: str) -> None:
     assert command.run_and_describe_failure(lambda: None) == message
 
 
-def test_command_after_timeout_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_fence_command_that_exceeds_timeout_is_killed_with_its_children(tmp_path: Path) -> None:
     calls: list[float] = []
     command = shell_command(f"(sleep 2; touch {tmp_path}/late) & sleep 60", timeout=1)
     problem = command.run_and_describe_failure(lambda: calls.append(time.monotonic()))

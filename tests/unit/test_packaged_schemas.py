@@ -25,7 +25,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_schema_of_wheel_requires_no_maven(bundle: Path) -> None:
+def test_xml_schema_in_wheel_requires_no_maven(bundle: Path) -> None:
     lines: list[str] = []
 
     path = fetch_schema_to_cache(Release.of("5.18.3"), progress=lines.append)
@@ -34,7 +34,7 @@ def test_schema_of_wheel_requires_no_maven(bundle: Path) -> None:
     assert lines == []
 
 
-def test_fetch_takes_several_releases(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_fetch_takes_several_releases(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_bundle({"5.18.3.xsd": small_xsd(), "6.3.1.xsd": small_xsd()}, bundle)
 
     assert main(["schema", "fetch", "5.18.3", "6.3.1"]) == 0
@@ -42,13 +42,15 @@ def test_fetch_takes_several_releases(bundle: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.count("schema of ") == 2
 
 
-def test_file_of_single_release_is_rejected_for_two_releases(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_fetch_rejects_file_of_single_release_for_two_releases(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["schema", "fetch", "5.18.3", "6.3.1", "--from", str(bundle)]) == 2
 
     assert "is the file of a single release: name only one RELEASE" in capsys.readouterr().err
 
 
-def test_bundle_has_license_notice_and_no_date(tmp_path: Path) -> None:
+def test_schema_bundle_has_license_notice_and_no_date(tmp_path: Path) -> None:
     write_bundle({"5.18.3.xsd": b"<a/>"}, tmp_path / "one.zip")
     write_bundle({"5.18.3.xsd": b"<a/>"}, tmp_path / "two.zip")
 
@@ -57,7 +59,7 @@ def test_bundle_has_license_notice_and_no_date(tmp_path: Path) -> None:
         assert "Apache License, Version 2.0" in archive.read("NOTICE").decode()
 
 
-def test_bundle_covers_most_release_lines() -> None:
+def test_schema_bundle_covers_most_release_lines() -> None:
     lines = {release.line for release in releases()}
 
     assert lines <= set(known_release_lines())

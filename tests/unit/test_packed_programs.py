@@ -31,7 +31,7 @@ def test_packed_program_starts_without_installed_packages(program: Callable[[str
     assert "--" in completed.stdout
 
 
-def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) -> None:
+def test_packed_program_contains_module_that_main_module_newly_imports(tmp_path: Path) -> None:
     shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "node/process/added_module.py").write_text(
         "from ..errors import NodeError\n\nERROR = NodeError('added')\n"
@@ -49,7 +49,7 @@ def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) 
     assert completed.stdout == "NodeError('added')\n"
 
 
-def test_program_is_independent_of_package_of_node(tmp_path: Path) -> None:
+def test_packed_guard_is_same_for_copy_of_package_node(tmp_path: Path) -> None:
     shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
     assert _packed_guard_program(tmp_path) == guard_installation.guard_program(PYTHON)
 

@@ -142,14 +142,14 @@ PHASES = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_phase_is_last_phase_in_log(name: str) -> None:
+def test_broker_phase_is_last_phase_in_log(name: str) -> None:
     lines = "".join(map(record, STARTS[name])).split("\n")
     phase = broker_log.phase_after_records(broker_log.parse_records(lines))
     assert phase.name == PHASES[name]
     assert phase.message in STARTS[name]
 
 
-def test_phase_ignores_records_of_earlier_process(tmp_path: Path) -> None:
+def test_broker_phase_ignores_records_of_earlier_process(tmp_path: Path) -> None:
     now = time.time()
     before, after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
     log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", before)
@@ -159,7 +159,7 @@ def test_phase_ignores_records_of_earlier_process(tmp_path: Path) -> None:
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "starting"
 
 
-def test_log_that_rolled_during_start_is_read_across_files(tmp_path: Path) -> None:
+def test_broker_phase_is_read_across_log_files_that_rolled_during_start(tmp_path: Path) -> None:
     (tmp_path / "activemq.log.1").write_text(
         record(STARTS["a modern standby"][0]) + record(STARTS["a modern standby"][1])
     )
@@ -167,7 +167,7 @@ def test_log_that_rolled_during_start_is_read_across_files(tmp_path: Path) -> No
     assert broker_log.read_broker_phase(str(tmp_path), 0).name == "waiting"
 
 
-def test_last_error_contains_its_root_cause(tmp_path: Path) -> None:
+def test_last_logged_error_contains_its_root_cause(tmp_path: Path) -> None:
     lines = [
         record("fine").replace("INFO ", "ERROR"),
         record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR"),
@@ -181,14 +181,14 @@ def test_last_error_contains_its_root_cause(tmp_path: Path) -> None:
     assert broker_log.last_logged_error(str(tmp_path), time.time() + 3600) == ""
 
 
-def test_last_error_has_no_root_cause_of_later_warning(tmp_path: Path) -> None:
+def test_last_logged_error_has_no_root_cause_of_later_warning(tmp_path: Path) -> None:
     error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     warning = record("Transport Connection failed").replace("INFO ", "WARN ")
     (tmp_path / "activemq.log").write_text(f"{error}{warning}java.io.EOFException\nCaused by: a.Client: gone\n")
     assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
-def test_last_error_ignores_connection_of_client(tmp_path: Path) -> None:
+def test_last_logged_error_is_no_error_about_connection_of_client(tmp_path: Path) -> None:
     error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     client = record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")
     (tmp_path / "activemq.log").write_text(f"{error}{client}")
@@ -203,16 +203,16 @@ def test_last_error_ignores_connection_of_client(tmp_path: Path) -> None:
         ({"ActiveState": "activating", "SubState": "start-pre"}, 1240),
     ],
 )
-def test_errors_count_from_last_start_of_unit(unit: dict[str, str], since: int) -> None:
+def test_logged_errors_count_from_last_start_of_unit(unit: dict[str, str], since: int) -> None:
     assert state._last_start_time({**unit, "ConditionTimestampMonotonic": "300000000"}, 1000) == since
 
 
-def test_errors_count_at_any_time_if_start_of_unit_is_unknown() -> None:
+def test_logged_errors_count_at_any_time_if_start_of_unit_is_unknown() -> None:
     assert state._last_start_time({}, 1000) == 0
     assert state._last_start_time({"ConditionTimestampMonotonic": "0"}, 1000) == 0
 
 
-def test_long_error_is_shortened_and_keeps_root_cause(tmp_path: Path) -> None:
+def test_long_logged_error_is_shortened_and_keeps_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
     (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
@@ -257,7 +257,7 @@ STACK = [
         ([], ""),
     ],
 )  # fmt: skip
-def test_error_in_output_is_deepest_cause_without_count_of_frames(printed: list[str], expected: str) -> None:
+def test_error_in_broker_output_is_deepest_cause_without_count_of_frames(printed: list[str], expected: str) -> None:
     assert broker_log.find_error_in_output(printed) == expected
 
 
@@ -293,7 +293,9 @@ UNHEALTHY = {
         (UNHEALTHY, "the broker is unhealthy: it greets (check /b/data"),
     ],
 )
-def test_unmet_expectation_is_described_with_state_and_cause(changes: dict[str, object], expected: str) -> None:
+def test_unmet_expectation_of_broker_is_described_with_state_and_cause(
+    changes: dict[str, object], expected: str
+) -> None:
     message = state.unmet_expectation({**RESULT, **changes}, ["active", "standby"], 7, "6.3.1")
     assert message.startswith(expected)
     assert bool(message) == bool(expected)
@@ -344,7 +346,7 @@ def test_wait_ends_for_broker_that_systemd_restarts_repeatedly(
     assert not state._is_start_hopeless({"unit": None}, {"unit": None, "state": "stopped"})
 
 
-def test_phase_without_log_is_unknown(tmp_path: Path) -> None:
+def test_broker_phase_without_log_is_unknown(tmp_path: Path) -> None:
     assert broker_log.read_broker_phase(str(tmp_path), 0) == UNKNOWN
 
 
@@ -558,7 +560,7 @@ def wait_for_process(find_process: Callable[[], Process | None]) -> Process | No
     return find_process()
 
 
-def test_process_is_identified_by_account_files_and_command_line(tmp_path: Path) -> None:
+def test_broker_process_is_identified_by_account_files_and_command_line(tmp_path: Path) -> None:
     before, started_after = seconds_since_boot(), time.time()
     with running_process(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
         broker_process = wait_for_process(lambda: find_broker_process(str(tmp_path)))
@@ -569,7 +571,7 @@ def test_process_is_identified_by_account_files_and_command_line(tmp_path: Path)
     assert find_broker_process(str(tmp_path)) is None
 
 
-def test_other_instance_and_control_command_are_not_identified_as_broker(tmp_path: Path) -> None:
+def test_process_of_other_instance_or_control_command_is_no_broker_process(tmp_path: Path) -> None:
     second, control = f"-Dactivemq.base={tmp_path}/second", f"-Dactivemq.base={tmp_path}"
     with running_process(tmp_path, second, "start"), running_process(tmp_path, control, "stop"):
         time.sleep(0.1)
@@ -585,7 +587,7 @@ def test_broker_of_host_without_configuration_is_stopped(tmp_path: Path) -> None
     )
 
 
-def test_wait_for_state_ends_after_timeout(tmp_path: Path) -> None:
+def test_wait_for_broker_state_ends_after_timeout(tmp_path: Path) -> None:
     broker_state = within(
         PATIENCE, lambda: state.gather_broker_state(str(tmp_path), None, wait=0.2, wanted=("active",))
     )

@@ -27,7 +27,7 @@ def probe_rounds(*answers: str | None) -> list[PairProbeRound]:
     return [PairProbeRound(1000.0 + second, 1000.5 + second, answer) for second, answer in enumerate(answers)]
 
 
-def test_watch_of_pair_that_always_answers_has_no_downtime() -> None:
+def test_broker_watch_of_pair_that_always_answers_has_no_downtime() -> None:
     summary = summarize_answers_and_interruptions(probe_rounds(A, A, A))
     assert (summary["trips"], summary["gaps"], summary["longest"]) == (3, [], 0.0)
     assert [(span["address"], span["trips"]) for span in summary["spans"]] == [(A, 3)]
@@ -52,7 +52,7 @@ def test_downtime_without_end_lasts_until_last_round() -> None:
     assert (interruption["seconds"], interruption["after"]) == (2.0, None)
 
 
-def test_downtime_before_first_response_starts_with_watch() -> None:
+def test_watched_downtime_before_first_response_starts_with_watch() -> None:
     summary = summarize_answers_and_interruptions(probe_rounds(None, None, B))
     (interruption,) = summary["gaps"]
     assert (interruption["seconds"], interruption["before"], interruption["after"]) == (2.5, None, B)
@@ -83,7 +83,7 @@ def scripted_broker(greeting: threading.Event) -> Iterator[int]:
             thread.join()
 
 
-def test_watch_begins_with_first_answer_and_ends_with_first_after_flag(tmp_path: Path) -> None:
+def test_broker_watch_lasts_from_first_answer_to_first_answer_after_flag_file(tmp_path: Path) -> None:
     flag, greeting = tmp_path / "flag", threading.Event()
     summary: dict[str, object] = {}
     with scripted_broker(greeting) as port:
@@ -113,7 +113,7 @@ def wait_for(condition: Callable[[], object]) -> None:
     wait_until(condition, "the condition holds", pause=0.01)
 
 
-def test_watch_refuses_existing_flag_and_keeps_it(tmp_path: Path) -> None:
+def test_broker_watch_refuses_existing_flag_file_and_keeps_it(tmp_path: Path) -> None:
     flag, greeting = tmp_path / "flag", threading.Event()
     flag.touch()
     greeting.set()
@@ -122,7 +122,7 @@ def test_watch_refuses_existing_flag_and_keeps_it(tmp_path: Path) -> None:
     assert flag.exists()
 
 
-def test_watch_without_flag_ends_after_its_duration() -> None:
+def test_broker_watch_without_flag_file_ends_after_its_duration() -> None:
     greeting = threading.Event()
     with scripted_broker(greeting) as port:
         watch_result = watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
@@ -130,7 +130,7 @@ def test_watch_without_flag_ends_after_its_duration() -> None:
     assert watch_result["last"]
 
 
-def test_watch_without_first_answer_fails_with_last_answers(tmp_path: Path) -> None:
+def test_broker_watch_without_first_answer_fails_with_last_answers(tmp_path: Path) -> None:
     flag, greeting = tmp_path / "flag", threading.Event()
     unknown = "nio://no-such-host.invalid:61616"
     with scripted_broker(greeting) as port, pytest.raises(NodeError) as caught:
@@ -144,7 +144,7 @@ def test_watch_without_first_answer_fails_with_last_answers(tmp_path: Path) -> N
     assert not flag.exists()
 
 
-def test_watch_with_first_answer_continues_after_first_within(tmp_path: Path) -> None:
+def test_broker_watch_with_first_answer_continues_after_time_of_first_within(tmp_path: Path) -> None:
     greeting = threading.Event()
     greeting.set()
     with scripted_broker(greeting) as port:
@@ -155,6 +155,6 @@ def test_watch_with_first_answer_continues_after_first_within(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
-def test_watch_rejects_invalid_address(text: str) -> None:
+def test_broker_watch_rejects_invalid_address(text: str) -> None:
     with pytest.raises(NodeError, match="is not an address: write it like"):
         watch_which_address_answers([text], None, 1, 0.1, 1.0, None)

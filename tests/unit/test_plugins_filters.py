@@ -64,7 +64,7 @@ def test_filter_returns_output_of_library(name: str, arguments: tuple[Any, ...],
     assert plugin_function("filter", name)(*arguments) == result
 
 
-def test_identity_returns_parts_of_name() -> None:
+def test_filter_identity_returns_parts_of_host_name() -> None:
     assert plugin_function("filter", "identity")(B) == {
         "group": "orders",
         "number": "01",
@@ -75,7 +75,7 @@ def test_identity_returns_parts_of_name() -> None:
     }
 
 
-def test_identity_accepts_pattern_and_master_node() -> None:
+def test_filter_identity_accepts_pattern_and_master_node() -> None:
     pattern = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"
     assert plugin_function("filter", "identity")("orders-mq01-2", pattern, "2")["role"] == "master"
 
@@ -87,7 +87,7 @@ FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}
     ("play", "hosts"),
     [("configure", [A]), ("roll", [B]), ("verify", ["all", "!all"]), ("mark", ["all", "!all"])],
 )
-def test_hosts_of_play_are_from_result_that_contains_them(play: str, hosts: list[str]) -> None:
+def test_filter_hosts_of_play_finds_result_that_contains_hosts(play: str, hosts: list[str]) -> None:
     compiled = {"__activemq_site": {"plays": {"configure": [A], "run": [A, B]}}}
     rolled = {"__activemq_roll": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
     hosts_of_play = plugin_function("filter", "hosts_of_play")
@@ -106,7 +106,7 @@ def test_units_are_installed_on_hosts_with_changed_files_or_service() -> None:
     assert hosts_of_play({A: compiled, B: compiled}, "units") == [A, B]
 
 
-def test_facts_by_host_omits_host_without_fact() -> None:
+def test_filter_facts_by_host_omits_host_without_fact() -> None:
     facts = plugin_function("filter", "facts_by_host")([B, A, "web01"], FACTS, "state")
     assert list(facts.items()) == [(B, {"hosts": [A]}), (A, {"skipped": True})]
 
@@ -127,7 +127,7 @@ def test_jndi_properties_contain_failover_uri() -> None:
 
 
 @pytest.mark.parametrize(("name", "master", "slave"), [(A, True, False), (B, False, True), ("web01", False, False)])
-def test_plugins_use_preferred_role(name: str, master: bool, slave: bool) -> None:
+def test_ansible_test_plugins_use_preferred_role(name: str, master: bool, slave: bool) -> None:
     assert plugin_function("test", "master")(name) is master
     assert plugin_function("test", "slave")(name) is slave
 
@@ -178,7 +178,7 @@ def test_plugins_use_preferred_role(name: str, master: bool, slave: bool) -> Non
         ),
     ],
 )
-def test_invalid_input_is_single_line_error_with_plugin_and_input(
+def test_invalid_input_of_plugin_is_single_line_error_with_plugin_and_input(
     kind: str, name: str, arguments: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(AnsibleFilterError) as caught:

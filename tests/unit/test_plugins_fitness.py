@@ -116,7 +116,7 @@ def test_running_release_comes_from_name_of_deleted_jar(tmp_path: Path) -> None:
         assert health.running_release(running) == "5.18.3"
 
 
-def test_age_of_process_grows_with_time(base: ConfigurationPaths) -> None:
+def test_age_of_broker_process_grows_with_time(base: ConfigurationPaths) -> None:
     with process_with_open_files() as running:
         first_age = gather_health(base, running)["age"]
         time.sleep(0.2)
@@ -139,12 +139,12 @@ def test_drift_names_files_changed_and_added_by_hand(base: ConfigurationPaths) -
     assert gather_health(base)["drift"] == ["conf/x was changed by hand", "conf/y was added by hand"]
 
 
-def test_version_without_manifest_is_incomplete(base: ConfigurationPaths) -> None:
+def test_configuration_version_without_manifest_is_incomplete(base: ConfigurationPaths) -> None:
     (Path(base.current) / ".fleet-manifest.json").unlink()
     assert gather_health(base)["complete"] is False
 
 
-def test_previous_version_is_intact_only_if_present_and_unchanged(base: ConfigurationPaths) -> None:
+def test_previous_configuration_is_intact_only_if_present_and_unchanged(base: ConfigurationPaths) -> None:
     name = base.current_version_name()
     assert name is not None
     assert gather_health(base, pending=PendingRestart(name, (), "boot"))["previous_intact"] is True

@@ -59,7 +59,7 @@ def hosts_by_group(listing: dict[str, Any]) -> dict[str, list[str]]:
     return {group: listing[group]["hosts"] for group in listing if group.startswith("activemq_")}
 
 
-def test_inventory_gives_matching_hosts_groups_and_identity(inventory: Path) -> None:
+def test_inventory_plugin_gives_matching_hosts_groups_and_identity(inventory: Path) -> None:
     write_inventory(inventory, "Orders.eu-mq01-a.example.com", "orders-mq02-a.example.com", "orders-mq02-b", "web01")
     listing, stderr = list_inventory(inventory)
     assert hosts_by_group(listing) == {
@@ -82,14 +82,14 @@ def test_inventory_gives_matching_hosts_groups_and_identity(inventory: Path) -> 
     assert "web01" not in listing["_meta"]["hostvars"]
 
 
-def test_group_names_have_only_lowercase_letters_digits_and_underscores(inventory: Path) -> None:
+def test_inventory_group_names_have_only_lowercase_letters_digits_underscores(inventory: Path) -> None:
     write_inventory(inventory, "Web-Shop-mq01-a")
     assert {"activemq_group_web_shop", "activemq_pair_web_shop_mq01"} <= hosts_by_group(
         list_inventory(inventory)[0]
     ).keys()
 
 
-def test_inventory_rejects_groups_with_same_inventory_group_name(inventory: Path) -> None:
+def test_inventory_plugin_rejects_groups_with_same_inventory_group_name(inventory: Path) -> None:
     write_inventory(inventory, "web-shop-mq01-a", "web_shop-mq01-a")
     assert "the groups 'web-shop' and 'web_shop' would have the same inventory group" in list_inventory(inventory)[1]
 

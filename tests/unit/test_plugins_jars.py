@@ -43,7 +43,7 @@ def test_release_of_jar_ignores_record_of_another_artifact() -> None:
     assert jars.release_of_jar("activemq-broker-5.18.6.jar", io.BytesIO(content)) == "5.18.6"
 
 
-def test_releases_of_directory_are_those_of_all_its_jars(tmp_path: Path) -> None:
+def test_releases_of_lib_directory_are_those_of_all_its_jars(tmp_path: Path) -> None:
     lib = create_release_directory(tmp_path, "5.18.3", name="5.18.6") / "lib"
     assert jars.releases_in_directory(str(lib)) == ["5.18.3"]
     (lib / "activemq-broker-6.3.1.jar").write_bytes(jar_content(record="6.3.1"))
@@ -104,7 +104,7 @@ def test_processes_of_directory_are_those_with_open_files_below_it(tmp_path: Pat
 
 
 @pytest.mark.timeout(20)
-def test_releases_of_directory_ignore_pipe_and_link_loop(tmp_path: Path) -> None:
+def test_releases_of_lib_directory_ignore_pipe_and_link_loop(tmp_path: Path) -> None:
     lib = create_release_directory(tmp_path, "5.18.3") / "lib"
     os.mkfifo(lib / "activemq-broker-6.0.0.jar")
     (lib / "activemq-broker-6.1.0.jar").symlink_to("activemq-broker-6.1.0.jar")

@@ -52,7 +52,7 @@ def process_running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.kill()
 
 
-def test_first_release_is_moved_into_home(home: Path) -> None:
+def test_first_release_is_moved_into_activemq_home(home: Path) -> None:
     create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
@@ -62,7 +62,9 @@ def test_first_release_is_moved_into_home(home: Path) -> None:
     ("contained_release", "message"),
     [("5.18.3", "contains ActiveMQ 5.18.3 instead of"), (None, "contains no broker instead of")],
 )
-def test_different_release_is_not_moved_into_home(home: Path, contained_release: str | None, message: str) -> None:
+def test_different_release_is_not_moved_into_activemq_home(
+    home: Path, contained_release: str | None, message: str
+) -> None:
     if contained_release:
         create_release_directory(directory_next_to(home, ".new"), contained_release, name="5.18.6")
     else:
@@ -72,7 +74,7 @@ def test_different_release_is_not_moved_into_home(home: Path, contained_release:
     assert directory_names(home) == []
 
 
-def test_different_release_leaves_existing_home_unchanged(home: Path) -> None:
+def test_different_release_leaves_existing_activemq_home_unchanged(home: Path) -> None:
     create_release_directory(home, "5.18.6")
     create_release_directory(directory_next_to(home, ".new"), "5.18.3")
     with pytest.raises(NodeError):
@@ -81,7 +83,7 @@ def test_different_release_leaves_existing_home_unchanged(home: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", ["different release", "link", "empty directory"])
-def test_home_without_expected_release_is_replaced(home: Path, tmp_path: Path, existing: str) -> None:
+def test_activemq_home_without_expected_release_is_replaced(home: Path, tmp_path: Path, existing: str) -> None:
     if existing == "different release":
         create_release_directory(home, "5.18.3")
     elif existing == "link":
@@ -93,14 +95,14 @@ def test_home_without_expected_release_is_replaced(home: Path, tmp_path: Path, e
     assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
 
-def test_home_with_expected_release_is_unchanged(home: Path) -> None:
+def test_activemq_home_with_expected_release_is_unchanged(home: Path) -> None:
     inode = create_release_directory(home, "5.18.6").stat().st_ino
     create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": False, "waits": False}
     assert (directory_names(home), home.stat().st_ino) == ([home.name], inode)
 
 
-def test_new_release_waits_while_process_uses_home(home: Path) -> None:
+def test_new_release_waits_while_process_uses_activemq_home(home: Path) -> None:
     create_release_directory(home, "5.18.3")
     create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     with process_running_from(home):
@@ -161,7 +163,7 @@ def test_waiting_release_replaces_running_release_and_can_be_rolled_back(
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"] * 2
 
 
-def test_replacement_fails_and_starts_unit_if_other_process_uses_home(home: Path, systemctl: Path) -> None:
+def test_replacement_of_release_fails_and_starts_unit_if_process_uses_home(home: Path, systemctl: Path) -> None:
     create_release_directory(home, "5.18.3")
     create_release_directory(directory_next_to(home, ".new"), "5.18.6")
     with process_running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
@@ -215,7 +217,7 @@ CUTS = range(1, 9)
 
 
 @pytest.mark.parametrize("number", CUTS)
-def test_next_run_finishes_move_interrupted_at_any_change(
+def test_next_run_finishes_move_of_release_interrupted_at_any_change(
     home: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     create_release_directory(home, "5.18.3")
@@ -233,7 +235,7 @@ def test_next_run_finishes_move_interrupted_at_any_change(
 
 @some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
-def test_replacement_interrupted_at_any_change_leaves_startable_broker(
+def test_release_replacement_interrupted_at_any_change_leaves_startable_broker(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     create_release_directory(home, "5.18.3")
@@ -250,7 +252,7 @@ def test_replacement_interrupted_at_any_change_leaves_startable_broker(
 
 @some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
-def test_next_run_rolls_back_replacement_interrupted_at_any_change(
+def test_next_run_rolls_back_release_replacement_interrupted_at_any_change(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     create_release_directory(home, "5.18.3")
@@ -263,7 +265,7 @@ def test_next_run_rolls_back_replacement_interrupted_at_any_change(
 
 @some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
-def test_next_run_completes_rollback_interrupted_at_any_change(
+def test_next_run_completes_rollback_of_release_interrupted_at_any_change(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     create_release_directory(home, "5.18.6")

@@ -100,25 +100,25 @@ def test_preflight_reports_releases_stores_and_rules_in_single_error() -> None:
     assert any("V061" in rule for rule in rules)
 
 
-def test_archive_of_release_comes_from_mapping(tmp_path: Path) -> None:
+def test_release_archive_comes_from_entry_of_mapping(tmp_path: Path) -> None:
     archives = {release: str(pack_distribution(tmp_path / release, release)) for release in ("5.18.3", "5.18.6")}
     check_release_files(archives)
     check_release_files({**archives, "5.18.3": "/nowhere"})
     assert "/nowhere does not exist on the controller" in refusal_message({**archives, "5.18.6": "/nowhere"})
 
 
-def test_archive_with_different_checksum_is_refused(tmp_path: Path) -> None:
+def test_release_archive_with_different_checksum_is_refused(tmp_path: Path) -> None:
     archive = pack_distribution(tmp_path / "x.tar.gz", "5.18.6")
     digest = hashlib.sha512(archive.read_bytes()).hexdigest()
     check_release_files(str(archive), archive_sha512=digest.upper())
     assert f"the SHA-512 of {archive} is " in refusal_message(str(archive), archive_sha512="0" * 128)
 
 
-def test_archive_url_is_not_checked_on_controller() -> None:
+def test_url_of_release_archive_is_not_checked_on_controller() -> None:
     check_release_files("https://example.com/apache-activemq-5.18.3-bin.tar.gz")
 
 
-def test_missing_archive_in_home_directory_is_reported() -> None:
+def test_missing_release_archive_in_home_directory_is_reported() -> None:
     archive_facts = release_archive_facts("~/files/x.tar.gz", "archive", find_nothing)
     assert archive_facts
     assert archive_facts["problem"].startswith("the file ~/files/x.tar.gz does not exist on the controller")
@@ -134,7 +134,7 @@ def path_from_playbook(playbook: Path, name: str) -> str | None:
     return path
 
 
-def test_relative_archive_path_is_resolved_as_by_copy_module(tmp_path: Path) -> None:
+def test_relative_path_of_release_archive_is_resolved_as_by_copy_module(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     pack_distribution(tmp_path / "files" / "x.tar.gz", "5.18.3")
 

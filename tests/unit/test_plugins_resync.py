@@ -73,13 +73,13 @@ def newer_master(tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
-def test_next_step_follows_from_evidence_of_both_hosts(newer_master: tuple[dict[str, Any], ...]) -> None:
+def test_next_resync_step_follows_from_evidence_of_both_hosts(newer_master: tuple[dict[str, Any], ...]) -> None:
     step = decide_next_step(("stopped", "stopped"), newer_master)
     assert (step["act"], step["hosts"], step["winner"]) == ("copy", [MASTER, SLAVE], MASTER)
     assert "has 1 message that x-mq01-b never received" in step["say"]
 
 
-def test_check_mode_reports_next_step_and_changes_nothing(newer_master: tuple[dict[str, Any], ...]) -> None:
+def test_resync_in_check_mode_reports_next_step_and_changes_nothing(newer_master: tuple[dict[str, Any], ...]) -> None:
     step = decide_next_step(("active", "stopped"), newer_master, check=True)
     assert step["act"] == "done"
     assert step["say"].startswith(
@@ -87,20 +87,20 @@ def test_check_mode_reports_next_step_and_changes_nothing(newer_master: tuple[di
     )
 
 
-def test_requested_restart_is_done_when_both_brokers_started_after_run(tmp_path: Path) -> None:
+def test_restart_of_resync_is_done_when_both_brokers_started_after_run(tmp_path: Path) -> None:
     equal = store_facts(tmp_path / "a", add_record("m1")), store_facts(tmp_path / "b", add_record("m1"))
     assert decide_next_step(("active", "standby"), equal, restart=True)["act"] == "stop"
     assert decide_next_step(("active", "standby"), equal, restart=True, looked_at=200.0)["act"] == "done"
 
 
-def test_disk_without_space_is_refused_before_broker_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
+def test_resync_refuses_disk_without_space_before_broker_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
     with pytest.raises(
         FleetError, match=r"x-mq01-b: nothing was changed, .*: the file system of the store has 0 MiB free"
     ):
         decide_next_step(("active", "stopped"), (newer_master[0], newer_master[1] | {"free": 10}))
 
 
-def test_broker_without_service_unit_is_refused(newer_master: tuple[dict[str, Any], ...]) -> None:
+def test_resync_refuses_broker_without_service_unit(newer_master: tuple[dict[str, Any], ...]) -> None:
     with pytest.raises(
         FleetError, match="x-mq01-a: activemq_service is none, but the playbook resync can stop and start"
     ):

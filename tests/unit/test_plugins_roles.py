@@ -46,7 +46,7 @@ def default_of(field: FieldInfo) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
-def test_documented_default_is_default_of_setting(name: str) -> None:
+def test_documented_default_of_role_variable_is_default_of_setting(name: str) -> None:
     documented = {**BROKER, **AGENT, **BALANCER}[name].get("default")
     default = default_of(FIELDS[name])
     if default is PydanticUndefined:
@@ -55,7 +55,7 @@ def test_documented_default_is_default_of_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
-def test_documented_choices_are_accepted_choices(name: str) -> None:
+def test_documented_choices_of_role_variable_are_accepted_choices(name: str) -> None:
     annotation = FIELDS[name].annotation
     literals = [
         part for part in (annotation, *typing.get_args(annotation)) if typing.get_origin(part) is typing.Literal
@@ -74,11 +74,11 @@ def no_log_by_password(specs: dict[str, Any], place: str = "") -> dict[str, bool
 
 
 @pytest.mark.parametrize("role", ["broker", "agent", "loadbalancer"])
-def test_every_password_option_has_no_log(role: str) -> None:
+def test_every_password_option_of_roles_has_no_log(role: str) -> None:
     no_log = no_log_by_password(options_of_role(role))
     assert no_log
     assert [name for name, hidden in no_log.items() if not hidden] == []
 
 
-def test_description_of_tls_states_missing_support() -> None:
+def test_description_of_activemq_tls_states_missing_support() -> None:
     assert "yet" in str(BROKER[f"{PREFIX}tls"]["description"])

@@ -46,7 +46,7 @@ def test_site_recognizes_brokers_by_name_without_inventory_plugin(deployed: Depl
     assert sorted(path.name for path in deployed.site.hosts.iterdir()) == ["kiosk01", A, B]
 
 
-def test_files_with_secrets_are_inaccessible_to_other_accounts(deployed: Deployed) -> None:
+def test_deployed_files_with_secrets_are_inaccessible_to_other_accounts(deployed: Deployed) -> None:
     files = [path for path in deployed.site.hosts.rglob("*") if path.is_file() and not path.is_symlink()]
     files_with_secret = [path for path in files if b"canary" in path.read_bytes()]
     assert len(files_with_secret) == 5  # credentials and console accounts of each broker, and the password of the agent

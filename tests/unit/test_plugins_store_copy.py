@@ -46,7 +46,7 @@ def transfer(source: str, target: str) -> str:
     return backup
 
 
-def test_copy_equals_source_and_backup_keeps_old_store_with_checksums(stores: tuple[str, str]) -> None:
+def test_store_copy_equals_source_and_backup_keeps_old_store_with_checksums(stores: tuple[str, str]) -> None:
     source, target = stores
     before = store_copy.store_manifest(target)
     backup = transfer(source, target)
@@ -56,13 +56,13 @@ def test_copy_equals_source_and_backup_keeps_old_store_with_checksums(stores: tu
     assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
 
 
-def test_copy_excludes_lock_file(stores: tuple[str, str]) -> None:
+def test_store_copy_excludes_lock_file(stores: tuple[str, str]) -> None:
     source, target = stores
     transfer(source, target)
     assert "lock" not in os.listdir(target)
 
 
-def test_copy_skips_files_that_target_has(stores: tuple[str, str]) -> None:
+def test_store_copy_skips_files_that_target_has(stores: tuple[str, str]) -> None:
     source, target = stores
     missing = store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
@@ -75,7 +75,7 @@ def test_backup_shares_no_file_with_store(stores: tuple[str, str]) -> None:
     assert os.stat(f"{backup}/db-1.log").st_ino != os.stat(f"{target}/db-1.log").st_ino
 
 
-def test_each_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
+def test_each_store_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
     source, target = stores
     first = transfer(source, target)
     Path(source, "db.data").write_bytes(b"newer")
@@ -85,7 +85,7 @@ def test_each_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
     assert Path(second, "db.data").read_bytes() == b"new"
 
 
-def test_interrupted_file_copy_continues_where_it_stopped(stores: tuple[str, str]) -> None:
+def test_interrupted_copy_of_store_file_continues_where_it_stopped(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -93,7 +93,7 @@ def test_interrupted_file_copy_continues_where_it_stopped(stores: tuple[str, str
     assert store_copy.prepare_staging_directory(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
-def test_chunk_at_unexpected_offset_is_refused(stores: tuple[str, str]) -> None:
+def test_chunk_of_store_file_at_unexpected_offset_is_refused(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -101,7 +101,7 @@ def test_chunk_at_unexpected_offset_is_refused(stores: tuple[str, str]) -> None:
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43))
 
 
-def test_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[str, str]) -> None:
+def test_store_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -110,7 +110,7 @@ def test_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[str, str
     assert store_copy.prepare_staging_directory(target, files)["db.data"] == 0
 
 
-def test_incomplete_copy_does_not_replace_store(stores: tuple[str, str]) -> None:
+def test_incomplete_store_copy_does_not_replace_store(stores: tuple[str, str]) -> None:
     source, target = stores
     before = store_copy.store_manifest(target)
     files = store_copy.store_manifest(source)
@@ -159,7 +159,7 @@ def test_reserved_end_of_journal_file_stays_sparse(stores: tuple[str, str], monk
     assert os.stat(f"{target}/db-3.log").st_blocks * 512 < 1 << 20
 
 
-def test_copy_creates_missing_store_without_backup(stores: tuple[str, str]) -> None:
+def test_store_copy_creates_missing_store_without_backup(stores: tuple[str, str]) -> None:
     source, target = stores
     os.rename(target, f"{target}-gone")
     assert transfer(source, target) == ""
@@ -172,7 +172,7 @@ def test_symbolic_link_in_store_is_refused(stores: tuple[str, str]) -> None:
         store_copy.store_manifest(stores[0])
 
 
-def test_file_name_outside_of_store_is_refused(stores: tuple[str, str]) -> None:
+def test_store_copy_refuses_file_name_outside_of_store(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(NodeError, match="leads outside of the store"):
         store_copy.prepare_staging_directory(stores[1], files)
@@ -194,7 +194,7 @@ def _replace_by_link(store: str) -> None:
         (lambda store, _: _replace_by_link(store), "is a symbolic link"),
     ],
 )
-def test_replacement_obstacle_is_reported(
+def test_obstacle_to_replacement_of_store_is_reported(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, create_obstacle: Callable[..., Any], message: str
 ) -> None:
     assert store_copy.replacement_obstacle(stores[1]) == ""
@@ -219,7 +219,7 @@ WRITES = (
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_copy_interrupted_at_any_write_loses_nothing_and_next_run_finishes(
+def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     source, target = stores

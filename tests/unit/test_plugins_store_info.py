@@ -44,7 +44,7 @@ def commands_of(store: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-def test_commands_of_journal_have_kind_destination_and_message(tmp_path: Path) -> None:
+def test_commands_of_store_journal_have_kind_destination_and_message(tmp_path: Path) -> None:
     write_data_file(
         tmp_path, trace_record(), add_record("m1"), audit_record(), remove_record("m1"), add_record("m2", "topic/news")
     )
@@ -63,18 +63,18 @@ def test_data_files_are_read_in_numerical_order(tmp_path: Path) -> None:
     assert [message for _, _, message in commands_of(tmp_path)] == ["m2", "m9", "m10"]
 
 
-def test_removed_message_is_not_counted(tmp_path: Path) -> None:
+def test_removed_message_of_store_is_not_counted(tmp_path: Path) -> None:
     assert store_contents(tmp_path, add_record("m1"), add_record("m2"), remove_record("m1"))["messages"] == 1
 
 
-def test_message_on_two_queues_is_counted_per_queue(tmp_path: Path) -> None:
+def test_message_of_store_on_two_queues_is_counted_per_queue(tmp_path: Path) -> None:
     assert (
         store_contents(tmp_path, add_record("m1", "a"), add_record("m1", "b"), remove_record("m1", "a"))["messages"]
         == 1
     )
 
 
-def test_topic_message_is_counted_per_subscription(tmp_path: Path) -> None:
+def test_topic_message_of_store_is_counted_per_subscription(tmp_path: Path) -> None:
     records = [subscription_record("news", "one"), subscription_record("news", "two"), add_record("m1", "topic/news")]
     assert store_contents(tmp_path, *records)["messages"] == 4
     assert store_contents(tmp_path, *records, remove_record("m1", "topic/news", "one"))["messages"] == 3
@@ -90,7 +90,7 @@ def test_ended_subscription_gets_no_later_message(tmp_path: Path) -> None:
     assert contents["messages"] == 0
 
 
-def test_transaction_counts_only_after_commit(tmp_path: Path) -> None:
+def test_messages_of_transaction_in_store_count_only_after_commit(tmp_path: Path) -> None:
     records = [add_record("m1"), add_record("m2", transaction=7), remove_record("m1", transaction=7)]
     open_state = store_contents(tmp_path, *records)["state"]
     assert store_contents(tmp_path, *records, rollback_record(7))["state"] == open_state
@@ -119,14 +119,14 @@ def test_stores_with_same_messages_have_same_state_hash(tmp_path: Path) -> None:
     assert first["order"] != second["order"]
 
 
-def test_incomplete_last_record_is_not_damage(tmp_path: Path) -> None:
+def test_incomplete_last_record_of_store_journal_is_no_damage(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     contents = messages.read_store_content_hashes(str(tmp_path))
     assert (contents["messages"], contents["damaged"]) == (1, 0)
 
 
-def test_damage_between_batches_is_counted(tmp_path: Path) -> None:
+def test_damage_between_batches_of_store_journal_is_counted(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(
         record_batch(add_record("m1")) + b"\x07 rubbish " + record_batch(add_record("m2"))
     )
@@ -134,7 +134,7 @@ def test_damage_between_batches_is_counted(tmp_path: Path) -> None:
     assert (contents["messages"], contents["damaged"]) == (2, 1)
 
 
-def test_truncated_file_before_another_file_is_damage(tmp_path: Path) -> None:
+def test_truncated_journal_file_before_another_file_is_damage(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     write_data_file(tmp_path, add_record("m3"), number=2)
@@ -206,7 +206,7 @@ def test_start_message_of_transport_thread_begins_no_run(tmp_path: Path) -> None
     assert pure_log.read_pure_master_slave_runs(str(tmp_path)) == []
 
 
-def test_runs_are_read_across_rolled_logs(tmp_path: Path) -> None:
+def test_runs_of_pure_broker_are_read_across_rolled_logs(tmp_path: Path) -> None:
     write_log(tmp_path, ("2026-11-21 09:00:00", STARTED), ("2026-11-21 09:00:01", ESTABLISHED), name="activemq.log.1")
     write_log(
         tmp_path,
@@ -220,12 +220,12 @@ def test_runs_are_read_across_rolled_logs(tmp_path: Path) -> None:
     assert [run["attached"] for run in runs] == [0, 1]
 
 
-def test_run_without_logged_start_has_empty_start_time(tmp_path: Path) -> None:
+def test_run_of_pure_broker_without_logged_start_has_empty_start_time(tmp_path: Path) -> None:
     write_log(tmp_path, ("2026-11-21 13:46:34", ESTABLISHED))
     assert pure_log.read_pure_master_slave_runs(str(tmp_path))[0]["began"] == ""
 
 
-def test_module_reports_lock_log_and_store_and_changes_no_file(tmp_path: Path) -> None:
+def test_module_store_info_reports_lock_log_and_store_and_changes_no_file(tmp_path: Path) -> None:
     base = tmp_path / "activemq"
     store = base / "data" / "kahadb"
     write_data_file(store, trace_record(), add_record("m1"))

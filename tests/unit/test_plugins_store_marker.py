@@ -13,7 +13,7 @@ from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.render.broker_paths import STORE_MARKER
 
 
-def test_marker_has_name_that_unit_checks() -> None:
+def test_store_marker_has_name_that_service_unit_checks() -> None:
     assert store_marker.MARKER == STORE_MARKER
 
 
@@ -44,14 +44,14 @@ def test_store_directory_is_created_below_mount_point(tmp_path: Path, monkeypatc
     assert (tmp_path / "x-mq01").stat().st_mode & 0o777 == 0o750
 
 
-def test_marker_is_removed_only_by_run_that_wrote_it(tmp_path: Path) -> None:
+def test_store_marker_is_removed_only_by_run_that_wrote_it(tmp_path: Path) -> None:
     store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert not store_marker.remove_marker_of_run(str(tmp_path), "other")
     assert store_marker.remove_marker_of_run(str(tmp_path), "word")
     assert store_marker.read_store_and_marker_state(str(tmp_path))["marked"] is None
 
 
-def test_reading_of_marker_creates_nothing(tmp_path: Path) -> None:
+def test_reading_of_store_marker_creates_nothing(tmp_path: Path) -> None:
     assert store_marker.read_store_and_marker_state(str(tmp_path / "x"))["exists"] is False
     assert os.listdir(tmp_path) == []
 

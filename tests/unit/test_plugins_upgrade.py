@@ -70,7 +70,7 @@ def decide(
     return decide_operation(operation, request)
 
 
-def test_jumps_reports_current_and_wanted_release_of_pair() -> None:
+def test_decision_jumps_reports_current_and_wanted_release_of_pair() -> None:
     jumps = decide("jumps", {A: broker_evidence("active", "5.18.3"), B: broker_evidence("standby", "5.18.3")})["jumps"]
     assert list(jumps) == ["orders-mq01"]
     assert (jumps["orders-mq01"]["found"], jumps["orders-mq01"]["wanted"]) == ("5.18.3", "6.3.1")
@@ -84,7 +84,7 @@ def test_pair_with_wanted_release_has_no_jump() -> None:
     assert decide("upgrade", evidence)["step"]["act"] == "done"
 
 
-def test_jumps_waits_for_unhealthy_pair_and_then_refuses_it() -> None:
+def test_decision_jumps_waits_for_unhealthy_pair_and_then_refuses_it() -> None:
     evidence = {A: broker_evidence("hung", "5.18.3"), B: broker_evidence("standby", "5.18.3")}
     assert decide("jumps", evidence)["step"]["act"] == "wait"
     with pytest.raises(RefusalError, match=f"{A}: the broker is hung .*; systemd then starts the broker again"):
@@ -109,7 +109,7 @@ def test_switchovers_are_counted_per_host() -> None:
         decide("upgrade", evidence, {A: ["switch"] * 3, B: ["upgrade"]})
 
 
-def test_jumps_refuses_pair_with_different_store_directory() -> None:
+def test_decision_jumps_refuses_pair_with_different_store_directory() -> None:
     evidence = {
         A: broker_evidence("active", "5.18.3", store="/elsewhere"),
         B: broker_evidence("standby", "5.18.3", store="/elsewhere"),

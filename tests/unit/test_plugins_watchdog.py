@@ -90,7 +90,7 @@ def diagnosis_kind(
         (FROZEN, "attached", (), False, False, "odd"),
     ],
 )
-def test_sample_is_classified_by_process_log_and_probes(
+def test_watchdog_sample_is_classified_by_process_log_and_probes(
     process: Process | None,
     phase: str,
     answers: tuple[probe.ProbeAnswer, ...],
@@ -162,7 +162,7 @@ def streak_of(*samples: tuple[str, Process | None]) -> hang_detection.SampleStre
     return streak
 
 
-def test_action_is_due_after_three_hung_samples_of_same_process() -> None:
+def test_watchdog_action_is_due_after_three_hung_samples_of_same_process() -> None:
     assert not streak_of(("hung", ALIVE), ("hung", ALIVE)).is_action_due(2)
     assert streak_of(("hung", ALIVE), ("hung", FROZEN), ("hung", ALIVE)).is_action_due(2)
 
@@ -172,13 +172,13 @@ def test_other_sample_in_between_resets_streak(between: tuple[str, Process]) -> 
     assert not streak_of(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_action_due(4)
 
 
-def test_lasting_problem_is_reported_again_after_ten_minutes() -> None:
+def test_watchdog_reports_lasting_problem_again_after_ten_minutes() -> None:
     streak = replace(streak_of(*[("hung", ALIVE)] * 3), told=2.0)
     assert not streak.is_action_due(600)
     assert streak.is_action_due(602)
 
 
-def test_broker_is_not_killed_fourth_time_within_hour() -> None:
+def test_watchdog_does_not_kill_broker_fourth_time_within_hour() -> None:
     assert hang_detection.can_kill_again([10, 20], 30)
     assert not hang_detection.can_kill_again([10, 20, 30], 40)
     assert hang_detection.can_kill_again([10, 20, 30], 3611)
@@ -203,7 +203,7 @@ def test_broker_is_not_killed_fourth_time_within_hour() -> None:
         ("kill", "none", False, "killed this broker 3 times within an hour, and does not kill it again"),
     ],
 )
-def test_journal_message_has_state_and_remedy(action: str, ha: str, kills: bool, remedy: str) -> None:
+def test_journal_message_of_watchdog_has_state_and_remedy(action: str, ha: str, kills: bool, remedy: str) -> None:
     line = hang_detection.hung_broker_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
     assert line.startswith("the broker is hung: 3 checks in 24 s got no answer; seen. ")
     assert remedy in line
@@ -284,7 +284,7 @@ def freeze_broker(rig: Rig) -> None:
     wait_for(lambda: (broker_process := find_broker_process(str(rig.base))) and broker_process.state == "T")
 
 
-def test_frozen_active_broker_is_killed_at_third_check(
+def test_watchdog_kills_frozen_active_broker_at_third_check(
     rig: Rig, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig.log(STARTED)
@@ -299,7 +299,7 @@ def test_frozen_active_broker_is_killed_at_third_check(
     assert len(watchdog.read_kill_times(str(tmp_path / "kills"))) == 1
 
 
-def test_silent_active_broker_is_killed_after_thread_dump(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watchdog_kills_silent_active_broker_after_thread_dump(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     signals: list[signal.Signals] = []
 
     def record_signal(handle: int | None, target: Process, signal_number: signal.Signals) -> None:
@@ -402,14 +402,14 @@ def test_kill_limit_applies_across_restarts_of_watchdog(rig: Rig, tmp_path: Path
     assert rig.broker.poll() is None
 
 
-def test_process_with_reused_pid_is_not_killed(rig: Rig) -> None:
+def test_watchdog_does_not_kill_process_with_reused_pid(rig: Rig) -> None:
     broker_process = find_broker_process(str(rig.base))
     assert broker_process is not None
     assert not watchdog.kill_with_thread_dump(replace(broker_process, started=broker_process.started - 5))
     assert rig.broker.poll() is None
 
 
-def test_process_is_verified_before_each_signal_without_pidfd(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watchdog_without_pidfd_verifies_process_before_each_signal(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     broker_process = find_broker_process(str(rig.base))
     assert broker_process is not None
@@ -418,7 +418,7 @@ def test_process_is_verified_before_each_signal_without_pidfd(rig: Rig, monkeypa
     assert watchdog.kill_with_thread_dump(broker_process)
 
 
-def test_slave_of_master_is_detected_by_its_connection() -> None:
+def test_watchdog_detects_slave_of_pure_master_by_its_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         listener = Listener("replication", "nio", server.getsockname())
         assert not watchdog.has_connected_client(listener)
@@ -491,7 +491,9 @@ def metrics_reader(rig: Rig) -> Callable[[], str]:
     return check_and_read_metrics
 
 
-def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watchdog_metrics_count_subscriptions_at_risk_until_record_is_removed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watchdog, "_STORE_READ_INTERVAL", 0.0)
     store = add_store(rig)
     risk = RebuildRisk({("prices", "reporting:daily"): 2, ("orders", "x:y"): None}, is_complete=True)
@@ -502,7 +504,7 @@ def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, m
     wait_for(lambda: f"{GAUGE} 0\n" in read_metrics())
 
 
-def test_unresponsive_store_delays_no_check_of_broker(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_store_delays_no_watchdog_check_of_broker(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_STORE_READ_INTERVAL", 0.0)
     add_store(rig)
     read_directories, response = [], threading.Event()

@@ -81,7 +81,7 @@ def test_new_program_or_unit_restarts_watchdog(host: Host) -> None:
     assert host.take_calls() == ["daemon-reload", "restart x-watchdog.service"]
 
 
-def test_check_mode_reports_changes_and_makes_none(host: Host) -> None:
+def test_watchdog_module_in_check_mode_reports_changes_and_makes_none(host: Host) -> None:
     paths = WatchdogPaths("x", host.paths.directory, host.paths.units, check=True)
     assert install_and_start_watchdog(paths, b"program", UNIT) == [f"installed {paths.program}", f"linked {paths.link}"]
     install_and_start_watchdog(host.paths, b"program", UNIT)
@@ -100,7 +100,7 @@ def test_watchdog_is_removed_even_if_systemd_cannot_disable_unit(host: Host) -> 
     assert remove_watchdog(host.paths) == []
 
 
-def test_unit_that_systemd_does_not_load_is_error(host: Host) -> None:
+def test_watchdog_unit_that_systemd_does_not_load_is_error(host: Host) -> None:
     host.set_unit_state(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
     with pytest.raises(NodeError, match=r"does not load .* \(LoadState bad-setting\)"):
         install_and_start_watchdog(host.paths, b"program", UNIT)

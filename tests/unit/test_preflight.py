@@ -77,7 +77,7 @@ def test_limits_above_capacity_and_unsynchronized_clock_cause_findings() -> None
     assert rules_of(MachineFacts(clock_synchronised=False)) == []
 
 
-def test_finding_of_host_has_same_format_and_waivers_as_others() -> None:
+def test_preflight_finding_has_same_format_and_waivers_as_other_findings() -> None:
     facts = {A: mount_facts(f"{SERVER} nfs rw,vers=3 0 0")}
     (finding,) = preflight_findings(facts_by_host(), facts)
     assert finding.blocks
@@ -90,7 +90,7 @@ def test_finding_of_host_has_same_format_and_waivers_as_others() -> None:
     assert waived.to_dict()["waived"]
 
 
-def test_unresolved_names_cause_warning_that_lists_them() -> None:
+def test_unresolved_host_names_cause_warning_that_lists_them() -> None:
     (finding,) = preflight_findings(facts_by_host(), {A: MachineFacts(unresolved_names=(B, A))})
     assert (finding.rule, finding.severity, finding.blocks) == ("N063", "warning", False)
     assert finding.message.startswith(f"the host cannot resolve {A}, {B}, to which ")
@@ -147,7 +147,7 @@ def test_host_without_root_rights_is_refused() -> None:
     assert blocking_lines(facts, service="none") == []
 
 
-def test_holder_of_port_is_another_process_if_it_is_unknown() -> None:
+def test_unknown_holder_of_port_is_shown_as_another_process() -> None:
     facts = {A: MachineFacts.from_machine_info_result({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert blocking_lines(facts) == [
         f"V062 {A}: port 8161 of the broker's listener console is in use by another process. "
@@ -163,7 +163,7 @@ def test_program_of_process_on_port_is_shown_without_control_characters() -> Non
 
 
 @pytest.mark.parametrize("port", [7, {"port": "61616"}, {"pid": 1}])
-def test_port_of_another_type_is_refused(port: object) -> None:
+def test_taken_port_of_wrong_type_is_refused(port: object) -> None:
     with pytest.raises(NodeError):
         MachineFacts.from_machine_info_result({"taken_ports": [port]})
 

@@ -52,7 +52,7 @@ def modules() -> Iterator[Path]:
         yield from (path for path in directory.rglob("*.py") if LIBRARY / "profiles" not in path.parents)
 
 
-def test_only_allowed_modules_depend_on_profile_names() -> None:
+def test_only_allowed_modules_depend_on_names_of_ha_profiles() -> None:
     dependent = {
         path.resolve().relative_to(ROOT) for path in modules() if depends_on_profile_name(ast.parse(path.read_text()))
     }
@@ -62,11 +62,11 @@ def test_only_allowed_modules_depend_on_profile_names() -> None:
 @pytest.mark.parametrize(
     "code", ["x = 'pure'", "node.ha != 'none'", "facts['ha'] in shared", "match ha:\n  case 'shared-file': pass"]
 )
-def test_dependency_on_profile_name_is_detected(code: str) -> None:
+def test_check_detects_dependency_on_name_of_ha_profile(code: str) -> None:
     assert depends_on_profile_name(ast.parse(code))
 
 
-def test_no_playbook_or_role_depends_on_profile_name() -> None:
+def test_no_playbook_or_role_depends_on_name_of_ha_profile() -> None:
     assert YAML
     assert [
         f"{path.relative_to(ROOT)}: {reference[0]}"
@@ -81,7 +81,7 @@ def test_every_value_of_activemq_ha_has_profile() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_profile_has_single_failover_mechanism_if_it_has_peer(profile: HighAvailabilityProfile) -> None:
+def test_ha_profile_has_single_failover_mechanism_if_it_has_peer(profile: HighAvailabilityProfile) -> None:
     mechanisms = [profile.shares_store_directory, profile.has_database_lease, profile.replicates]
     assert sum(mechanisms) == profile.has_peer == bool(profile.legend)
 

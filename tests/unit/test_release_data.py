@@ -62,7 +62,9 @@ def source(tmp_path: Path) -> Path:
     return directory
 
 
-def test_source_of_known_release_agrees_with_data(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_activemq_source_of_known_release_agrees_with_release_data(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert differences(source_facts(Repository(source), "6.3.1"), data_facts(Release.of("6.3.1"))) == []
     assert main([str(source)]) == 0
     assert "the data and the source agree" in capsys.readouterr().out
@@ -76,7 +78,7 @@ def test_source_of_known_release_agrees_with_data(source: Path, capsys: pytest.C
         ({"SECURITY.md": "| 6.3.x | :white_check_mark: |\n"}, "SECURITY.md lists 6.3, the data 5.19 6.2 6.3"),
     ],
 )
-def test_difference_is_reported_with_both_values(
+def test_difference_of_source_and_release_data_is_reported_with_both_values(
     source: Path, changes: Mapping[str, str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     subprocess.run(["git", "-C", str(source), "tag", "-d", "activemq-6.3.1"], check=True, stdout=subprocess.DEVNULL)
@@ -116,7 +118,9 @@ def test_new_release_line_must_be_added_manually(source: Path, capsys: pytest.Ca
     assert "6.9.0: releases.toml: the line 6.9 is new: add it to [lines]" in capsys.readouterr().out
 
 
-def test_directory_without_repository_causes_single_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_without_git_repository_causes_single_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("release_data: git tag in ")
 

@@ -50,7 +50,7 @@ def test_unknown_patch_release_has_newest_data_of_its_line_with_warning() -> Non
 
 
 @pytest.mark.parametrize(("text", "data_release"), [("6.4.0", "6.3.2"), ("6.5.3", "6.3.2"), ("5.20.0", "5.19.11")])
-def test_newer_line_has_data_of_newest_known_line_with_warning(text: str, data_release: str) -> None:
+def test_newer_release_line_has_data_of_newest_known_line_with_warning(text: str, data_release: str) -> None:
     release = Release.of(text)
     assert (release.line, release.data_release) == (text.rpartition(".")[0], data_release)
     assert not release.known
@@ -59,7 +59,7 @@ def test_newer_line_has_data_of_newest_known_line_with_warning(text: str, data_r
     assert release.warnings[0].startswith(f"release {text} is newer than {data_release}, the newest")
 
 
-def test_lines_with_security_fixes_are_those_of_project() -> None:
+def test_release_lines_with_security_fixes_are_those_of_project() -> None:
     lines = [
         line
         for line in known_release_lines()
@@ -120,7 +120,7 @@ def test_release_of_unsupported_major_version_is_error_without_nearest_release(t
         ("6.12.1", "6.12", "6.2.1"),
     ],
 )
-def test_line_far_above_newest_line_is_error_with_similar_release(text: str, line: str, meant: str) -> None:
+def test_release_line_far_above_newest_line_is_error_with_similar_release(text: str, line: str, meant: str) -> None:
     with pytest.raises(ReleaseError, match=f"^ActiveMQ has no release line {line}: did you mean {meant}[?] The newest"):
         Release.of(text)
 
@@ -129,7 +129,7 @@ def test_line_far_above_newest_line_is_error_with_similar_release(text: str, lin
     ("text", "line", "newest_line", "newest"),
     [("6.9.9", "6.9", "6.3", "6.3.2"), ("6.6.0", "6.6", "6.3", "6.3.2"), ("5.99", "5.99", "5.19", "5.19.11")],
 )
-def test_unknown_line_without_mistyped_release_is_error_with_newest_line(
+def test_unknown_release_line_without_similar_release_is_error_with_newest_line(
     text: str, line: str, newest_line: str, newest: str
 ) -> None:
     with pytest.raises(ReleaseError) as error:
@@ -191,7 +191,7 @@ def test_same_text_gives_same_release_object_even_after_pickling() -> None:
     assert pickle.loads(pickle.dumps(release)) is release  # noqa: S301 -- this line created the pickle
 
 
-def test_all_117_tags_are_known() -> None:
+def test_all_117_release_tags_are_known() -> None:
     tags = [
         f"{line}.{patch}"
         for line, line_data in load_release_data().lines.items()
@@ -312,7 +312,7 @@ def test_supports_rejects_unknown_element_or_attribute(names: tuple[str, ...]) -
         Release.of("5.18.3").supports(*names)
 
 
-def test_unused_attributes_are_dead_since_5_8() -> None:
+def test_attributes_of_pure_replication_are_dead_since_5_8() -> None:
     assert Release.of("5.7.0").dead_attributes == frozenset()
     assert "waitForSlave" in Release.of("5.8.0").dead_attributes
 
@@ -336,7 +336,7 @@ def test_facts_about_schema_agree_with_table_of_schemas() -> None:
                 assert getattr(release, fact) == release.supports(*element_and_attribute), (release, fact)
 
 
-def test_periods_of_all_tables_are_in_order() -> None:
+def test_periods_of_all_release_tables_are_in_order() -> None:
     since = load_element_and_attribute_spans()
     tables = [since.elements, *since.attributes.values(), load_release_data().has]
     for name, span in ((name, span) for table in tables for name, span in table.items()):

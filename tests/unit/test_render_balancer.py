@@ -72,7 +72,7 @@ def test_balancer_that_is_also_broker_has_files_of_both() -> None:
     assert {f"hosts/{host}/{path}" for path in ("haproxy.cfg", "conf/activemq.xml")} <= render_fleet(topology).keys()
 
 
-def test_password_is_only_in_haproxy_cfg_with_mode_0640() -> None:
+def test_password_of_balancer_is_only_in_haproxy_cfg_with_mode_0640() -> None:
     files = files_to_deploy(fleet().balancers[0])
     packet = LOGIN["activemq_vip_password"].encode().hex()
     assert [path for path, file in files.items() if packet.encode() in file.content] == ["haproxy.cfg"]
@@ -81,7 +81,7 @@ def test_password_is_only_in_haproxy_cfg_with_mode_0640() -> None:
     assert "send-binary @activemq_vip_password@\n" in (files["haproxy.cfg"].masked or "")
 
 
-def test_mqtt_check_sends_connect_with_login_and_disconnect() -> None:
+def test_mqtt_health_check_sends_connect_with_login_and_disconnect() -> None:
     connect, disconnect = bytes_of_check(render_files(fleet(), reveal=True)["haproxy.cfg"], "orders-mq01.mqtt")
     password = LOGIN["activemq_vip_password"].encode()
     assert connect[0] == 0x10
@@ -93,7 +93,7 @@ def test_mqtt_check_sends_connect_with_login_and_disconnect() -> None:
     assert disconnect == b"\xe0\0"
 
 
-def test_mqtt_check_with_long_password_has_packet_length_of_two_bytes() -> None:
+def test_mqtt_health_check_with_long_password_has_packet_length_of_two_bytes() -> None:
     connect = bytes_of_check(
         render_files(fleet(vip_password="x" * 200), reveal=True)["haproxy.cfg"], "orders-mq01.mqtt"
     )[0]
@@ -101,7 +101,7 @@ def test_mqtt_check_with_long_password_has_packet_length_of_two_bytes() -> None:
     assert connect[1] & 0x80
 
 
-def test_each_mqtt_check_has_unique_client_id() -> None:
+def test_each_mqtt_health_check_has_unique_client_id() -> None:
     connectors = [{"name": name, "scheme": "mqtt", "port": port} for name, port in (("one", 1883), ("two", 1884))]
     topology = fleet(hosts("orders-mq01", connectors=connectors, **ORDERS))
     texts = [render_balancer(balancer, reveal=True)["haproxy.cfg"].decode() for balancer in topology.balancers]
@@ -110,7 +110,7 @@ def test_each_mqtt_check_has_unique_client_id() -> None:
     assert len(set(client_ids)) == 4
 
 
-def test_stomp_check_sends_connect_with_login_and_disconnect() -> None:
+def test_stomp_health_check_sends_connect_with_login_and_disconnect() -> None:
     text = render_files(fleet(), reveal=True)["haproxy.cfg"]
     password = LOGIN["activemq_vip_password"]
     assert bytes_of_check(text, "orders-mq01.stomp") == [
@@ -119,7 +119,7 @@ def test_stomp_check_sends_connect_with_login_and_disconnect() -> None:
     ]
 
 
-def test_check_without_login_sends_no_account_and_has_no_masked_secret() -> None:
+def test_health_check_without_login_sends_no_account_and_has_no_masked_secret() -> None:
     topology = fleet(vip_username=None, vip_password=None)
     text = render_files(topology)["haproxy.cfg"]
     assert text == render_files(topology, reveal=True)["haproxy.cfg"]
@@ -128,7 +128,7 @@ def test_check_without_login_sends_no_account_and_has_no_masked_secret() -> None
 
 
 @pytest.mark.parametrize(("scheme", "greetings"), [("nio", 0), ("auto+nio", 1)])
-def test_openwire_check_sends_greeting_only_to_auto_connector(scheme: str, greetings: int) -> None:
+def test_openwire_health_check_sends_greeting_only_to_auto_connector(scheme: str, greetings: int) -> None:
     connectors = [{"name": "openwire", "scheme": scheme, "port": 61616}]
     text = render_files(fleet(hosts("orders-mq01", connectors=connectors, **ORDERS)))["haproxy.cfg"]
     assert len(bytes_of_check(text, "orders-mq01.openwire")) == greetings

@@ -40,7 +40,7 @@ def configuration(files: dict[str, bytes]) -> dict[str, str]:
     return dict(parser["agent"])
 
 
-def test_agent_has_both_nodes_of_pair_and_path_of_its_password() -> None:
+def test_agent_conf_has_both_nodes_of_pair_and_path_of_password_file() -> None:
     files = render_agent(agent(topics=["instance/+/status", "#"]))
 
     settings = configuration(files)
@@ -85,7 +85,7 @@ def read_by_agent(tmp_path: Path, inventory: dict[str, dict[str, Any]] | None = 
     return read_config(tmp_path / "agent.conf", {})
 
 
-def test_agent_reads_every_variable(tmp_path: Path) -> None:
+def test_agent_reads_value_of_every_variable_from_rendered_agent_conf(tmp_path: Path) -> None:
     config = read_by_agent(tmp_path, **EVERYTHING)
 
     assert [str(url) for url in config.urls] == ["o-mq1-a.example.com:1883", "o-mq1-b.example.com:1883"]
@@ -152,7 +152,7 @@ def test_invalid_variables_of_agent_are_refused(variables: dict[str, Any], messa
 
 
 @pytest.mark.parametrize("address", ["9464", ":9464", 9464, "127.0.0.1:9464"])
-def test_metrics_address_without_host_is_on_loopback(tmp_path: Path, address: object) -> None:
+def test_metrics_address_of_agent_without_host_is_on_loopback(tmp_path: Path, address: object) -> None:
     assert read_by_agent(tmp_path, metrics_address=address).metrics_address == Endpoint("127.0.0.1", 9464)
 
 
@@ -177,7 +177,7 @@ def test_systemd_rates_agent_unit_as_hardened(variables: dict[str, Any], tmp_pat
     assert float(exposure[1]) <= 1.5
 
 
-def test_state_is_directory_of_systemd_only_below_var_lib() -> None:
+def test_state_of_agent_is_state_directory_of_systemd_only_below_var_lib() -> None:
     unit_below_var_lib, unit_elsewhere = unit(state="/var/lib/a/b"), unit(state="/srv/agent")
 
     assert "\nStateDirectory=a/b\n" in unit_below_var_lib
@@ -186,7 +186,7 @@ def test_state_is_directory_of_systemd_only_below_var_lib() -> None:
     assert "StateDirectory=" not in unit_elsewhere
 
 
-def test_home_directories_are_hidden_unless_agent_uses_them() -> None:
+def test_agent_unit_hides_home_directories_unless_agent_uses_them() -> None:
     assert "\nProtectHome=yes\n" in unit()
     for name in ("state", "home", "config", "handlers"):
         assert "\nProtectHome=read-only\n" in unit(**{name: "/home/agent/x"})

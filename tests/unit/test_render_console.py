@@ -72,7 +72,7 @@ def test_console_listens_on_loopback_by_default(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", FAMILIES)
-def test_every_path_requires_login_and_admin_paths_require_admin_role(release: str) -> None:
+def test_every_path_of_console_requires_login_and_admin_paths_require_role_admin(release: str) -> None:
     document = files(release)["conf/jetty.xml"]
     rules = {}
     for mapping in beans(document, "ConstraintMapping"):
@@ -94,7 +94,7 @@ def test_jetty_serves_only_console_and_api_of_release(release: str, webapps: lis
 @pytest.mark.parametrize(
     ("release", "package"), [("5.5.1", "org.eclipse.jetty.http.security"), ("5.6.0", "org.eclipse.jetty.util.security")]
 )
-def test_constraint_has_class_of_jetty_version(release: str, package: str) -> None:
+def test_security_constraint_of_console_has_class_of_jetty_version(release: str, package: str) -> None:
     assert {bean.get("class") for bean in beans(files(release)["conf/jetty.xml"], "Constraint")} == {
         f"{package}.Constraint"
     }
@@ -165,7 +165,7 @@ def test_console_without_users_has_no_accounts_and_comment_about_it(release: str
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-def test_secrets_are_placeholders_until_deployment(release: str) -> None:
+def test_secrets_of_console_files_are_placeholders_until_deployment(release: str) -> None:
     everything = b"".join(files(release).values())
 
     assert b"sesame" not in everything
@@ -173,7 +173,7 @@ def test_secrets_are_placeholders_until_deployment(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-def test_files_with_passwords_have_mode_0640(release: str) -> None:
+def test_console_files_with_passwords_have_mode_0640(release: str) -> None:
     files_with_password = [path for path, content in files(release, reveal=True).items() if b"sesame" in content]
 
     assert files_with_password
@@ -229,13 +229,13 @@ def test_console_without_inline_scripts_has_content_security_policy(release: str
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
-def test_console_uses_admin_account_for_broker(release: str) -> None:
+def test_console_connects_to_broker_with_account_of_admin(release: str) -> None:
     content = render_broker(broker(release), reveal=True)["conf/credentials.properties"]
 
     assert {"activemq.username": "ops", "activemq.password": "sesame"}.items() <= properties(content, "=").items()
 
 
-def test_console_without_admin_has_empty_broker_account() -> None:
+def test_console_without_admin_connects_to_broker_with_empty_account() -> None:
     content = render_broker(broker(users=[APP]))["conf/credentials.properties"]
 
     assert {"activemq.username": "", "activemq.password": ""}.items() <= properties(content, "=").items()

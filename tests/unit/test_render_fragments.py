@@ -87,7 +87,7 @@ def test_fragment_adds_permissions_and_replaces_none() -> None:
     assert [entry["read"] for entry in attributes_of(root, "//c:authorizationEntry[@queue='a']")] == ["staff", "others"]
 
 
-def test_nested_elements_have_order_of_schema() -> None:
+def test_nested_elements_of_xml_fragment_have_order_of_schema() -> None:
     fragment = "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy><deadLetterStrategy/>"
     root = merge_fragment(fragment, "broker/destinationPolicy/policyMap/policyEntries/policyEntry", release="5.5.1")
     entry = root.find(".//c:policyEntry", CORE)
@@ -96,7 +96,7 @@ def test_nested_elements_have_order_of_schema() -> None:
     assert [etree.QName(child).localname for child in entry] == ["deadLetterStrategy", "pendingQueuePolicy"]
 
 
-def test_spring_beans_and_comments_are_unchanged() -> None:
+def test_xml_fragment_keeps_spring_beans_and_comments_unchanged() -> None:
     fragment = f'<plugins><!-- ours --><bean {SPRING} class="a.B"><property name="x" value="${{y}}"/></bean></plugins>'
     root = merge_fragment(fragment)
     plugins = root.find(".//c:plugins", CORE)
@@ -106,7 +106,7 @@ def test_spring_beans_and_comments_are_unchanged() -> None:
     assert attributes_of(root, "//c:plugins/b:bean/b:property") == [{"name": "x", "value": "${y}"}]
 
 
-def test_merged_elements_have_layout_of_document() -> None:
+def test_merged_elements_of_xml_fragment_have_layout_of_document() -> None:
     lines = (
         etree.tostring(merge_fragment("<destinations><queue physicalName='a'/></destinations>")).decode().splitlines()
     )
@@ -115,7 +115,7 @@ def test_merged_elements_have_layout_of_document() -> None:
     assert '      <queue physicalName="a"/>' in lines
 
 
-def test_two_spring_beans_are_not_merged() -> None:
+def test_xml_fragment_does_not_merge_two_spring_beans() -> None:
     fragment = f'<bean {SPRING} id="a" class="A"/><bean {SPRING} id="b" class="B"/>'
     root = merge_fragment(fragment, "beans")
 
@@ -189,7 +189,7 @@ def test_policies_of_temporary_queues_and_topics_are_not_merged() -> None:
     ]
 
 
-def test_bean_next_to_broker_gets_spring_namespace() -> None:
+def test_bean_of_xml_fragment_next_to_broker_gets_spring_namespace() -> None:
     root = merge_fragment('<bean id="mine" class="x.Mine"><property name="a" value="b"/></bean>', "beans")
 
     assert len(attributes_of(root, "/b:beans/b:bean[@id='mine']/b:property")) == 1
@@ -254,7 +254,7 @@ def test_fragment_keeps_each_line_of_any_fleet(release: str, variables: dict[str
     assert (removed, added) == ([], ['  <bean id="a" class="A"/>'])
 
 
-def test_changed_attributes_keep_layout_of_their_element() -> None:
+def test_attributes_that_xml_fragment_changes_keep_layout_of_their_element() -> None:
     link = "<networkConnector name='o-mq1-to-o-mq2' duplex='true' prefetchSize='1'/>"
     removed, added = changed_lines(("broker/networkConnectors", link))
     indent = " " * 24
@@ -264,7 +264,7 @@ def test_changed_attributes_keep_layout_of_their_element() -> None:
     assert len(removed) == len(added) - 1 == 2
 
 
-def test_two_fragments_make_changes_of_both() -> None:
+def test_two_xml_fragments_make_changes_of_both() -> None:
     queue, bean = "<destinations><queue physicalName='a'/></destinations>", "<bean id='a' class='A'/>"
     removed, added = changed_lines(("broker", queue), ("beans", bean))
     assert removed == []

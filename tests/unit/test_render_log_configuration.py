@@ -20,7 +20,7 @@ ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)
         ("6.3.1", "conf/log4j2.properties", ENCODED),
     ],
 )
-def test_records_have_layout_of_release(release: str, path: str, layout: str) -> None:
+def test_log_records_have_layout_of_release(release: str, path: str, layout: str) -> None:
     paths = [name for name in unit_environment_and_log_files(broker(release, ha="none")) if "log4j" in name]
     text = unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
 

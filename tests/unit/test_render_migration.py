@@ -34,15 +34,17 @@ def test_new_pair_connects_to_old_master_and_not_to_its_slave() -> None:
 
 
 @pytest.mark.parametrize(("release", "destination_filter"), [("5.5.1", REPEATED_FILTER), ("5.7.0", None)])
-def test_link_repeats_filter_only_for_release_that_prefixes_it(release: str, destination_filter: str | None) -> None:
+def test_migration_link_repeats_filter_only_for_release_that_prefixes_it(
+    release: str, destination_filter: str | None
+) -> None:
     assert link(fleet_with_old_and_new_pair(release)).get("destinationFilter") == destination_filter
 
 
-def test_link_without_duplex_has_no_destination_filter() -> None:
+def test_migration_link_without_duplex_has_no_destination_filter() -> None:
     assert "destinationFilter" not in link(fleet_with_old_and_new_pair("5.5.1", duplex=False))
 
 
-def test_link_does_not_change_configuration_of_old_broker() -> None:
+def test_migration_link_does_not_change_configuration_of_old_broker() -> None:
     old_fleet = build_fleet(hosts("old-mq01", release="5.5.1", ha="pure"), {})
 
     assert render_activemq_xml_bytes(fleet_with_old_and_new_pair("5.5.1").broker(OLD)) == render_activemq_xml_bytes(

@@ -39,11 +39,11 @@ def test_every_unit_of_broker_has_memory_limit() -> None:
         ({"unit_memory_max": "infinity"}, "infinity"),
     ],
 )
-def test_memory_limit_exceeds_memory_of_jvm(variables: dict[str, Any], limit: str) -> None:
+def test_memory_limit_of_broker_unit_exceeds_memory_of_jvm(variables: dict[str, Any], limit: str) -> None:
     assert memory_limits(**variables)["activemq.service"] == limit
 
 
-def test_memory_limit_below_heap_is_refused() -> None:
+def test_memory_limit_of_broker_unit_below_heap_is_refused() -> None:
     with pytest.raises(SettingsError, match="activemq_unit_memory_max is 512m, but activemq_heap is 512m: set"):
         memory_limits(unit_memory_max="512m")
 

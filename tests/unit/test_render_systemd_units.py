@@ -56,7 +56,7 @@ def command_words(line: str) -> list[str]:
 # -- directories ---------------------------------------------------------------------------------
 
 
-def test_instance_has_directories_below_base() -> None:
+def test_broker_instance_has_directories_below_activemq_base() -> None:
     assert broker_directory_paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == BrokerPaths(
         home="/opt/amq-5.18.3",
         base="/data/mq/second",
@@ -231,7 +231,7 @@ def listen_below_ephemeral_ports() -> socket.socket:
 
 
 @pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="the wait command requires /dev/tcp of bash: install bash")
-def test_wait_command_ends_only_when_port_accepts_connections() -> None:
+def test_wait_command_of_pure_slave_ends_only_when_port_accepts_connections() -> None:
     with listen_below_ephemeral_ports() as server:
         command = [*first_pre_start_command(pure_broker("b"))[:-1], str(server.getsockname()[1])]
         assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0

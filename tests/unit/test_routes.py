@@ -52,7 +52,7 @@ def test_fleet_of_pairs_has_no_route_findings(topology: str) -> None:
     assert all(routes.source_target_pairs_lost_without(broker.host) == () for broker in routes.fleet.brokers)
 
 
-def test_path_names_each_bridge_and_host_that_opened_it() -> None:
+def test_path_of_route_names_each_bridge_and_host_that_opened_it() -> None:
     first, second = pair_routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
 
     assert (first.source, first.target, first.link, first.back) == ("o-mq2", "o-mq1", "o-mq2-to-o-mq1", False)
@@ -66,7 +66,7 @@ def test_reason_lists_bridges_of_route() -> None:
     assert why == "messages go from o-mq1 to o-mq3 over 2 bridges (o-mq1-to-o-mq2, o-mq2-to-o-mq3)"
 
 
-def test_unit_can_be_named_by_pair_host_or_short_name() -> None:
+def test_target_of_route_can_be_named_by_pair_host_or_short_name() -> None:
     routes = pair_routes("o-mq1", "o-mq2")
 
     for name in ("o-mq2", "o-mq2-b", "o-mq2-b.example.com"):
@@ -252,7 +252,7 @@ def test_fragment_link_to_broker_outside_fleet_is_not_idle_link() -> None:
     assert routes.idle_links() == ()
 
 
-def test_document_that_is_not_xml_is_refused() -> None:
+def test_routes_refuse_activemq_xml_that_is_not_xml() -> None:
     variables = hosts("o-mq1", xml_fragments=[{"xml": network_connector_xml("a:1")}])
 
     with pytest.raises(InputError, match="xml cannot be read"):
@@ -357,7 +357,7 @@ def test_peer_of_duplex_link_applies_its_include_but_not_its_exclude(release: st
 
 
 @pytest.mark.parametrize("text", ["", "a..b", "orders.>", "ftp://x", "*"])
-def test_destination_that_is_not_single_is_refused(text: str) -> None:
+def test_routes_refuse_query_of_more_than_one_destination(text: str) -> None:
     with pytest.raises(InputError, match="is not a single destination"):
         pair_routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", destination=text or "queue://")
 

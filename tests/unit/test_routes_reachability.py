@@ -87,7 +87,7 @@ def bridge_graphs(draw: st.DrawFn) -> BridgeGraph:
 
 @settings(deadline=None, max_examples=400)
 @given(bridge_graphs())
-def test_arrivals_and_outcomes_agree_with_simulation(graph: BridgeGraph) -> None:
+def test_reachable_brokers_and_outcomes_of_messages_agree_with_simulation(graph: BridgeGraph) -> None:
     for consumer in range(graph.size):
         subscriptions = simulated_subscriptions(graph, consumer)
         for source in set(range(graph.size)) - {consumer}:
@@ -143,7 +143,7 @@ def test_consumer_ttl_limits_messages_with_unlimited_message_ttl() -> None:
     assert chain_graph(4, UNLIMITED, consumer=1).message_reach_by_broker[0].arrives == 0b0010
 
 
-def test_chain_offers_no_choice_of_bridges() -> None:
+def test_chain_of_brokers_offers_no_choice_of_bridges() -> None:
     assert all(spread.forked == 0 for spread in chain_graph(6, UNLIMITED).message_reach_by_broker)
 
 
@@ -174,7 +174,7 @@ def test_replayed_message_uses_up_its_ttl_on_ring() -> None:
     assert outcome_of_bridge_choices(ring_graph(4, 3, replays=0b1111), 0, 1) == "full"
 
 
-def test_merged_demand_is_uncertain_where_two_routes_exist() -> None:
+def test_arrival_is_uncertain_with_merged_demand_and_two_routes() -> None:
     assert outcome_of_bridge_choices(ring_graph(4, 3), 0, 2) == "arrives"
     assert outcome_of_bridge_choices(ring_graph(4, 3, merges=0b1111), 0, 2) != "arrives"
 
@@ -185,7 +185,7 @@ def test_bridge_with_static_destination_needs_no_demand() -> None:
     assert graph.message_reach_by_broker[0].arrives == 0b110
 
 
-def test_static_subscription_is_announced_like_consumer() -> None:
+def test_static_subscription_of_bridge_is_announced_like_consumer() -> None:
     """The second bridge subscribes to the destination of the first bridge, although no consumer is known."""
     graph = BridgeGraph(3, (BridgeEdge(1, 2, 0, UNLIMITED, always=True), BridgeEdge(0, 1, 2, UNLIMITED)))
 

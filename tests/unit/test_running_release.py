@@ -78,13 +78,13 @@ def compare_release(base: Path, observation: dict[str, Any], install: str = "arc
 @pytest.mark.parametrize(
     ("install", "advice"), [("archive", "Run the playbook upgrade"), ("package", "Run the playbook restart")]
 )
-def test_release_that_differs_from_inventory_is_error(tmp_path: Path, install: str, advice: str) -> None:
+def test_running_release_that_differs_from_inventory_is_error(tmp_path: Path, install: str, advice: str) -> None:
     exit_code, output = compare_release(tmp_path / "base", {"pid": 7, "release": "5.18.6"}, install)
     assert exit_code == 2
     assert f"orders-mq01-a: the broker runs release 5.18.6, but activemq_release is 5.18.3. {advice}" in output
 
 
-def test_process_without_known_release_is_error_with_reason(tmp_path: Path) -> None:
+def test_broker_process_without_known_release_is_error_with_reason(tmp_path: Path) -> None:
     with broker_process(tmp_path / "base") as pid:
         exit_code, output = compare_release(tmp_path / "base", {"pid": pid, "release": None})
     assert exit_code == 2
@@ -92,7 +92,7 @@ def test_process_without_known_release_is_error_with_reason(tmp_path: Path) -> N
     assert "open files of the process is a jar of the broker" in output
 
 
-def test_process_without_open_jar_is_checked_again(tmp_path: Path) -> None:
+def test_broker_process_without_open_jar_is_checked_again(tmp_path: Path) -> None:
     # As in the package of Debian, the file name does not contain the release.
     (tmp_path / "activemq-broker.jar").write_bytes(jar_content(record=PLANNED_RELEASE))
     with broker_process(tmp_path / "base", tmp_path / "activemq-broker.jar") as pid:

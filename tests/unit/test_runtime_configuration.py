@@ -44,7 +44,7 @@ def live_change(*, before: dict[str, Any] | None = None, **after: Any) -> runtim
     return runtime_configuration.live_change_of_activemq_xml(document(**(before or {})), document(**after))
 
 
-def test_plugin_is_last_and_start_attribute_of_broker_is_false() -> None:
+def test_runtime_configuration_plugin_is_last_and_start_attribute_is_false() -> None:
     broker = etree.fromstring(document()).find("c:broker", CORE)
     assert broker is not None
     plugins = broker.find("c:plugins", CORE)
@@ -54,7 +54,7 @@ def test_plugin_is_last_and_start_attribute_of_broker_is_false() -> None:
     assert broker.get("start") == "false"
 
 
-def test_plugin_and_start_attribute_are_not_rendered_without_variable() -> None:
+def test_runtime_configuration_plugin_and_start_attribute_require_variable() -> None:
     text = document(runtime_configuration=False)
 
     assert b"runtimeConfigurationPlugin" not in text
@@ -62,7 +62,7 @@ def test_plugin_and_start_attribute_are_not_rendered_without_variable() -> None:
 
 
 @pytest.mark.parametrize(("release", "install"), [("5.15.16", "archive"), ("5.18.3", "jars"), ("5.18.3", "package")])
-def test_variable_is_error_where_installation_lacks_plugin_classes(release: str, install: str) -> None:
+def test_runtime_configuration_is_t011_where_installation_lacks_plugin_classes(release: str, install: str) -> None:
     findings = fleet_of(release=release, install=install).findings
 
     assert {(finding.rule, finding.message.partition(" ")[0]) for finding in findings} == {
@@ -95,7 +95,7 @@ RESTART_REQUIRED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", RESTART_REQUIRED)
-def test_other_change_requires_restart(case: str) -> None:
+def test_other_change_of_activemq_xml_is_no_live_change(case: str) -> None:
     assert live_change(**RESTART_REQUIRED[case]) is None
 
 
@@ -198,7 +198,7 @@ def log_on_next_installation(host: Host, monkeypatch: pytest.MonkeyPatch, *messa
     monkeypatch.setattr(runtime_configuration, "log_end_position", write_records_at_log_end)
 
 
-def test_applied_change_requires_no_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_change_that_plugin_applied_requires_no_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     before = host.document_mtime()
     log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, LINK_STARTED)
 
@@ -212,7 +212,7 @@ def test_applied_change_requires_no_restart(host: Host, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "messages", [[], [CHANGE_DETECTED, "Failed to add new networkConnector x"]], ids=["no record", "failed"]
 )
-def test_change_without_proof_in_log_requires_restart(
+def test_live_change_without_proof_in_log_requires_restart(
     host: Host, monkeypatch: pytest.MonkeyPatch, messages: list[str]
 ) -> None:
     log_on_next_installation(host, monkeypatch, *messages)
@@ -266,7 +266,7 @@ def test_live_change_requires_restart_while_restart_is_pending(host: Host, monke
     assert host.install(store_limit="1 gb", links=links("b", "c")).reasons
 
 
-def test_check_mode_reports_that_no_restart_is_required(host: Host) -> None:
+def test_check_mode_reports_that_live_change_requires_no_restart(host: Host) -> None:
     tree = {
         runtime_configuration.DOCUMENT: ConfigurationFile(document(users=USERS), 0o640, None),
         "conf/credentials.properties": ConfigurationFile(b"activemq.network.password=n\n", 0o600, None),

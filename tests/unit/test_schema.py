@@ -29,7 +29,7 @@ def problem_fixes(document: bytes, schema: CompiledActivemqXsd) -> list[str]:
     return [problem.fix for problem in schema.find_problems(XmlDocument(document))]
 
 
-def test_valid_document_has_no_problems() -> None:
+def test_valid_activemq_xml_has_no_schema_problems() -> None:
     document = broker('<persistenceAdapter><kahaDB directory="x"/></persistenceAdapter><transportConnectors/>')
     assert problem_texts(document) == []
     assert problem_texts(document, IN_ORDER) == []
@@ -80,7 +80,7 @@ def test_misspelt_element_gets_suggestion_and_path() -> None:
     assert ANY_ORDER.find_problems(XmlDocument(document))[0].element == "beans/broker/transportConector"
 
 
-def test_path_numbers_siblings_with_same_name() -> None:
+def test_path_of_schema_problem_numbers_siblings_with_same_name() -> None:
     document = broker('<transportConnectors><transportConnector/><transportConnector port="1"/></transportConnectors>')
     assert (
         ANY_ORDER.find_problems(XmlDocument(document))[0].element
@@ -127,7 +127,7 @@ def test_repeated_child_is_reported_where_schema_allows_it_once() -> None:
     assert problem_fixes(document, IN_ORDER) == ["keep only one <plugins> in <broker>"]
 
 
-def test_fix_names_attribute_with_invalid_value() -> None:
+def test_fix_of_schema_problem_names_attribute_with_invalid_value() -> None:
     document = broker("").replace(b"<broker ", b'<broker useJmx="yes" ')
     assert problem_fixes(document, ANY_ORDER) == ["set useJmx to true or false"]
 
@@ -181,7 +181,7 @@ def test_problem_of_broker_without_namespace_names_missing_namespace() -> None:
     ]
 
 
-def test_problems_are_reported_in_document_order() -> None:
+def test_schema_problems_are_reported_in_document_order() -> None:
     document = broker("<plugin/>\n<persistenceAdapter><kahaDB dir='x'/></persistenceAdapter>", ' useJmx="1x"')
     assert [problem.line for problem in ANY_ORDER.find_problems(XmlDocument(document))] == [2, 3, 4]
 

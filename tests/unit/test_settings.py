@@ -41,7 +41,7 @@ def test_text_values_of_command_line_are_converted_to_their_types() -> None:
     assert (settings.port_offset, settings.console) == (10, False)
 
 
-def test_variables_with_other_purposes_are_accepted() -> None:
+def test_activemq_variables_with_other_purposes_are_accepted() -> None:
     read_settings("h", {"ansible_host": "x", "activemq_x_team": 1, "activemq_identity": {}, "activemq_target": "x"})
 
 
@@ -261,7 +261,7 @@ def test_ordinary_variable_has_no_probable_activemq_variable(name: str) -> None:
     assert probable_activemq_variable(name) is None
 
 
-def test_password_in_wrong_place_is_not_shown() -> None:
+def test_error_does_not_show_password_in_wrong_place() -> None:
     assert (
         settings_error({"activemq_users": ["ann:hush"]})
         == "orders-mq01-a: activemq_users[0] must be a mapping (lines of the form 'KEY: VALUE')"
@@ -311,7 +311,7 @@ def test_default_watchdog_kills_only_with_fence(variables: dict[str, Any], watch
     assert read_settings("h", variables).watchdog == watchdog
 
 
-def test_archive_of_release_is_selected_from_mapping() -> None:
+def test_entry_of_activemq_archive_is_selected_by_release() -> None:
     archives = {"5.18.6": "/srv/new.tar.gz", "5.18.3": "/srv/old.tar.gz"}
     for release, path in archives.items():
         variables = {
@@ -323,7 +323,7 @@ def test_archive_of_release_is_selected_from_mapping() -> None:
         assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == (path, CHECKSUM)
 
 
-def test_single_archive_applies_to_every_release() -> None:
+def test_single_activemq_archive_applies_to_every_release() -> None:
     settings = read_settings("h", {"activemq_release": "5.18.6", "activemq_archive": "/srv/x.tar.gz"})
     assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == ("/srv/x.tar.gz", None)
 
@@ -353,7 +353,7 @@ def test_single_archive_applies_to_every_release() -> None:
         (["/x"], "the value of activemq_archive is neither text nor a mapping: write one text for all releases, or"),
     ],
 )
-def test_error_of_invalid_archive_is_single_line(archive: Any, message: str) -> None:
+def test_error_of_invalid_activemq_archive_is_single_line(archive: Any, message: str) -> None:
     error = settings_error({"activemq_release": "5.18.6", "activemq_archive": archive})
     assert error.startswith(f"orders-mq01-a: {message}")
     assert "\n" not in error
@@ -386,7 +386,9 @@ def test_checksum_mapping_without_release_is_refused() -> None:
         ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "must be at least 1, not 0"),
     ],
 )
-def test_error_quotes_invalid_value_and_shows_valid_value(variables: dict[str, Any], message: str) -> None:
+def test_error_about_variable_quotes_invalid_value_and_shows_valid_value(
+    variables: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings("orders-mq01-a", {"activemq_release": "5.18.3", **variables})
 
@@ -411,7 +413,7 @@ def test_error_quotes_invalid_value_and_shows_valid_value(variables: dict[str, A
         {"activemq_archive": "https://app:hunter2@example.com/a\tb"},
     ],
 )
-def test_error_quotes_no_secret(variables: dict[str, Any]) -> None:
+def test_error_about_variable_quotes_no_secret(variables: dict[str, Any]) -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings("orders-mq01-a", {"activemq_release": "5.18.3", **variables})
 

@@ -40,11 +40,11 @@ def test_misspelt_name_has_most_similar_known_name(name: str, known: list[str], 
         ("maximumSize", "minimumSize", []),
     ],
 )
-def test_certain_name_differs_in_at_most_two_letters(name: str, known: str, expected: list[str]) -> None:
+def test_certainly_similar_name_differs_in_at_most_two_letters(name: str, known: str, expected: list[str]) -> None:
     assert similar_names(name, [known], certain=True) == expected
 
 
-def test_no_other_file_searches_for_similar_names() -> None:
+def test_only_modules_similar_names_search_for_similar_names() -> None:
     files = {
         str(path.relative_to(ROOT))
         for root in ("src", "plugins", "agent", "scripts")

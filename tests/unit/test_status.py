@@ -46,7 +46,7 @@ def rules_and_hosts(report: FleetStatus) -> list[tuple[str, str]]:
     return [(finding.rule, finding.host) for finding in report.findings]
 
 
-def test_pair_with_active_and_standby_is_healthy() -> None:
+def test_status_of_pair_with_active_and_standby_is_healthy() -> None:
     report = status()
     assert (rules_and_hosts(report), report.exit_code, status_headline(report)) == ([], 0, "2 brokers: all is well")
     assert report.brokers[0].configuration_state == "planned"
@@ -67,7 +67,7 @@ def test_host_without_sudo_is_finding_with_remedy_for_sudo() -> None:
     )
 
 
-def test_headline_counts_brokers_that_are_starting() -> None:
+def test_headline_of_status_counts_brokers_that_are_starting() -> None:
     starting = status(b={"state": "starting", "usage": {}, "holds_lock": None, "release": None})
     assert status_headline(starting) == "2 brokers: no problem, and 1 broker still starting"
 
@@ -315,7 +315,7 @@ ALERT_RECEIVED = {"level": "WARN", "message": f"{CONNECTION_FAILED} Received fat
         ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "the management view (JMX)"),
     ],
 )
-def test_state_of_link_is_reported_with_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
+def test_status_reports_state_of_link_with_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
     report = status(BRIDGED, **hosts)
     (link,) = next(row for row in report.brokers if row.host == SHOP_A).links
     assert (link.link, link.to, link.state) == (LINK, (A,), state)
@@ -405,7 +405,7 @@ def test_status_page_shows_findings_and_escapes_texts_of_hosts() -> None:
     assert "<script>" not in page
 
 
-def test_hosts_to_query_are_pair_of_host_and_peers_of_its_links() -> None:
+def test_status_of_host_queries_its_pair_and_peers_of_its_links() -> None:
     assert select_hosts(BRIDGED, "shop-mq01-a") == (SHOP_A,)
     assert hosts_to_query(BRIDGED, (SHOP_A,)) == (A, B, SHOP_A, SHOP_B)
     assert hosts_to_query(BRIDGED, (A,)) == (A, B)
@@ -426,7 +426,7 @@ def test_status_page_needs_no_package_of_extra_pipeline() -> None:
     assert (completed.returncode, completed.stderr) == (0, "")
 
 
-def test_findings_of_same_severity_are_sorted_by_importance() -> None:
+def test_status_findings_of_same_severity_are_sorted_by_importance() -> None:
     report = status(
         a={"usage": usage_evidence(store={"percent": 100, "limit": 1})},
         b={"state": "active", "restart": ["conf/activemq.xml"]},

@@ -25,7 +25,7 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     [(b"\n", b"MESSAGE\nmessage-id:1\n\na b\0"), (b"MESSAGE\nmessage-id:1\ncontent-length:3\n\n", b"a\0b\0")],
     ids=["before_head", "after_head"],
 )
-def test_read_frame_continues_frame_after_deadline(
+def test_stomp_client_continues_to_read_frame_after_deadline(
     sockets: tuple[socket.socket, socket.socket], parts: tuple[bytes, bytes]
 ) -> None:
     local, peer = sockets
@@ -40,7 +40,9 @@ def test_read_frame_continues_frame_after_deadline(
     assert frame.body.replace("\0", " ") == "a b"
 
 
-def test_read_frame_returns_empty_frame_for_other_protocol(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_stomp_client_reads_empty_frame_from_server_of_other_protocol(
+    sockets: tuple[socket.socket, socket.socket],
+) -> None:
     local, peer = sockets
     peer.sendall(b"\0\0\1\x3a\x01ActiveMQ")
     assert StompClient(DeadlineSocket(local, PATIENCE, 1000)).read_frame() == StompFrame("", {}, "")

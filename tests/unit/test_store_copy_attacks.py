@@ -145,7 +145,7 @@ PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
 
 @some_situations(1)
 @pytest.mark.parametrize("case", PLANS)
-def test_planted_plan_does_not_move_directories_of_root(host: Host, case: str) -> None:
+def test_planted_plan_of_store_copy_does_not_move_directories_of_root(host: Host, case: str) -> None:
     path = Path(f"{host.store}.resync.json")
     call_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[case](host))))
     assert not store_copy.is_replacement_unfinished(str(host.store))
@@ -160,7 +160,7 @@ def test_planted_plan_does_not_move_directories_of_root(host: Host, case: str) -
     assert_copied(host, host.copy())
 
 
-def test_plan_planted_in_current_format_is_ignored(host: Host) -> None:
+def test_store_copy_ignores_plan_that_account_planted_in_current_format(host: Host) -> None:
     plan = resync_plans.StoreReplacementPlan(
         str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a"
     )
@@ -171,7 +171,7 @@ def test_plan_planted_in_current_format_is_ignored(host: Host) -> None:
 
 @some_situations(1)
 @pytest.mark.parametrize("owner", [0, BROKER])
-def test_copy_is_refused_if_other_accounts_can_write_plan_directory(host: Host, owner: int) -> None:
+def test_store_copy_is_refused_if_other_accounts_can_write_plan_directory(host: Host, owner: int) -> None:
     plans = create_owned_directory(host.common / "kept", owner, 0o777)
     with pytest.raises(NodeError, match="accounts other than root can write to"):
         host.copy()
@@ -183,7 +183,7 @@ def test_copy_is_refused_if_other_accounts_can_write_plan_directory(host: Host, 
         host.copy()
 
 
-def test_plan_of_root_with_unexpected_paths_is_refused(host: Host) -> None:
+def test_store_copy_refuses_plan_of_root_with_unexpected_paths(host: Host) -> None:
     host.send(host.stage())
     account = store_copy.locate_store_and_writing_accounts(str(host.store)).owner
     for staging, backup in (
@@ -198,7 +198,7 @@ def test_plan_of_root_with_unexpected_paths_is_refused(host: Host) -> None:
             store_copy.finish_interrupted_store_replacement(str(host.store))
 
 
-def test_resumed_copy_requires_backup_named_in_plan(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_store_copy_requires_backup_named_in_plan(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run was killed between the renames, and the account replaced the backup."""
     host.send(host.stage())
     monkeypatch.setattr(resync_plans, "remove_store_replacement_plan", _interrupt)
@@ -223,7 +223,7 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_copy_does_not_follow_links_planted_as_staging_directories(host: Host) -> None:
+def test_store_copy_does_not_follow_links_planted_as_staging_directories(host: Host) -> None:
     def plant() -> None:
         host.staging.symlink_to(host.secret)
         Path(f"{host.store}.resync-{'0' * 16}").symlink_to(host.secret)
@@ -248,7 +248,7 @@ def test_staging_directory_swapped_with_link_does_not_change_files_of_root(host:
     _copy_during_attack(2, host, swap)
 
 
-def test_copy_refuses_subdirectory_replaced_by_link(host: Host) -> None:
+def test_store_copy_refuses_subdirectory_replaced_by_link(host: Host) -> None:
     missing = host.stage()
     below = host.staging / "below"
     call_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
@@ -397,7 +397,7 @@ def test_hard_link_in_store_to_file_of_root_is_not_read(host: Host) -> None:
         store_copy.read_packed_chunk(store, "db-2.log", 0, len(SECRET))
 
 
-def test_chunk_that_unpacks_above_limit_is_refused(host: Host) -> None:
+def test_chunk_of_store_file_that_unpacks_above_limit_is_refused(host: Host) -> None:
     missing = host.stage()
     with pytest.raises(NodeError, match="the decompressed data has more than 700 bytes"):
         store_copy.append_chunk(

@@ -79,13 +79,13 @@ def journal(directory: Path, *commands: bytes, number: int = 1, tail: bytes = b"
     return str(directory)
 
 
-def test_acknowledged_message_is_not_counted(tmp_path: Path) -> None:
+def test_acknowledged_message_does_not_count_as_remaining(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "q", "1"), add(QUEUE, "q", "2"), add(QUEUE, "r", "3"), remove(QUEUE, "q", "1"))
 
     assert remaining_messages.count_remaining_messages(store).queues == {"q": 1, "r": 1}
 
 
-def test_subscription_counts_messages_since_its_creation(tmp_path: Path) -> None:
+def test_subscription_has_remaining_messages_since_its_creation(tmp_path: Path) -> None:
     store = journal(
         tmp_path,
         subscribe("t", "a:s"),
@@ -98,13 +98,13 @@ def test_subscription_counts_messages_since_its_creation(tmp_path: Path) -> None
     assert remaining_messages.count_remaining_messages(store).subscriptions == {("t", "a:s"): 1, ("t", "b:s"): 1}
 
 
-def test_removed_subscription_has_no_messages(tmp_path: Path) -> None:
+def test_removed_subscription_has_no_remaining_messages(tmp_path: Path) -> None:
     store = journal(tmp_path, subscribe("t", "a:s"), add(TOPIC, "t", "1"), subscribe("t", "a:s", removed=True))
 
     assert remaining_messages.count_remaining_messages(store).subscriptions == {}
 
 
-def test_subscription_created_again_keeps_its_messages(tmp_path: Path) -> None:
+def test_subscription_created_again_keeps_its_remaining_messages(tmp_path: Path) -> None:
     store = journal(tmp_path, subscribe("t", "a:s"), add(TOPIC, "t", "1"), subscribe("t", "a:s"))
 
     assert remaining_messages.count_remaining_messages(store).subscriptions == {("t", "a:s"): 1}
@@ -141,7 +141,7 @@ def test_prepared_transaction_is_in_doubt_until_commit(tmp_path: Path) -> None:
     assert (counts.prepared, counts.queues) == (0, {"q": 1})
 
 
-def test_removed_destination_has_no_messages(tmp_path: Path) -> None:
+def test_removed_destination_has_no_remaining_messages(tmp_path: Path) -> None:
     assert (
         remaining_messages.count_remaining_messages(
             journal(tmp_path, add(QUEUE, "q", "1"), command(6, bytes_field(1, destination(QUEUE, "q"))))
@@ -150,13 +150,13 @@ def test_removed_destination_has_no_messages(tmp_path: Path) -> None:
     )
 
 
-def test_journal_files_are_read_in_numeric_order(tmp_path: Path) -> None:
+def test_store_journal_files_are_read_in_numeric_order(tmp_path: Path) -> None:
     journal(tmp_path, remove(QUEUE, "q", "1"), number=10)
 
     assert remaining_messages.count_remaining_messages(journal(tmp_path, add(QUEUE, "q", "1"), number=9)).queues == {}
 
 
-def test_truncated_last_batch_is_not_counted(tmp_path: Path) -> None:
+def test_truncated_last_batch_of_store_journal_is_not_counted(tmp_path: Path) -> None:
     truncated = batch(add(QUEUE, "q", "2"))[:-100]
 
     assert remaining_messages.count_remaining_messages(
@@ -169,19 +169,19 @@ def test_truncated_last_batch_is_not_counted(tmp_path: Path) -> None:
     [b"\0" * 64, struct.pack(">IB", 9, 7) + b"\0" * 4, struct.pack(">IB", 1 << 30, 1)],
     ids=["hole", "kind", "size"],
 )
-def test_journal_with_damage_before_its_end_cannot_be_counted(tmp_path: Path, broken: bytes) -> None:
+def test_messages_of_journal_with_damage_before_its_end_cannot_be_counted(tmp_path: Path, broken: bytes) -> None:
     store = journal(tmp_path, add(QUEUE, "q", "1"), tail=broken + batch(remove(QUEUE, "q", "1")))
 
     with pytest.raises(NodeError, match="cannot be counted"):
         remaining_messages.count_remaining_messages(store)
 
 
-def test_journal_with_unreadable_command_cannot_be_counted(tmp_path: Path) -> None:
+def test_messages_of_journal_with_unreadable_command_cannot_be_counted(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match=r"1 place .* cannot be read"):
         remaining_messages.count_remaining_messages(journal(tmp_path, b"\x01\x7f\x12"))
 
 
-def test_higher_count_of_jmx_and_store_is_used(tmp_path: Path) -> None:
+def test_higher_message_count_of_jmx_and_store_is_used(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "stored", "1"), subscribe("t", "desk:all"), add(TOPIC, "t", "1"))
     view = ManagementView(queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0})
 
@@ -193,7 +193,7 @@ def test_higher_count_of_jmx_and_store_is_used(tmp_path: Path) -> None:
     assert counts["certain"]
 
 
-def test_counts_of_shortened_journal_are_uncertain_only_with_topics(tmp_path: Path) -> None:
+def test_message_counts_of_cleaned_journal_are_uncertain_only_with_topics(tmp_path: Path) -> None:
     assert (
         message_counts_from_jmx_and_store(
             None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), current_account()

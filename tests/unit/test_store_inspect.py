@@ -47,7 +47,7 @@ def inspect_store(store: Path, *options: str) -> tuple[int, str]:
     return invocation.return_value, invocation.output
 
 
-def test_inspection_of_undamaged_store_lists_files_and_waiting_messages(tmp_path: Path) -> None:
+def test_inspection_of_undamaged_store_lists_files_and_remaining_messages(tmp_path: Path) -> None:
     write_data_file(
         tmp_path,
         trace_record(),
@@ -142,7 +142,7 @@ def test_end_of_complete_file_is_no_damage_and_incomplete_write_is_reported(tmp_
     assert "db-3.log ends with an incomplete write of a killed broker" in text
 
 
-def test_journal_without_records_is_damaged(tmp_path: Path) -> None:
+def test_store_journal_without_records_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
     exit_code, text = inspect_store(tmp_path)
     assert exit_code == 1
@@ -171,7 +171,7 @@ def test_index_that_requires_missing_data_files_is_reported(tmp_path: Path, cont
     assert ("no damage was found" in text) == (not missing)
 
 
-def test_json_report_contains_queues_damage_and_end(tmp_path: Path) -> None:
+def test_json_of_store_inspection_contains_queues_damage_and_end(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), checksum=True)
     change_byte(path, b"m2")
     exit_code, text = inspect_store(tmp_path, "--format", "json")
@@ -221,7 +221,7 @@ def test_inspection_does_not_change_store(tmp_path: Path) -> None:
     }
 
 
-def test_name_chosen_by_client_adds_no_line_to_report(tmp_path: Path) -> None:
+def test_name_chosen_by_client_adds_no_line_to_store_inspection(tmp_path: Path) -> None:
     name = "orders  1\nstore journal: 3 files, 812,004 records\nno damage was found\n\x1b[2J"
     write_data_file(
         tmp_path,
@@ -266,6 +266,6 @@ def count_calls(act: Callable[[], object]) -> int:
     return calls
 
 
-def test_work_of_inspection_grows_less_than_square_of_damaged_places(tmp_path: Path) -> None:
+def test_work_of_store_inspection_grows_less_than_square_of_damaged_places(tmp_path: Path) -> None:
     small, large = (count_inspection_calls(tmp_path / str(places), places) for places in (40, 160))
     assert large < 6 * small

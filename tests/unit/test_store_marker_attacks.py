@@ -33,13 +33,13 @@ def shared(common: Path) -> Path:
     return create_owned_directory(common / "store")
 
 
-def test_marker_that_is_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
+def test_store_marker_that_is_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
     call_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, not a regular file"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
-def test_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
+def test_store_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
     os.link(common / "secret", shared / store_marker.MARKER)
     with pytest.raises(
         NodeError, match=r"runs as account 61616, and cannot use .*pair, which belongs to root:root \(mode 0600\): "
@@ -47,24 +47,24 @@ def test_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path, share
         store_marker.read_store_and_marker_state(str(shared))
 
 
-def test_marker_that_is_fifo_is_refused(shared: Path) -> None:
+def test_store_marker_that_is_fifo_is_refused(shared: Path) -> None:
     call_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
-def test_invalid_name_in_marker_is_not_shown(shared: Path, text: str) -> None:
+def test_invalid_name_in_store_marker_is_not_shown(shared: Path, text: str) -> None:
     call_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
     assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(invalid name)"
 
 
-def test_only_first_lines_of_large_marker_are_read(shared: Path) -> None:
+def test_only_first_lines_of_large_store_marker_are_read(shared: Path) -> None:
     call_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
     assert store_marker.read_store_and_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
-def test_marker_is_written_as_account_and_not_through_link(common: Path, shared: Path) -> None:
+def test_store_marker_is_written_as_account_and_not_through_link(common: Path, shared: Path) -> None:
     assert store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
     assert (shared / store_marker.MARKER).stat().st_uid == BROKER
     assert store_marker.remove_marker_of_run(str(shared), "word")

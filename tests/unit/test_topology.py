@@ -47,7 +47,7 @@ def test_both_nodes_of_pair_have_same_links() -> None:
         ("none", []),
     ],
 )
-def test_links_inside_group_follow_its_topology(topology: str, expected: list[str]) -> None:
+def test_links_inside_group_follow_activemq_topology(topology: str, expected: list[str]) -> None:
     assert link_names("o-mq2-a", "o-mq1", "o-mq10", "o-mq2", "o-mq3", topology=topology) == expected
 
 
@@ -69,7 +69,7 @@ def test_mesh_has_unlimited_message_ttl_if_release_has_separate_ttls() -> None:
 
 
 @pytest.mark.parametrize(("topology", "ttl"), [("hub", 2), ("chain", 3), ("ring", 2)])
-def test_ttl_is_length_of_longest_path(topology: str, ttl: int) -> None:
+def test_network_ttl_of_link_is_length_of_longest_path_of_topology(topology: str, ttl: int) -> None:
     link = fleet("o-mq1", "o-mq2", "o-mq3", "o-mq4", topology=topology).broker("o-mq2-a").links[0]
 
     assert link.network_ttl == ttl
@@ -79,7 +79,7 @@ def test_ttl_is_length_of_longest_path(topology: str, ttl: int) -> None:
     ("ttl", "expected"),
     [(-1, (-1, None, None)), ({"consumer": 2}, (None, 2, -1)), ({"consumer": 1, "message": 9999}, (None, 1, 9999))],
 )
-def test_ttl_can_be_unlimited_or_separate_for_consumers_and_messages(
+def test_network_ttl_can_be_unlimited_or_separate_for_consumers_and_messages(
     ttl: int | dict[str, int], expected: tuple[int | None, ...]
 ) -> None:
     for variables in (
@@ -94,7 +94,7 @@ def test_ttl_can_be_unlimited_or_separate_for_consumers_and_messages(
 
 
 @pytest.mark.parametrize("ttl", [0, -2, True, "3", {}, {"consumer": 0}, {"consumers": 1}])
-def test_invalid_ttl_is_refused(ttl: object) -> None:
+def test_invalid_activemq_network_ttl_is_refused(ttl: object) -> None:
     with pytest.raises(SettingsError, match=r"in activemq_network_ttl, the TTL .* write a whole number of 1 or more"):
         fleet("o-mq1", network_ttl=ttl)
 
@@ -125,7 +125,7 @@ def test_link_between_named_pairs_applies_only_to_these_pairs() -> None:
     assert [(link.name, link.network_ttl) for link in built_fleet.broker("shop-mq2-a").links] == [("uplink", 5)]
 
 
-def test_pure_profile_has_names_ports_and_links_of_2011() -> None:
+def test_pure_profile_has_names_ports_and_links_of_deployment_of_2011() -> None:
     built_fleet = fleet("clustername-mq01", "clustername-mq02", release="5.5.1", ha="pure")
     master, slave = built_fleet.broker("clustername-mq01-a"), built_fleet.broker("clustername-mq01-b")
 
@@ -375,6 +375,6 @@ def test_fleet_does_not_depend_on_order_of_inventory() -> None:
         ("o-mq3", "o-mq3 is not a broker of this inventory"),
     ],
 )
-def test_name_that_is_not_broker_is_refused_with_reason(name: str, reason: str) -> None:
+def test_host_name_that_is_no_broker_of_fleet_is_refused_with_reason(name: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         fleet("o-mq1", "o-mq2").broker(name)

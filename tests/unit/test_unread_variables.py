@@ -35,7 +35,7 @@ activemq_ha: none
         ("inventory/hosts.yml", "group_vars/all.yml", "only next to the inventory file or the playbook: move the dir"),
     ],
 )
-def test_error_names_file_that_sets_variable_and_is_not_read(
+def test_error_about_missing_variable_names_unread_file_that_sets_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -55,7 +55,7 @@ def test_error_names_file_that_sets_variable_and_is_not_read(
     assert reason in line
 
 
-def test_error_names_no_file_that_does_not_set_variable(
+def test_error_about_missing_variable_names_no_file_that_does_not_set_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "groupvars").mkdir()
@@ -75,7 +75,7 @@ def test_error_names_no_file_that_does_not_set_variable(
         ("inventory/hosts.yml", "hosts.yml", "group_vars/all.yml"),
     ],
 )
-def test_error_does_not_name_variables_of_another_inventory(
+def test_error_about_missing_variable_names_no_file_of_another_inventory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

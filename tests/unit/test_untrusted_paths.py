@@ -84,7 +84,7 @@ def test_hard_link_to_file_of_other_account_is_refused(common: Path, data: Path)
         read(data / "file")
 
 
-def test_file_with_second_name_is_refused_if_single_name_is_required(data: Path) -> None:
+def test_file_with_second_hard_link_is_refused_if_single_name_is_required(data: Path) -> None:
     def plant() -> None:
         (data / "file").write_text("own")
         os.link(data / "file", data / "other")
@@ -139,21 +139,21 @@ def test_link_of_root_in_directory_of_other_account_is_refused(common: Path, dat
         open_directory(str(data / "link"))
 
 
-def test_circular_links_are_refused(common: Path) -> None:
+def test_circular_symbolic_links_are_refused(common: Path) -> None:
     (common / "one").symlink_to("two")
     (common / "two").symlink_to("one")
     with pytest.raises(UntrustedPathError, match="more than 16 symbolic links"):
         open_directory(str(common / "one"))
 
 
-def test_name_that_leads_out_of_directory_is_refused(data: Path) -> None:
+def test_file_name_that_leads_out_of_directory_is_refused(data: Path) -> None:
     with open_directory(str(data)) as directory:
         for name in ("..", ".", "", "../secret/file", "/etc/passwd", "a\0b"):
             with pytest.raises(UntrustedPathError, match="is not a file name: use the name of a single file"):
                 directory.open_file(name)
 
 
-def test_swaps_in_loop_never_expose_file_of_root(common: Path, data: Path) -> None:
+def test_repeated_swaps_with_link_never_expose_file_of_root(common: Path, data: Path) -> None:
     """The account swaps a directory and a link as fast as it can, and also a file and a link in the directory."""
 
     def plant() -> None:
@@ -180,7 +180,7 @@ def test_swaps_in_loop_never_expose_file_of_root(common: Path, data: Path) -> No
     assert contents == {b"harmless"}
 
 
-def test_swaps_in_loop_never_create_file_in_directory_of_root(common: Path, data: Path) -> None:
+def test_repeated_swaps_with_link_never_create_file_in_directory_of_root(common: Path, data: Path) -> None:
     secret = common / "secret"
     call_as(BROKER, lambda: (data / "real").mkdir())
 
@@ -233,7 +233,7 @@ def test_removal_of_tree_removes_planted_link_but_not_its_target(common: Path, d
     assert (common / "secret" / "file").exists()
 
 
-def test_tree_that_is_too_deep_is_refused(data: Path) -> None:
+def test_directory_tree_that_is_too_deep_is_refused(data: Path) -> None:
     def nest() -> None:
         os.chdir(data)
         for _ in range(200):

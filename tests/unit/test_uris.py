@@ -39,7 +39,7 @@ def test_bridge_uri_to_single_broker_is_static() -> None:
     assert uris.bridge_uri(PAIR[:1], Release.of("6.3.1")) == "static:(tcp://hub-mq01-a:61616)?maxReconnectDelay=2000"
 
 
-def test_masterslave_before_5_6_is_refused() -> None:
+def test_bridge_uri_masterslave_before_5_6_is_refused() -> None:
     with pytest.raises(InputError, match="set the argument kind to failover"):
         uris.bridge_uri(PAIR, Release.of("5.5.1"), "masterslave")
 

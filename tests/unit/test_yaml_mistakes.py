@@ -53,17 +53,17 @@ def error_of(directory: Path, text: str, name: str = "group_vars/all.yml") -> st
         ("a: 1\nb: x\x1dy\n", 2, "the value contains the control character U+001D: remove it"),
     ],
 )
-def test_mistake_is_reported_at_its_line(tmp_path: Path, text: str, line: int, reason: str) -> None:
+def test_yaml_mistake_in_variables_is_reported_at_its_line(tmp_path: Path, text: str, line: int, reason: str) -> None:
     assert error_of(tmp_path, text) == f"YAML parsing failed: {reason} ({tmp_path}/group_vars/all.yml:{line})"
 
 
-def test_file_without_mapping_is_named(tmp_path: Path) -> None:
+def test_error_about_variables_file_without_mapping_names_file(tmp_path: Path) -> None:
     path = f"{tmp_path}/group_vars/all.yml"
     expected = f"{path}: the file contains no mapping of variables: write its lines as NAME: VALUE"
     assert error_of(tmp_path, "text\n") == expected
 
 
-def test_mistake_in_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
+def test_yaml_mistake_in_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
     error = error_of(tmp_path, "all:\n  hosts:\n    a-mq01-a:\n    a-mq01-b\n  vars:\n    x: 1\n", "hosts.yml")
     path = f"{tmp_path}/hosts.yml"
     assert error == f"{path} cannot be read as an inventory: YAML parsing failed: the key a-mq01-b {ADD} ({path}:4)"
@@ -74,17 +74,17 @@ def test_control_character_in_inventory_file_is_reported_at_its_line(tmp_path: P
     assert error.endswith(f"the value contains the control character U+0007: remove it ({tmp_path}/hosts.yml:3)")
 
 
-def test_value_of_line_without_colon_is_not_shown(tmp_path: Path) -> None:
+def test_yaml_error_does_not_show_value_of_line_without_colon(tmp_path: Path) -> None:
     assert "s3cret" not in error_of(tmp_path, "a: 1\nactivemq_network_password s3cret\nb: 2\n")
 
 
 @pytest.mark.parametrize("text", ["a: 1\n\tb: 2\n", "a: {{ b }}\n"])
-def test_exact_reason_of_ansible_is_kept(tmp_path: Path, text: str) -> None:
+def test_yaml_error_keeps_exact_reason_of_ansible(tmp_path: Path, text: str) -> None:
     assert any(words in error_of(tmp_path, text) for words in ("write spaces in", "template block: write the value"))
 
 
 @pytest.mark.parametrize("name", ["group_vars/all.yml", "host_vars/a-mq01-a.yml"])
-def test_repeated_key_is_warning_with_file_and_line(
+def test_repeated_yaml_key_is_warning_with_file_and_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     (tmp_path / "hosts.yml").write_text(HOSTS)

@@ -24,7 +24,7 @@ MEGABYTE = 1 << 20
 NUMBER, ADAPTIVE = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"
 
 
-def test_default_master_is_local() -> None:
+def test_spark_master_is_local_by_default() -> None:
     assert spark_master_of(SessionOptions()) == "local[*]"
 
 
@@ -34,20 +34,20 @@ def test_master_of_spark_submit_is_not_overridden(monkeypatch: pytest.MonkeyPatc
     assert "spark.master" not in spark_settings(SessionOptions(), None, _SCRATCH)
 
 
-def test_settings_of_user_override_defaults() -> None:
+def test_spark_settings_of_user_override_defaults() -> None:
     options = SessionOptions(conf={"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Asia/Tokyo"})
     settings = spark_settings(options, "local[*]", _SCRATCH)
     assert (settings["spark.driver.memory"], settings["spark.sql.session.timeZone"]) == ("9g", "Asia/Tokyo")
 
 
-def test_java_options_of_user_are_added_to_defaults() -> None:
+def test_java_options_of_user_are_added_to_default_options_of_spark_driver() -> None:
     options = SessionOptions(conf={"spark.driver.extraJavaOptions": "-Dmine=1"})
     java_options = spark_settings(options, "local[*]", _SCRATCH)["spark.driver.extraJavaOptions"]
     assert java_options.endswith("-Dmine=1")
     assert "log4j2" in java_options
 
 
-def test_driver_with_local_master_compiles_with_first_tier_only() -> None:
+def test_spark_driver_with_local_master_uses_only_first_tier_of_jit_compiler() -> None:
     def java_options(master: str) -> str:
         return spark_settings(SessionOptions(), master, _SCRATCH)["spark.driver.extraJavaOptions"]
 
@@ -62,12 +62,12 @@ def test_local_spark_uses_loopback_and_scratch_directory(tmp_path: Path) -> None
     assert settings["spark.ui.enabled"] == "false"
 
 
-def test_driver_of_remote_cluster_is_not_bound_to_loopback(tmp_path: Path) -> None:
+def test_spark_driver_of_remote_cluster_is_not_bound_to_loopback(tmp_path: Path) -> None:
     settings = spark_settings(SessionOptions(), "spark://master.example.com:7077", tmp_path)
     assert "spark.driver.host" not in settings
 
 
-def test_archives_are_sent_only_to_clusters(tmp_path: Path) -> None:
+def test_python_archives_are_sent_to_spark_clusters_and_not_to_local_spark(tmp_path: Path) -> None:
     options = SessionOptions(archives=("env.tar.gz#environment",))
     assert spark_settings(options, "yarn", tmp_path)["spark.archives"] == "env.tar.gz#environment"
     assert "spark.archives" not in spark_settings(options, "local[2]", tmp_path)
@@ -104,7 +104,7 @@ def shuffle_settings_for(session: Session, megabytes: int) -> dict[str, str]:
     return shuffle_settings(cast("Any", session), AuditInputs("file:/logs", (file,), {}, ()))
 
 
-def test_small_local_input_has_one_partition_without_adaptive_plans() -> None:
+def test_small_input_of_local_spark_has_one_partition_and_no_adaptive_plans() -> None:
     settings = shuffle_settings_for(Session(), 2)
 
     assert settings[NUMBER] == "1"
@@ -115,7 +115,7 @@ def test_shuffle_partitions_grow_with_size_of_local_input() -> None:
     assert shuffle_settings_for(Session(), 160) == {NUMBER: "14"}
 
 
-def test_cluster_has_several_partitions_for_small_input() -> None:
+def test_spark_cluster_has_several_shuffle_partitions_for_small_input() -> None:
     assert shuffle_settings_for(Session(master="spark://head:7077"), 2) == {NUMBER: "4"}
 
 

@@ -25,21 +25,21 @@ def _commit(target: LocalTarget, kind: str = "audit") -> None:
     target.commit(new_manifest(kind, "1", 1, {}))
 
 
-def test_output_replaces_previous_output(tmp_path: Path) -> None:
+def test_committed_job_output_replaces_previous_output(tmp_path: Path) -> None:
     for text in ("first", "second"):
         _commit(_write_staged_output(tmp_path / "out", text))
     assert (tmp_path / "out" / "audit.json").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_abandoned_output_leaves_previous_output(tmp_path: Path) -> None:
+def test_uncommitted_job_output_leaves_previous_output_unchanged(tmp_path: Path) -> None:
     _commit(_write_staged_output(tmp_path / "out", "first"))
     _write_staged_output(tmp_path / "out", "second").delete_staging_directory_if_local()
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_second_run_at_same_time_is_refused(tmp_path: Path) -> None:
+def test_second_job_that_writes_to_same_directory_at_same_time_is_refused(tmp_path: Path) -> None:
     first = _write_staged_output(tmp_path / "out", "first")
     with pytest.raises(InputError, match="another run writes to this directory"):
         LocalTarget(tmp_path / "out").create_staging_directory_if_local()
@@ -47,7 +47,7 @@ def test_second_run_at_same_time_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
 
 
-def test_remains_of_killed_run_are_deleted(tmp_path: Path) -> None:
+def test_next_commit_deletes_staged_files_of_killed_job(tmp_path: Path) -> None:
     (tmp_path / "out.staged" / "events").mkdir(parents=True)
     (tmp_path / "out.staged" / "events" / "half").write_text("")
     _commit(_write_staged_output(tmp_path / "out", "whole"))
@@ -55,20 +55,20 @@ def test_remains_of_killed_run_are_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".git", "notes.txt", "events"])
-def test_directory_with_foreign_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_output_directory_with_file_of_another_program_is_refused(tmp_path: Path, name: str) -> None:
     _commit(_write_staged_output(tmp_path / "out", "first"))
     (tmp_path / "out" / name).mkdir()
     with pytest.raises(InputError, match=f"contains {name}, which `audit` did not write"):
         LocalTarget(tmp_path / "out").check_output_replaceable("audit")
 
 
-def test_output_of_another_job_is_refused(tmp_path: Path) -> None:
+def test_output_directory_of_another_job_is_refused(tmp_path: Path) -> None:
     _commit(_write_staged_output(tmp_path / "out", "first"))
     with pytest.raises(InputError, match="contains the output of `audit`, which `drift` does not replace"):
         LocalTarget(tmp_path / "out").check_output_replaceable("drift")
 
 
-def test_file_and_dangling_link_are_refused(tmp_path: Path) -> None:
+def test_file_or_dangling_link_as_output_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="is not a directory"):
@@ -77,7 +77,7 @@ def test_file_and_dangling_link_are_refused(tmp_path: Path) -> None:
         LocalTarget(tmp_path / "link")
 
 
-def test_link_to_output_stays_a_link(tmp_path: Path) -> None:
+def test_link_to_output_directory_stays_link_after_commit(tmp_path: Path) -> None:
     _commit(_write_staged_output(tmp_path / "real", "first"))
     (tmp_path / "out").symlink_to("real")
     _commit(_write_staged_output(tmp_path / "out", "second"))
@@ -85,7 +85,7 @@ def test_link_to_output_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "audit.json").read_text() == "second"
 
 
-def test_state_of_stream_is_kept_in_output_directory(tmp_path: Path) -> None:
+def test_commit_keeps_state_of_stream_in_output_directory(tmp_path: Path) -> None:
     _commit(_write_staged_output(tmp_path / "out", "first"))
     (tmp_path / "out" / ".follow").mkdir()
     _commit(_write_staged_output(tmp_path / "out", "second"))
@@ -93,7 +93,7 @@ def test_state_of_stream_is_kept_in_output_directory(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "audit.json").read_text() == "second"
 
 
-def test_kill_between_exchange_and_cleanup_loses_no_state(tmp_path: Path) -> None:
+def test_kill_between_exchange_and_cleanup_of_output_loses_no_stream_state(tmp_path: Path) -> None:
     _commit(_write_staged_output(tmp_path / "out", "second"))
     os.makedirs(tmp_path / "out.staged" / ".follow")  # The exchange moves it to this path.
     finish_replacement(tmp_path / "out")
