@@ -28,14 +28,20 @@ def database(rack: Rack, directory: Path) -> Iterator[None]:
 
     Raises LabError if PostgreSQL is not installed.
     """
-    data, secret = directory / "data", directory / "password"
-    secret.write_text(PASSWORD)
-    options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={ACCOUNT}", "--encoding=UTF8", "--locale=C"]
-    run([*_OTHER_ACCOUNT, postgresql_program_path("initdb"), *options, "--pgdata", str(data)])
-    with (data / "pg_hba.conf").open("a") as rules:
+    data_directory, password_file = directory / "data", directory / "password"
+    password_file.write_text(PASSWORD)
+    options = [
+        "--auth=scram-sha-256",
+        f"--pwfile={password_file}",
+        f"--username={ACCOUNT}",
+        "--encoding=UTF8",
+        "--locale=C",
+    ]
+    run([*_OTHER_ACCOUNT, postgresql_program_path("initdb"), *options, "--pgdata", str(data_directory)])
+    with (data_directory / "pg_hba.conf").open("a") as rules:
         rules.write(f"host all all {GATEWAY.network} scram-sha-256\n")
     listen_options = ["-c", f"listen_addresses={GATEWAY.ip}", "-c", "unix_socket_directories="]
-    command = [*_OTHER_ACCOUNT, postgresql_program_path("postgres"), "-D", str(data), *listen_options]
+    command = [*_OTHER_ACCOUNT, postgresql_program_path("postgres"), "-D", str(data_directory), *listen_options]
     log = directory / "database.log"
     with log.open("w") as output, subprocess.Popen(rack.lan.inside(*command), stdout=output, stderr=output) as server:
         try:

@@ -39,12 +39,12 @@ def repository_of(*packages: str) -> Path:
     if not directory.is_dir():
         partial = directory.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
-        for part in ("upper", "work", "root", "packages"):
-            (partial / part).mkdir(parents=True)
+        for layer in ("upper", "work", "root", "packages"):
+            (partial / layer).mkdir(parents=True)
         command = ["unshare", "--mount", "sh", "-c", _FETCH, "sh", str(base), str(partial), *packages]
-        done = attempt(command, timeout=600)
-        if done.returncode:
-            raise UnsupportedError(f"apt cannot download {', '.join(packages)}: {last_line_of(done)}")
+        completed = attempt(command, timeout=600)
+        if completed.returncode:
+            raise UnsupportedError(f"apt cannot download {', '.join(packages)}: {last_line_of(completed)}")
         (partial / "packages" / "Packages").write_text(_index(sorted((partial / "packages").glob("*.deb"))))
         (partial / "packages").rename(directory)
         shutil.rmtree(partial)
@@ -53,11 +53,12 @@ def repository_of(*packages: str) -> Path:
 
 def _index(files: Sequence[Path]) -> str:
     """Return the index of a repository for apt: the fields of each package, and the path of its file."""
-    entries = []
+    index_entries = []
     for file in files:
-        content = file.read_bytes()
-        entries.append(
+        package_bytes = file.read_bytes()
+        checksum = hashlib.sha256(package_bytes).hexdigest()
+        index_entries.append(
             f"{run(['dpkg-deb', '--field', str(file)]).rstrip()}\n"
-            f"Filename: ./{file.name}\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n"
+            f"Filename: ./{file.name}\nSize: {len(package_bytes)}\nSHA256: {checksum}\n"
         )
-    return "\n".join(entries)
+    return "\n".join(index_entries)

@@ -100,9 +100,9 @@ class Session:
 
     def publish(self, topic: str, text: str) -> None:
         """Publish a message; return when the broker has acknowledged it."""
-        sent, end = self.client.publish(topic, text, qos=1), time.monotonic() + self.patience
+        sent, deadline = self.client.publish(topic, text, qos=1), time.monotonic() + self.patience
         try:
-            while not sent.is_published() and not self.lost and time.monotonic() < end:
+            while not sent.is_published() and not self.lost and time.monotonic() < deadline:
                 sent.wait_for_publish(0.5)
             if sent.is_published():
                 return
@@ -190,16 +190,16 @@ def take(addresses: Sequence[str], login: Login, count: int, timeout: float) -> 
 
     If the connection is lost, it connects to the next broker, which may deliver unacknowledged messages again.
     """
-    end, sessions = time.monotonic() + timeout, list[list[str]]()
+    deadline, sessions = time.monotonic() + timeout, list[list[str]]()
     for address in itertools.cycle(addresses):
         session = Session(address, login, DURABLE, durable=True, patience=ANSWER if len(addresses) > 1 else PATIENCE)
         try:
             session.open()
             session.subscribe(TOPIC)
-            _wait_for_all(session, sessions, count, end)
+            _wait_for_all(session, sessions, count, deadline)
             break
         except ExchangeError as error:
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise LateExchangeError(
                     f"timed out: {error}; {count} messages left, received {_last_of(sessions)}"
                 ) from error

@@ -26,11 +26,13 @@ STORE = f"{SHARE}/orders-mq01"
 
 def inventory_of_page() -> str:
     """Return the inventory of the page with the values and the user of the machines."""
-    (text,) = [step[1] for step in read_page(PAGE).steps if not isinstance(step, Command)]
+    (inventory_text,) = [step[1] for step in read_page(PAGE).steps if not isinstance(step, Command)]
     archive = archive_of(Release.of(RELEASE))
     checksum = hashlib.sha512(archive.read_bytes()).hexdigest()
     path = f"/srv/software/apache-activemq-{RELEASE}-bin.tar.gz"
-    replaced = text.replace(RELEASE_OF_PAGE, RELEASE).replace("CHECKSUM", checksum).replace(path, str(archive))
+    replaced = (
+        inventory_text.replace(RELEASE_OF_PAGE, RELEASE).replace("CHECKSUM", checksum).replace(path, str(archive))
+    )
     return replaced.replace("ansible_become: true", "ansible_user: root\n    activemq_heap: 256m")
 
 

@@ -93,8 +93,8 @@ class Controller:
         shutil.copytree(repository / "molecule/pair/inventory", inventory)
         nodes = dict(zip(convention.hosts, NODES.values(), strict=False))
         hosts = {host: {"ansible_host": nodes[host], **convention.host_variables.get(host, {})} for host in nodes}
-        content = {"all": {"vars": dict(convention.variables), "children": {"orders": {"hosts": hosts}}}}
-        (inventory / "hosts.yml").write_text(json.dumps(content))
+        inventory_data = {"all": {"vars": dict(convention.variables), "children": {"orders": {"hosts": hosts}}}}
+        (inventory / "hosts.yml").write_text(json.dumps(inventory_data))
         return cls(repository, rack, nodes=nodes, inventory=inventory)
 
     def start_pair(self, *, share: str) -> None:
@@ -114,8 +114,8 @@ class Controller:
         address = self.exchange("watch", *self.nodes.values())["address"]
         machines = self.rack.machines
         active_node = next(machine for machine in machines if machine.address == address)
-        other = next(machine for machine in machines if machine.address != address)
-        return active_node, other
+        other_node = next(machine for machine in machines if machine.address != address)
+        return active_node, other_node
 
     @contextmanager
     def streaming(self, timeout: float) -> Iterator[dict[str, Any]]:
@@ -181,7 +181,7 @@ class Controller:
     def exchange(self, *arguments: str) -> dict[str, Any]:
         """Return the report of the client of ``tests.hosts.exchange``; MachinesError if it failed."""
         client = [sys.executable, "-m", "tests.hosts.exchange", "--username", "probe", "--password", PASSWORD]
-        done = subprocess.run(
+        completed = subprocess.run(
             self.rack.lan.inside(*client, *arguments),
             cwd=self.repository,
             stdin=subprocess.DEVNULL,
@@ -189,7 +189,7 @@ class Controller:
             text=True,
             check=False,
         )
-        if done.returncode:
-            raise MachinesError(done.stderr)
-        report: dict[str, Any] = json.loads(done.stdout)
+        if completed.returncode:
+            raise MachinesError(completed.stderr)
+        report: dict[str, Any] = json.loads(completed.stdout)
         return report

@@ -30,7 +30,7 @@ class ReaderShell:
 
     def __call__(self, command: str) -> str:
         """Return the output of ``command`` with its errors; AssertionError if it fails."""
-        done = subprocess.run(
+        completed = subprocess.run(
             ["bash", "-ec", command],
             cwd=self.directory,
             env=self.variables,
@@ -40,6 +40,6 @@ class ReaderShell:
             text=True,
             check=False,
         )
-        print(done.stdout)
-        assert done.returncode == 0, command
-        return done.stdout
+        print(completed.stdout)
+        assert completed.returncode == 0, command
+        return completed.stdout

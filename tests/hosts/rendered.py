@@ -57,12 +57,12 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def _check_note(note: Path) -> None:
-    content = note.read_bytes()
-    if SECRET in content:
+    note_bytes = note.read_bytes()
+    if SECRET in note_bytes:
         raise SystemExit(f"{note} contains a secret: exclude it from the note")
     if note.name != MANIFEST:
         return
-    recorded_hashes: dict[str, str] = json.loads(content)
+    recorded_hashes: dict[str, str] = json.loads(note_bytes)
     root = note.parent
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
     hashes = {

@@ -43,7 +43,7 @@ def connect(
 
     A durable session is subscribed, and ``received`` contains the messages of all its connections.
     """
-    end = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     for address in itertools.cycle(addresses):
         session = Session(
             address,
@@ -60,7 +60,7 @@ def connect(
             return session
         except ExchangeError:
             session.close()
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
     raise AssertionError("itertools.cycle ended, which never happens")
@@ -88,13 +88,13 @@ def publish(addresses: Sequence[str], login: Login, stopped: threading.Event) ->
 
 def send_last(addresses: Sequence[str], login: Login) -> None:
     """Publish the message that follows all numbers, until it is acknowledged."""
-    end = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         session = connect(addresses, login, f"stream-{uuid.uuid4().hex}")
         try:
             session.publish(TOPIC, LAST)
         except ExchangeError:
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise
         else:
             return

@@ -79,8 +79,8 @@ def commands_of_step(page: str, step: int) -> list[str]:
 def shown_documents(diff: str) -> dict[str, bytes]:
     """Return the activemq.xml of each host from the output of ``site --check --diff``, in which all lines are new."""
     documents = {}
-    for part in diff.split("+++ after: conf/activemq.xml\n")[1:]:
-        body = "\n".join(line[1:] for line in part.split("+++ after:")[0].splitlines() if line.startswith("+"))
+    for file_diff in diff.split("+++ after: conf/activemq.xml\n")[1:]:
+        body = "\n".join(line[1:] for line in file_diff.split("+++ after:")[0].splitlines() if line.startswith("+"))
         document = body[: body.index("</beans>") + len("</beans>")].encode()
         documents[next(host for host in HOSTS if f'brokerName="{host.replace("-", "")}"'.encode() in document)] = (
             document
@@ -131,11 +131,11 @@ def test_page_commands_adopt_running_brokers_with_their_messages(
         script = f"{files} | sort | xargs md5sum"
         return [rack[host].run("sh", "-c", f"{script}; systemctl show activemq -p MainPID") for host in HOSTS]
 
-    before = fingerprints()
+    fingerprints_before = fingerprints()
     lab, check_site = commands_of_step(page, 4)
     assert shell(lab).count(" is active (") == len(HOSTS)
     planned_documents = shown_documents(shell(check_site))
-    assert fingerprints() == before
+    assert fingerprints() == fingerprints_before
     assert planned_documents.keys() == originals.keys()
     for host, document in planned_documents.items():
         original, planned = (

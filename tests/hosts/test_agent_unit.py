@@ -67,8 +67,8 @@ class Kiosk:
         return self.machine.run("runuser", "-u", "activemq-agent", "--", python, "-c", script)
 
     def unit_properties(self, *properties: str) -> dict[str, str]:
-        text = self.machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
-        return dict(line.split("=", 1) for line in text.splitlines())
+        properties_text = self.machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
+        return dict(line.split("=", 1) for line in properties_text.splitlines())
 
     def log_records(self) -> list[dict[str, Any]]:
         """Return the records of the agent's log, newest last, without lines of systemd."""
@@ -80,9 +80,9 @@ class Kiosk:
 
     def handled_ids(self) -> list[str]:
         """Return the ids of events that the handler received, in order."""
-        text = self.machine.attempt("cat", f"{STATE}/handled").stdout
+        handled_lines = self.machine.attempt("cat", f"{STATE}/handled").stdout
         # The handler may be writing the last line.
-        return [json.loads(line)["event_id"] for line in text.split("\n")[:-1] if line.strip()]
+        return [json.loads(line)["event_id"] for line in handled_lines.split("\n")[:-1] if line.strip()]
 
     def wait_until(self, condition: Callable[[], object], what: str) -> float:
         """Wait until a condition holds; return the seconds. LateError contains the state of agent and brokers."""
@@ -142,8 +142,8 @@ def unsent_events(kiosk: Kiosk) -> dict[str, int]:
         "names = ('outbox', 'unconfirmed')",
         "print(json.dumps({n: store.execute('select count(*) from ' + n).fetchone()[0] for n in names}))",
     )
-    rows: dict[str, int] = json.loads(output)
-    return rows
+    event_counts: dict[str, int] = json.loads(output)
+    return event_counts
 
 
 @pytest.fixture
@@ -186,17 +186,17 @@ def test_agent_starts_and_connects_to_preferred_master(connected: Kiosk) -> None
 
 
 def test_systemd_analyze_reports_nothing_about_agent_unit(connected: Kiosk) -> None:
-    done = connected.machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert done.stderr == ""
+    verified = connected.machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
+    assert verified.returncode == 0, verified.stderr
+    assert verified.stdout == ""
+    assert verified.stderr == ""
 
 
 def test_systemd_analyze_reports_low_exposure_of_agent_unit(connected: Kiosk) -> None:
     threshold = f"--threshold={EXPOSURE * 10:.0f}"
-    done = connected.machine.attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
-    print(done.stdout[-300:])
-    assert done.returncode == 0
+    rated = connected.machine.attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
+    print(rated.stdout[-300:])
+    assert rated.returncode == 0
 
 
 def test_only_root_and_agent_can_read_password_of_agent(connected: Kiosk) -> None:
@@ -225,11 +225,12 @@ def test_agent_serves_metrics(connected: Kiosk) -> None:
 
 
 def test_systemd_watchdog_restarts_frozen_agent(connected: Kiosk) -> None:
-    before = int(connected.unit_properties("NRestarts")["NRestarts"])
+    restarts_before = int(connected.unit_properties("NRestarts")["NRestarts"])
     killed = journal_of(connected.machine, UNIT).count("Watchdog timeout")
     connected.machine.run("systemctl", "kill", "--signal=STOP", "--kill-who=main", UNIT)
     seconds = connected.wait_until(
-        lambda: int(connected.unit_properties("NRestarts")["NRestarts"]) > before, "systemd has restarted the agent"
+        lambda: int(connected.unit_properties("NRestarts")["NRestarts"]) > restarts_before,
+        "systemd has restarted the agent",
     )
     print(f"restarted after {seconds:.0f} s")
     assert journal_of(connected.machine, UNIT).count("Watchdog timeout") > killed
@@ -256,39 +257,39 @@ def test_agent_sends_accepted_events_before_it_stops(connected: Kiosk) -> None:
 
 @in_every_situation
 def test_second_run_of_site_does_not_change_or_restart_agent(connected: Kiosk) -> None:
-    before = connected.unit_properties("MainPID")
+    process_before = connected.unit_properties("MainPID")
     output = connected.site()
     assert output.count("changed=0") == output.count("changed=")
-    assert connected.unit_properties("MainPID") == before
+    assert connected.unit_properties("MainPID") == process_before
 
 
 def test_agent_reconnects_to_pair_after_kill_of_active_node(connected: Kiosk) -> None:
-    before = connected.connections()
-    active = connected.controller.rack[before[-1].partition(":")[0]]
+    connections_before = connected.connections()
+    active = connected.controller.rack[connections_before[-1].partition(":")[0]]
     active.run("systemctl", "kill", "--signal=KILL", "activemq.service")
     print(f"handled again after {publish_and_wait(connected):.1f} s")
-    after = connected.connections()[len(before) :]
+    later_connections = connected.connections()[len(connections_before) :]
     # Usually to the other node. On a busy machine, the killed broker may restart before its peer checks the lock.
-    assert after
-    assert {broker.partition(":")[0] for broker in after} <= NODES.keys()
+    assert later_connections
+    assert {broker.partition(":")[0] for broker in later_connections} <= NODES.keys()
 
 
 @in_every_situation
 def test_collect_gathers_evidence_of_brokers_and_agent_without_secrets(connected: Kiosk, tmp_path: Path) -> None:
-    done = connected.controller.run_playbook(
+    collected = connected.controller.run_playbook(
         "collect",
         f"--inventory={connected.inventory}",
         f"--extra-vars=activemq_collect_to={tmp_path}/found activemq_collect_dumps=always",
     )
-    print(done.stdout)
-    assert done.returncode == 0
+    print(collected.stdout)
+    assert collected.returncode == 0
     directories = {path.name: path for path in (tmp_path / "found").iterdir() if path.is_dir()}
     assert directories.keys() == {*NODES, HOST}
     files = {
         path: path.read_bytes() for directory in directories.values() for path in directory.rglob("*") if path.is_file()
     }
     assert not [path for path, content in files.items() if b"made-up" in content]
-    assert "made-up" not in done.stdout
+    assert "made-up" not in collected.stdout
     facts = {name: json.loads((directory / "host.json").read_text()) for name, directory in directories.items()}
     (active,) = (name for name in NODES if facts[name]["state"] == "active")
     assert len(list(directories[active].glob("threads/[123].txt"))) == 3, facts[active]["notes"]
@@ -305,9 +306,9 @@ def test_collect_gathers_evidence_of_brokers_and_agent_without_secrets(connected
 
 def test_status_shows_brokers_and_agent_with_their_findings(connected: Kiosk) -> None:
     active, _ = connected.controller.active_and_other_node()
-    code, report = status(connected)
+    exit_code, report = status(connected)
     (agent,) = report["agents"]
-    assert code == 0, report["findings"]
+    assert exit_code == 0, report["findings"]
     assert agent["state"] == "running"
     assert agent["outbox"] == 0
     assert agent["publisher"].partition(":")[0] == active.name
@@ -320,11 +321,11 @@ def test_status_shows_brokers_and_agent_with_their_findings(connected: Kiosk) ->
     active.run("bash", "-c", f"cp -p {log4j} /root/before && echo '# by hand' >> {log4j}")
     active.run("systemctl", "kill", "--signal=STOP", "activemq")
     try:
-        code, report = status(connected)
+        exit_code, report = status(connected)
     finally:
         active.run("systemctl", "kill", "--signal=CONT", "activemq")
         active.run("cp", "-p", "/root/before", log4j)
-    assert code == 1
+    assert exit_code == 1
     assert {("frozen", active.name), ("no-active", next(iter(NODES))), ("changed-by-hand", active.name)} <= {
         (finding["rule"], finding["host"]) for finding in report["findings"]
     }
@@ -338,22 +339,22 @@ def status(kiosk: Kiosk) -> tuple[int, dict[str, Any]]:
     # A busy machine takes longer than the default of 20 s after which a host is unreachable.
     options = ["--format", "json", "--timeout", "240"]
     command = ["status", "-i", str(inventory), "-i", str(kiosk.inventory), *options]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "activemq_fleet", *command],
         env=environment(controller.repository, controller.rack) | dict(controller.variables),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stderr == ""
-    return done.returncode, json.loads(done.stdout)
+    assert completed.stderr == ""
+    return completed.returncode, json.loads(completed.stdout)
 
 
 @in_every_situation
 def test_site_restarts_agent_after_change_of_files(connected: Kiosk) -> None:
-    before = connected.unit_properties("MainPID")
+    process_before = connected.unit_properties("MainPID")
     connected.site("--extra-vars", '{"activemq_agent_log_level": "debug"}')
-    assert connected.unit_properties("MainPID") != before
+    assert connected.unit_properties("MainPID") != process_before
     publish_and_wait(connected)
 
 

@@ -77,7 +77,7 @@ def program(rack: Rack, machine: Machine, repository: Path, tmp_path_factory: py
     }
 
     def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        completed = subprocess.run(
             [str(Path(sys.executable).with_name(name)), f"--inventory={inventory}", *words],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -86,8 +86,8 @@ def program(rack: Rack, machine: Machine, repository: Path, tmp_path_factory: py
             text=True,
             check=False,
         )
-        print(done.stdout)
-        return done
+        print(completed.stdout)
+        return completed
 
     return run
 
@@ -98,8 +98,8 @@ def site(program: Program) -> Site:
 
     def run(**changed: str) -> tuple[int, str]:
         extra = json.dumps({f"activemq_{name}": value for name, value in changed.items()})
-        done = program("ansible-playbook", "activemq.fleet.site", f"--extra-vars={extra}")
-        return done.returncode, done.stdout
+        completed = program("ansible-playbook", "activemq.fleet.site", f"--extra-vars={extra}")
+        return completed.returncode, completed.stdout
 
     return run
 
@@ -123,12 +123,12 @@ def test_machine_info_returns_facts_for_rules_about_hosts(program: Program, mach
         "base": BASE,
     }
     try:
-        done = program(
+        completed = program(
             "ansible", HOST, "--module-name=activemq.fleet.machine_info", f"--args={json.dumps(module_arguments)}"
         )
     finally:
         machine.run("sh", "-c", "systemctl stop by-hand; umount /srv/small; rm -r /etc/default/activemq /opt/java8")
-    facts = json.loads(done.stdout[done.stdout.index("{") :])
+    facts = json.loads(completed.stdout[completed.stdout.index("{") :])
     assert facts["store_filesystem"] == "tmpfs"
     assert "nosuid" in facts["store_mount_options"]
     assert isinstance(facts["clock_synchronised"], bool)
@@ -144,16 +144,16 @@ def test_machine_info_returns_facts_for_rules_about_hosts(program: Program, mach
 def test_site_refuses_archive_with_wrong_checksum_without_changes(site: Site, machine: Machine, tmp_path: Path) -> None:
     archive = tmp_path / "apache-activemq-5.18.3-bin.tar.gz"
     archive.write_bytes(b"not what the vendor published")
-    code, output = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
-    assert code == 2
+    exit_code, output = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
+    assert exit_code == 2
     assert f"the SHA-512 of {archive} is " in output
     assert machine.run("sh", "-c", "ls -d /opt/activemq* | grep -v archive$ || true") == ""
 
 
 @in_every_situation
 def test_site_refuses_release_that_packages_of_debian_lack(site: Site, machine: Machine) -> None:
-    code, output = site(release="5.17.6")
-    assert code == 2
+    exit_code, output = site(release="5.17.6")
+    assert exit_code == 2
     assert "activemq=5.17.6" in output
     with pytest.raises(MachinesError):
         machine.run("dpkg", "--status", "activemq")
@@ -174,6 +174,6 @@ def test_broker_of_debian_package_serves_mqtt_and_second_run_changes_nothing(
     assert machine.run("getent", "passwd", "activemq").endswith("/usr/sbin/nologin\n")
     # The service of the package has no instance to start.
     assert machine.run("sh", "-c", "ls /etc/activemq/instances-enabled") == ""
-    code, output = site()
-    assert code == 0
+    exit_code, output = site()
+    assert exit_code == 0
     assert output.count("changed=0") == 1

@@ -51,26 +51,26 @@ def controller(installed_pair: Controller) -> Controller:
 @pytest.fixture
 def pair(controller: Controller) -> tuple[Machine, Machine]:
     """Start both nodes; return the active and the standby node."""
-    active_node, other = controller.active_and_other_node()
-    other.wait_until_reached()
-    other.run("systemctl", "start", UNIT)
-    wait_until(lambda: is_waiting(other), f"{other.name} is standby", active_node, other)
-    return active_node, other
+    active_node, other_node = controller.active_and_other_node()
+    other_node.wait_until_reached()
+    other_node.run("systemctl", "start", UNIT)
+    wait_until(lambda: is_waiting(other_node), f"{other_node.name} is standby", active_node, other_node)
+    return active_node, other_node
 
 
 def test_systemd_analyze_reports_nothing_about_broker_unit(pair: tuple[Machine, Machine]) -> None:
     for machine in pair:
-        done = machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == ""
-        assert done.stderr == ""
+        verified = machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
+        assert verified.returncode == 0, verified.stderr
+        assert verified.stdout == ""
+        assert verified.stderr == ""
 
 
 def test_systemd_analyze_reports_low_exposure_of_broker_unit(pair: tuple[Machine, Machine]) -> None:
     threshold = f"--threshold={EXPOSURE * 10:.0f}"
-    done = pair[0].attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
-    print(done.stdout[-300:])
-    assert done.returncode == 0
+    rated = pair[0].attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
+    print(rated.stdout[-300:])
+    assert rated.returncode == 0
 
 
 CLIENT_SCRIPT = """
@@ -88,7 +88,7 @@ print("held")
 def test_broker_under_load_stays_below_its_memory_limit(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     """The load is 400 connections that each send 256 KiB, and 2000 stored messages."""
     active, _ = pair
-    before = unit_properties(active, "MainPID", "NRestarts")
+    process_before = unit_properties(active, "MainPID", "NRestarts")
     command = controller.rack.lan.inside(sys.executable, "-c", CLIENT_SCRIPT, active.address)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as clients:
         controller.exchange("leave", active.address, "2000")
@@ -96,7 +96,7 @@ def test_broker_under_load_stays_below_its_memory_limit(controller: Controller, 
     controller.exchange("take", *NODES.values(), "2000")
     limits = unit_properties(active, "MemoryCurrent", "MemoryMax")
     print(limits)
-    assert unit_properties(active, "MainPID", "NRestarts") == before
+    assert unit_properties(active, "MainPID", "NRestarts") == process_before
     assert int(limits["MemoryMax"]) > 0
     if limits["MemoryCurrent"].isdigit():
         assert int(limits["MemoryCurrent"]) < 0.8 * int(limits["MemoryMax"])
@@ -114,20 +114,20 @@ def test_only_active_node_listens_on_broker_ports(pair: tuple[Machine, Machine])
 
 def test_killed_broker_restarts_as_standby(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     active, _ = pair
-    before = unit_properties(active, "MainPID"), int(unit_properties(active, "NRestarts")["NRestarts"])
+    process_and_restarts = unit_properties(active, "MainPID"), int(unit_properties(active, "NRestarts")["NRestarts"])
     active.run("systemctl", "kill", "--signal=KILL", UNIT)
     # The peer checks the lock every second, and the restart follows after 5 s. On a busy machine, the killed broker may
     # become active again.
     report = controller.exchange("watch", "--timeout", "240", *NODES.values())
     print(f"{report['address']} is active after {report['seconds']} s")
     wait_until(
-        lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > before[1],
+        lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > process_and_restarts[1],
         "systemd restarts the broker",
         active,
     )
     wait_for_pair(pair)
-    assert unit_properties(active, "MainPID") != before[0]
-    assert int(unit_properties(active, "NRestarts")["NRestarts"]) == before[1] + 1
+    assert unit_properties(active, "MainPID") != process_and_restarts[0]
+    assert int(unit_properties(active, "NRestarts")["NRestarts"]) == process_and_restarts[1] + 1
 
 
 def test_stop_of_broker_unit_ends_with_exit_status_143_and_result_success(
@@ -199,13 +199,13 @@ def test_agents_account_for_every_event_when_disk_is_full(
 
     def load(command: str, *arguments: str) -> dict[str, Any]:
         program = [sys.executable, "-m", "tests.hosts.load", command, str(tmp_path / "load"), *arguments]
-        done = subprocess.run(
+        completed = subprocess.run(
             program, cwd=controller.repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
-        if done.returncode == LATE:
-            raise LateError("\n".join([done.stderr, *map(broker_report, pair)]))
-        assert done.returncode == 0, done.stderr
-        report: dict[str, Any] = json.loads(done.stdout)
+        if completed.returncode == LATE:
+            raise LateError("\n".join([completed.stderr, *map(broker_report, pair)]))
+        assert completed.returncode == 0, completed.stderr
+        report: dict[str, Any] = json.loads(completed.stdout)
         return report
 
     login = ["--username", "probe", "--password", PASSWORD]
@@ -227,13 +227,13 @@ def fill_disk(controller: Controller, pair: tuple[Machine, Machine], share: Path
     def shutdown_counts() -> list[int]:
         return [log_count(machine, "is shutting down") for machine in pair]
 
-    before = shutdown_counts()
+    shutdowns_before = shutdown_counts()
     try:
         # closing the file writes the buffer, and fails with a full disk, too
         with suppress(OSError), (share / "ballast").open("wb") as ballast:
             while True:
                 ballast.write(bytes(1 << 20))
-        wait_until(lambda: shutdown_counts() != before, "a broker stops because the disk is full", *pair)
+        wait_until(lambda: shutdown_counts() != shutdowns_before, "a broker stops because the disk is full", *pair)
     finally:
         (share / "ballast").unlink(missing_ok=True)
     wait_until_stored(controller, pair)
@@ -258,12 +258,12 @@ def test_broker_unit_refuses_start_without_store_marker(pair: tuple[Machine, Mac
     standby.run("systemctl", "stop", UNIT)
     standby.run("mv", MARKER, f"{STORE}/aside")
     try:
-        start = standby.attempt("systemctl", "start", UNIT)
+        start_attempt = standby.attempt("systemctl", "start", UNIT)
         wait_until(lambda: refusals(standby), "the journal contains the reason of the refusal", standby)
     finally:
         standby.run("mv", f"{STORE}/aside", MARKER)
         standby.run("systemctl", "stop", UNIT)
-    assert start.returncode not in (0, 255)
+    assert start_attempt.returncode not in (0, 255)
     assert "java" not in refusals(standby)[-1]
 
 

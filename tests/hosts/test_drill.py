@@ -51,20 +51,20 @@ def process_state(machine: Machine) -> str:
 def test_pair_survives_fault_and_drill_accounts_for_every_event(
     controller: Controller, tmp_path: Path, what: str
 ) -> None:
-    before = active_nodes(controller.rack.machines)
+    active_before = active_nodes(controller.rack.machines)
 
-    output, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
+    output, drill_result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
 
-    (fault,) = result.faults_under_sufficient_load
-    assert result.verdict == "clean"
+    (fault,) = drill_result.faults_under_sufficient_load
+    assert drill_result.verdict == "clean"
     assert "Nothing was lost: 1 fault" in output
-    assert fault.host == before[0].name
+    assert fault.host == active_before[0].name
     assert fault.successor != fault.host
     machines = controller.rack.machines
     wait_until(
         lambda: [m.name for m in active_nodes(machines)] == [fault.successor], "the successor is active", *machines
     )
-    assert result.conditions.where == "hosts"
+    assert drill_result.conditions.where == "hosts"
     wait_until(lambda: not any(map(has_timer, machines)), "no timer remains", *machines)
 
 
@@ -76,34 +76,42 @@ def has_timer(machine: Machine) -> bool:
 @LONG
 @pytest.mark.timeout(3600)
 def test_broker_that_drill_froze_resumes_without_watchdog(controller: Controller, tmp_path: Path) -> None:
-    before = active_nodes(controller.rack.machines)
+    active_before = active_nodes(controller.rack.machines)
 
-    _, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5)
+    _, drill_result = run_drill(
+        controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5
+    )
 
-    (fault,) = result.faults_under_sufficient_load
-    assert result.verdict == "clean"
+    (fault,) = drill_result.faults_under_sufficient_load
+    assert drill_result.verdict == "clean"
     assert fault.successor is None
     assert fault.silence is not None
     assert fault.silence >= 5
     machines = controller.rack.machines
-    wait_until(lambda: active_nodes(machines) == before, "the broker that was frozen is active", *machines)
+    wait_until(lambda: active_nodes(machines) == active_before, "the broker that was frozen is active", *machines)
 
 
 @in_every_situation
 @pytest.mark.timeout(1800)
 def test_drill_playbook_refuses_group_without_permission(controller: Controller) -> None:
-    before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
+    processes_before = [
+        machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines
+    ]
 
     output, _ = start_drill(controller).communicate(timeout=900)
 
     assert "the drill is not allowed for group orders" in output
-    after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
-    assert before == after
+    processes_after = [
+        machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines
+    ]
+    assert processes_before == processes_after
 
 
 @pytest.mark.timeout(1800)
 def test_drill_reports_unreachable_mqtt_port_in_one_line(controller: Controller) -> None:
-    before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
+    processes_before = [
+        machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines
+    ]
     variables = DRILL_VARIABLES | {"activemq_drill_allowed": True}
 
     process = controller.start_playbook("drill", "-e", json.dumps(variables))  # outside of the network of the machines
@@ -114,8 +122,10 @@ def test_drill_reports_unreachable_mqtt_port_in_one_line(controller: Controller)
     for address in controller.nodes.values():
         assert f"{address}:1883 (" in error_line
     assert "the playbook on another machine" in error_line
-    after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
-    assert before == after
+    processes_after = [
+        machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines
+    ]
+    assert processes_before == processes_after
 
 
 @pytest.mark.timeout(3600)

@@ -63,20 +63,20 @@ def test_power_cut_at_each_step_of_takeover_loses_no_message(tmp_path: Path, sys
         with image.open("wb") as file:
             file.truncate(320_000_000 if system == "xfs" else 32_000_000)
         subprocess.run([*make, str(image)], check=True)
-        content = journal_batch(add_command("one"))
+        journal_content = journal_batch(add_command("one"))
         with mounted_file_system(image, tmp_path / "before", options) as root:
             (root / "store").mkdir()
             b = node(root, "b", tmp_path)
             b.start()
             wait_for(lambda: b.served == [1])  # noqa: B023
-            write(newest_journal(root), content)
+            write(newest_journal(root), journal_content)
             b.terminate()
             a = node(root, "a", tmp_path)
             guard = psutil.Process(a.start_crashing(step, signal.SIGSTOP).pid)
             wait_for(lambda: a.served or guard.status() == psutil.STATUS_STOPPED)  # noqa: B023
             is_cut = not a.served
             if not is_cut:
-                content += journal_batch(add_command("two"))
+                journal_content += journal_batch(add_command("two"))
                 write(newest_journal(root), journal_batch(add_command("two")))
             shutil.copyfile(image, remaining)
             a.terminate()
@@ -84,7 +84,7 @@ def test_power_cut_at_each_step_of_takeover_loses_no_message(tmp_path: Path, sys
             survivor = node(root, "ab"[step % 2], tmp_path)
             survivor.start()
             wait_for(lambda: survivor.served)  # noqa: B023
-            assert newest_journal(root).read_bytes() == content, f"before change {step}"
+            assert newest_journal(root).read_bytes() == journal_content, f"before change {step}"
             survivor.terminate()
         image.unlink()
         remaining.unlink()

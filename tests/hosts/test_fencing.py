@@ -91,9 +91,9 @@ def bodies_in_old_generations(store: SharedStore) -> set[str]:
 @in_every_situation
 def test_second_run_of_site_changes_nothing_and_restart_keeps_generation(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
-    before = [process(machine) for machine in (active, standby)]
+    processes_before = [process(machine) for machine in (active, standby)]
     output = checked_output(controller.run_playbook("site", *FENCED))
-    assert [process(machine) for machine in (active, standby)] == before
+    assert [process(machine) for machine in (active, standby)] == processes_before
     assert output.count("changed=0") >= 2
     checked_output(controller.run_playbook("restart", *FENCED, "-e", "activemq_target=orders-mq01"))
     wait_for_pair(controller.rack.machines)

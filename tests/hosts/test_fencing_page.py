@@ -31,8 +31,8 @@ def test_standby_serves_after_confirmed_death_of_lost_node(repository: Path, rac
         machine.run("bash", "-ec", INSTALL_FAILING_SWITCH)
     shell = prepare_reader(repository, rack, tmp_path, "6.3.1")
     files = tuple(step for step in page.steps if not isinstance(step, Command))
-    check = select_commands(page, "activemq-fleet check")
-    run_page(Page((*files, *check.steps), ()), tmp_path, shell.variables)
+    check_commands = select_commands(page, "activemq-fleet check")
+    run_page(Page((*files, *check_commands.steps), ()), tmp_path, shell.variables)
     shell("ansible-playbook -i inventory activemq.fleet.site")
     active, standby = wait_for_pair(rack.machines)
 

@@ -91,7 +91,7 @@ def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory)
         **{f"ansible_{program}_executable": f"{rack.state}/{program}" for program in ("ssh", "scp", "sftp")},
     }
     inventory = tmp_path_factory.mktemp("balancers") / "balancers.yml"
-    content = {
+    inventory_data = {
         "all": {"vars": {"activemq_vip": VIP}},
         "activemq_loadbalancers": {
             "hosts": {
@@ -105,7 +105,7 @@ def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory)
             },
         },
     }
-    inventory.write_text(yaml.safe_dump(content))
+    inventory.write_text(yaml.safe_dump(inventory_data))
     site = Site(Controller(repository, rack), rack, inventory)
     site.play()
     return site
@@ -144,9 +144,9 @@ def test_status_shows_brokers_balancers_and_holder_of_address(site: Site, tmp_pa
 
 def test_site_loads_changed_files_of_balancer_without_restart(site: Site) -> None:
     holder = site.holder()
-    before = main_pid(holder, "haproxy"), main_pid(holder, "keepalived")
+    processes_before = main_pid(holder, "haproxy"), main_pid(holder, "keepalived")
     site.play_for_balancers(activemq_vip_check_port=8406)
-    assert (main_pid(holder, "haproxy"), main_pid(holder, "keepalived")) == before
+    assert (main_pid(holder, "haproxy"), main_pid(holder, "keepalived")) == processes_before
     request = "exec 3<>/dev/tcp/127.0.0.1/8406; echo -e 'GET / HTTP/1.0\\n' >&3; cat <&3"
     wait_until(lambda: "200" in holder.run("bash", "-c", request), "HAProxy reports on its new port that it is healthy")
     site.exchange_message()
@@ -161,14 +161,14 @@ def test_site_changes_nothing_when_keepalived_rejects_file(site: Site) -> None:
 
 
 def test_virtual_address_leaves_balancer_whose_haproxy_stops(site: Site) -> None:
-    first = site.holder()
-    first.run("systemctl", "stop", "haproxy")
+    first_holder = site.holder()
+    first_holder.run("systemctl", "stop", "haproxy")
     wait_until(
-        lambda: [machine.name for machine in site.holders()] not in ([first.name], []),
-        f"{VIP} moves from {first.name} to the other load balancer",
+        lambda: [machine.name for machine in site.holders()] not in ([first_holder.name], []),
+        f"{VIP} moves from {first_holder.name} to the other load balancer",
     )
     site.exchange_message()
-    first.run("systemctl", "start", "haproxy")
+    first_holder.run("systemctl", "start", "haproxy")
 
 
 def test_virtual_address_leaves_dead_balancer_that_status_reports_unreachable(site: Site, tmp_path: Path) -> None:

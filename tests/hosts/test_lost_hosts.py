@@ -61,9 +61,9 @@ def controller(rack: Rack, repository: Path) -> Controller:
     """Return a controller of two pairs of the old release, which the playbook ``site`` has installed and started."""
     controller = Controller(repository, rack, "network", {})
     rack.up(NODES, shares=[SHARE], owner=os.getpid())
-    done = controller.run_playbook("site", *release_arguments(OLD))
-    print(done.stdout)
-    assert done.returncode == 0
+    completed = controller.run_playbook("site", *release_arguments(OLD))
+    print(completed.stdout)
+    assert completed.returncode == 0
     return controller
 
 
@@ -114,7 +114,7 @@ def play_until_host_is_lost(controller: Controller, task: str, *command: str) ->
                 other_pair = first_pair if changes_second_pair else second_pair
                 lost = other_pair[len(output.announced_hosts) % 2]
                 lost.isolate()
-        code = running.wait(60)
+        exit_code = running.wait(60)
     finally:
         running.kill()
         running.stdout.close()
@@ -122,7 +122,7 @@ def play_until_host_is_lost(controller: Controller, task: str, *command: str) ->
             lost.reconnect()
             wait_until(lambda: is_reachable(lost))
     print("".join(output.lines))
-    assert code
+    assert exit_code
     assert lost
     return output, lost
 
@@ -137,8 +137,8 @@ def check_only_announced_host_changed(
     controller: Controller, before: dict[str, str], output: RunOutput, lost: Machine
 ) -> None:
     """Check that the run changed nothing further, and that no pair was ever completely down."""
-    text = "".join(output.lines)
-    assert f"{lost.name} failed or was not reached, so no further host is changed" in text
+    playbook_output = "".join(output.lines)
+    assert f"{lost.name} failed or was not reached, so no further host is changed" in playbook_output
     # An inspection may miss a host that is lost during it; the next inspection notices the loss.
     assert len(output.announced_hosts) <= 1
     wait_for_pairs(controller)
@@ -163,9 +163,9 @@ def test_run_changes_nothing_further_after_loss_of_host_of_other_pair(
     command = (playbook, *release_arguments(release))
     tasks_of_loss, changed_hosts = [*tasks, *[ACT] * changes], list[str]()
     while len(changed_hosts) < changes:
-        before = processes(controller.rack.machines)
+        processes_before = processes(controller.rack.machines)
         output, lost = play_until_host_is_lost(controller, tasks_of_loss.pop(0), *command)
-        check_only_announced_host_changed(controller, before, output, lost)
+        check_only_announced_host_changed(controller, processes_before, output, lost)
         changed_hosts += output.announced_hosts
         if playbook == "restart" and len(command) == len(release_arguments(release)) + 1:
             since = re.search(r"-e activemq_since=(\S+)", "".join(output.lines))

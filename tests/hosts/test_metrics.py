@@ -24,8 +24,8 @@ def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFa
     inventory = tmp_path_factory.mktemp("one") / "inventory"
     shutil.copytree(repository / "molecule/pair/inventory", inventory)
     host, address = next(iter(NODES.items()))
-    content = {"all": {"children": {"orders": {"hosts": {host: {"ansible_host": address}}}}}}
-    (inventory / "hosts.yml").write_text(json.dumps(content))
+    inventory_data = {"all": {"children": {"orders": {"hosts": {host: {"ansible_host": address}}}}}}
+    (inventory / "hosts.yml").write_text(json.dumps(inventory_data))
     controller = Controller(repository, rack, nodes={host: address}, inventory=inventory)
     controller.start_pair(share=SHARE)
     return controller

@@ -38,7 +38,7 @@ class Scenario:
             "FLEET_NETWORK_RELEASES": " ".join(RELEASES),
             "FLEET_NETWORK_MORE": "side_effect upgrade.yml",
         }
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             cwd=self.repository,
             env=environment(self.repository, self.rack) | variables,
@@ -49,8 +49,8 @@ class Scenario:
             check=False,
         )
         # pytest shows the output if the test fails, and with -rP. It contains the interruptions of every pair.
-        print(done.stdout)
-        return done
+        print(completed.stdout)
+        return completed
 
     def molecule(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, "-m", "molecule", *arguments, "--scenario-name", "network")
@@ -59,9 +59,9 @@ class Scenario:
         """Run a playbook of the scenario as molecule would; return its output."""
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         directory = self.repository / "molecule/network"
-        done = self.run(program, f"--inventory={directory}/inventory", str(directory / f"{playbook}.yml"))
-        assert done.returncode == 0, f"{playbook} failed"
-        return done.stdout
+        completed = self.run(program, f"--inventory={directory}/inventory", str(directory / f"{playbook}.yml"))
+        assert completed.returncode == 0, f"{playbook} failed"
+        return completed.stdout
 
 
 @pytest.fixture

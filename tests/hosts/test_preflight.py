@@ -40,10 +40,10 @@ def traces(controller: Controller) -> list[str]:
 
 def refusal(controller: Controller, **variables: object) -> str:
     """Return the output of ``site``; check that it refuses, also with ``--check``, and changes nothing."""
-    before = traces(controller)
+    traces_before = traces(controller)
     checked_output(controller.run_playbook("site", "--check", *site_arguments(**variables)), 2)
     output = checked_output(controller.run_playbook("site", *site_arguments(**variables)), 2)
-    assert traces(controller) == before
+    assert traces(controller) == traces_before
     assert "nothing was changed, because hosts do not meet the requirements" in output
     return output
 
@@ -62,14 +62,14 @@ def listening(machine: Machine, port: int) -> Iterator[str]:
 
 def test_site_refuses_unready_hosts_before_first_change(controller: Controller) -> None:
     active, standby = controller.rack.machines
-    with listening(active, 61616) as first, listening(standby, 61613) as second:
+    with listening(active, 61616) as first_listener, listening(standby, 61613) as second_listener:
         active.run("mv", "/usr/bin/java", "/usr/bin/java.away")
         try:
             output = refusal(controller)
         finally:
             active.run("mv", "/usr/bin/java.away", "/usr/bin/java")
-    assert f"port 61616 of the broker's listener openwire is in use by python3, pid {first}" in output
-    in_use = f"port 61613 of the broker's listener stomp is in use by python3, pid {second}"
+    assert f"port 61616 of the broker's listener openwire is in use by python3, pid {first_listener}" in output
+    in_use = f"port 61613 of the broker's listener stomp is in use by python3, pid {second_listener}"
     assert f"{in_use}. Stop the process that uses port 61613" in output
     assert "ActiveMQ 5.18.3 requires Java 11 or later, but the program /usr/bin/java does not exist" in output
 

@@ -55,13 +55,13 @@ def test_restart_under_load_loses_nothing_and_restarts_each_node_once(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     active, standby = pair
-    before = {machine.name: process(machine) for machine in pair}
+    processes_before = {machine.name: process(machine) for machine in pair}
     with controller.streaming(900) as load_result:
         output = checked_output(controller.run_playbook("restart", "-e", "activemq_target=orders-mq01"))
     print(load_result)
-    assert [machine.name for machine in pair if process(machine) == before[machine.name]] == []
-    first = output.index(f"restarts {standby.name}, which is standby")
-    assert first < output.index(f"restarts the active broker {active.name}")
+    assert [machine.name for machine in pair if process(machine) == processes_before[machine.name]] == []
+    position_of_standby = output.index(f"restarts {standby.name}, which is standby")
+    assert position_of_standby < output.index(f"restarts the active broker {active.name}")
     assert load_result["missing"] == []
     assert load_result["sent"] > 0
     restarts = re.findall(r"^changed: \[(\S+)\]", output, re.MULTILINE)
@@ -90,22 +90,22 @@ def test_switchover_in_both_directions_succeeds_and_reports_downtime(
 
 @in_every_situation
 def test_switchover_to_active_node_changes_nothing(controller: Controller, pair: tuple[Machine, Machine]) -> None:
-    before = [process(machine) for machine in pair]
+    processes_before = [process(machine) for machine in pair]
     output = controller.switch_to(pair[0])
     assert output.count("changed=0") == 2
-    assert [process(machine) for machine in pair] == before
+    assert [process(machine) for machine in pair] == processes_before
 
 
 def refusal(controller: Controller, playbook: str, pair: tuple[Machine, Machine], *arguments: str) -> str:
     """Return the output of a run; check that it fails and changes nothing."""
-    before = [process(machine) for machine in pair]
-    done = controller.run_playbook(playbook, *arguments)
-    print(done.stdout)
-    assert done.returncode == 2
-    assert [process(machine) for machine in pair] == before
-    assert "changed=0" in done.stdout
-    assert not re.search(r"changed=[1-9]", done.stdout)
-    return done.stdout
+    processes_before = [process(machine) for machine in pair]
+    completed = controller.run_playbook(playbook, *arguments)
+    print(completed.stdout)
+    assert completed.returncode == 2
+    assert [process(machine) for machine in pair] == processes_before
+    assert "changed=0" in completed.stdout
+    assert not re.search(r"changed=[1-9]", completed.stdout)
+    return completed.stdout
 
 
 @in_every_situation
@@ -147,17 +147,17 @@ def test_restart_stops_if_first_node_does_not_start_and_next_run_continues(
     active_process = process(active)
     standby.run("chmod", "a-x", java)
     try:
-        done = controller.run_playbook("restart")
+        completed = controller.run_playbook("restart")
     finally:
         standby.run("chmod", "a+x", java)
-    print(done.stdout)
-    assert done.returncode == 2
-    assert f"{standby.name} did not start again: " in done.stdout
-    assert f"Its peer {active.name} was not changed and serves alone" in done.stdout
+    print(completed.stdout)
+    assert completed.returncode == 2
+    assert f"{standby.name} did not start again: " in completed.stdout
+    assert f"Its peer {active.name} was not changed and serves alone" in completed.stdout
     assert process(active) == active_process
     wait_until(lambda: state(standby) == "standby", f"{standby.name} is standby", standby)
     standby_process = process(standby)
-    continue_restart(controller, done.stdout)
+    continue_restart(controller, completed.stdout)
     assert process(standby) == standby_process
     assert process(active) != active_process
 
@@ -174,7 +174,7 @@ def test_restart_stops_if_host_is_lost_after_first_step(controller: Controller, 
             lines.append(line)
             if step in line:
                 active.isolate()
-        code = running.wait()
+        exit_code = running.wait()
     finally:
         kill_run(running)
         active.reconnect()
@@ -182,7 +182,7 @@ def test_restart_stops_if_host_is_lost_after_first_step(controller: Controller, 
     print(output)
     if output.count(step) > 1:
         raise LateError("the host was lost only after the second step had begun: run the test again")
-    assert code != 0
+    assert exit_code != 0
     assert f"{active.name} failed or was not reached, so no further host is changed" in output
     assert process(active) == active_process
     wait_until(lambda: state(standby) == "standby", f"{standby.name} is standby", standby)
@@ -224,7 +224,7 @@ def test_next_switchover_succeeds_after_switchover_was_killed(
 def test_next_restart_completes_run_that_was_killed_at_any_task(
     controller: Controller, pair: tuple[Machine, Machine], cut: int
 ) -> None:
-    before = {machine.name: process(machine) for machine in pair}
+    processes_before = {machine.name: process(machine) for machine in pair}
     # A run has about forty tasks: the kill is in the first inspection, between two, or during a restart.
     remaining_tasks = random.SystemRandom().randint(3, 45) if cut else 15
     running = controller.start_playbook("restart")
@@ -243,7 +243,7 @@ def test_next_restart_completes_run_that_was_killed_at_any_task(
     if _SINCE.search(output):
         continue_restart(controller, output)
     else:
-        assert {machine.name: process(machine) for machine in pair} == before
+        assert {machine.name: process(machine) for machine in pair} == processes_before
         checked_output(controller.run_playbook("restart"))
     wait_for_pair(pair)
-    assert not [machine.name for machine in pair if process(machine) == before[machine.name]]
+    assert not [machine.name for machine in pair if process(machine) == processes_before[machine.name]]

@@ -128,9 +128,9 @@ class Fleet:
 
     def run_client(self, action: str, machine: Machine, first: int, count: int) -> list[int]:
         command = [sys.executable, "-c", CLIENT, action, machine.address, str(first), str(count), self.queue]
-        done = subprocess.run(self.rack.lan.inside(*command), cwd=self.repository, capture_output=True, text=True)
-        assert done.returncode == 0, f"the client failed to {action} at {machine.name}: {done.stderr}"
-        return [int(word) for word in done.stdout.split()]
+        completed = subprocess.run(self.rack.lan.inside(*command), cwd=self.repository, capture_output=True, text=True)
+        assert completed.returncode == 0, f"the client failed to {action} at {machine.name}: {completed.stderr}"
+        return [int(word) for word in completed.stdout.split()]
 
     def kill_master(self) -> None:
         """Kill the master after 20 messages to a new queue; send ten more to the slave, which has taken over."""
@@ -138,10 +138,14 @@ class Fleet:
             self.play("resync", "-e", "activemq_target=legacy-mq01")  # an earlier attempt may have ended at any step
         self.queue = f"/queue/kept-{uuid.uuid4().hex[:8]}"
         self.run_client("send", self.master, 0, 20)
-        before = self.count_takeovers()
+        takeovers_before = self.count_takeovers()
         self.master.run("systemctl", "kill", "--signal=KILL", UNIT)
         wait_until(
-            lambda: self.count_takeovers() > before, "the slave takes over", self.slave, self.master, patience=PATIENCE
+            lambda: self.count_takeovers() > takeovers_before,
+            "the slave takes over",
+            self.slave,
+            self.master,
+            patience=PATIENCE,
         )
         self.run_client("send", self.slave, 20, 10)
 
@@ -189,7 +193,7 @@ def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
 def test_next_resync_completes_copy_of_killed_controller(fleet: Fleet) -> None:
     for _ in range(3):
         fleet.kill_master()
-        before = backups(fleet.master), backups(fleet.slave)
+        backups_before = backups(fleet.master), backups(fleet.slave)
         if fleet.interrupt_copy():
             break
         fleet.play("resync", "-e", "activemq_target=legacy-mq01")  # from any step that the killed run had reached
@@ -200,9 +204,9 @@ def test_next_resync_completes_copy_of_killed_controller(fleet: Fleet) -> None:
 
     assert f"copies the store of {SLAVE} to {MASTER}" in output
     assert fleet.run_client("take", fleet.master, 0, 30) == list(range(30))
-    kept = set(backups(fleet.master)) - set(before[0])
+    kept = set(backups(fleet.master)) - set(backups_before[0])
     assert len(kept) == 2, kept  # the previous store, and its checksums
-    assert backups(fleet.slave) == before[1]
+    assert backups(fleet.slave) == backups_before[1]
     assert not any((fleet.home / "activemq-fleet" / "resync").glob("*"))
     assert fleet.master.run("find", STORE, "!", "-user", "activemq") == ""
     assert fleet.master.run("stat", "-c", "%U %a", PLANS).strip() == "root 700"
@@ -211,10 +215,10 @@ def test_next_resync_completes_copy_of_killed_controller(fleet: Fleet) -> None:
 
 @in_every_situation
 def test_resync_changes_nothing_on_attached_pair(fleet: Fleet) -> None:
-    before = main_pids(fleet)
+    processes_before = main_pids(fleet)
     output = fleet.play("resync")
     assert f"requires no change: {MASTER} has started, and {SLAVE} is attached" in output
-    assert main_pids(fleet) == before
+    assert main_pids(fleet) == processes_before
 
 
 @in_every_situation
@@ -222,11 +226,11 @@ def test_resync_changes_nothing_on_attached_pair(fleet: Fleet) -> None:
 def test_restart_of_healthy_pure_pair_keeps_messages(fleet: Fleet) -> None:
     fleet.queue = f"/queue/kept-{uuid.uuid4().hex[:8]}"
     fleet.run_client("send", fleet.master, 0, 20)
-    before, kept = main_pids(fleet), backups(fleet.master)
+    processes_before, kept = main_pids(fleet), backups(fleet.master)
     # This playbook does the same as resync with activemq_resync_restart.
     output = fleet.play("restart")
     assert f"{SLAVE}: the playbook stops the slave first" in output
-    assert not set(before) & set(main_pids(fleet))
+    assert not set(processes_before) & set(main_pids(fleet))
     assert backups(fleet.master) == kept
     assert fleet.run_client("take", fleet.master, 0, 20) == list(range(20))
 
@@ -236,12 +240,12 @@ def test_restart_of_healthy_pure_pair_keeps_messages(fleet: Fleet) -> None:
 def test_resync_in_check_mode_reports_next_step_and_changes_nothing(fleet: Fleet) -> None:
     fleet.kill_master()
     list_files = ("find", f"{STORE}/..", "-printf", "%p %s %i %T@\\n")
-    before = (main_pids(fleet), backups(fleet.slave), fleet.master.run(*list_files))
+    traces_before = (main_pids(fleet), backups(fleet.slave), fleet.master.run(*list_files))
     output = fleet.play("resync", "--check")
     assert "nothing was changed; the next step would be: " in output
     assert f"{SLAVE} has the newer store" in output
     assert output.count("changed=0 ") == output.count("changed=")
-    assert (main_pids(fleet), backups(fleet.slave), fleet.master.run(*list_files)) == before
+    assert (main_pids(fleet), backups(fleet.slave), fleet.master.run(*list_files)) == traces_before
 
 
 @in_every_situation
@@ -267,11 +271,11 @@ def test_resync_copies_store_that_operator_selects_and_keeps_other_store(fleet: 
     """After the previous test, both nodes hold 20 messages, and the slave alone holds ten more."""
     if fleet.is_master_running():  # if the test runs alone or for a second time
         fleet.kill_master()
-    before = set(backups(fleet.slave))
+    backups_before = set(backups(fleet.slave))
     output = fleet.play("resync", "-e", "activemq_target=legacy-mq01", "-e", f"activemq_resync_from={MASTER}")
     assert f"copies the store of {MASTER} to {SLAVE}" in output
     assert fleet.run_client("take", fleet.master, 0, 20) == list(range(20))
-    assert len(set(backups(fleet.slave)) - before) == 2  # with its checksums
+    assert len(set(backups(fleet.slave)) - backups_before) == 2  # with its checksums
 
 
 @in_every_situation

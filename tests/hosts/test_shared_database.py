@@ -53,21 +53,21 @@ def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
 ) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
 
-    _, result = run_drill(controller, tmp_path / "drill.html")
+    _, drill_result = run_drill(controller, tmp_path / "drill.html")
 
-    (fault,) = result.faults_under_sufficient_load
-    print(fault, result.accounts)
-    assert result.verdict == "clean"
+    (fault,) = drill_result.faults_under_sufficient_load
+    print(fault, drill_result.accounts)
+    assert drill_result.verdict == "clean"
     assert (fault.host, fault.successor) == (active.name, standby.name)
 
     active, standby = wait_for_pair(controller.rack.machines)
-    before = {machine.name: process(machine) for machine in (active, standby)}
+    processes_before = {machine.name: process(machine) for machine in (active, standby)}
     with controller.streaming(900) as load_result:
         output = checked_output(controller.run_playbook("restart", "-e", "activemq_target=orders"))
     print(load_result)
-    first = output.index(f"restarts {standby.name}, which is standby")
-    assert first < output.index(f"restarts the active broker {active.name}")
-    assert [machine.name for machine in (active, standby) if process(machine) == before[machine.name]] == []
+    position_of_standby = output.index(f"restarts {standby.name}, which is standby")
+    assert position_of_standby < output.index(f"restarts the active broker {active.name}")
+    assert [machine.name for machine in (active, standby) if process(machine) == processes_before[machine.name]] == []
     assert load_result["missing"] == []
     assert load_result["sent"] > 0
 

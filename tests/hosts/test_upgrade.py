@@ -123,17 +123,17 @@ def steps(output: str) -> list[str]:
 
 @in_every_situation
 def test_upgrade_refuses_release_that_cannot_read_store(controller: Controller) -> None:
-    before = [traces(machine) for machine in controller.rack.machines]
+    traces_before = [traces(machine) for machine in controller.rack.machines]
     output = refusal(controller, "5.11.4")
     assert f"the broker runs {OLD} and has changed the store, which 5.11.4 therefore cannot read" in output
-    assert [traces(machine) for machine in controller.rack.machines] == before
+    assert [traces(machine) for machine in controller.rack.machines] == traces_before
 
 
 @in_every_situation
 def test_site_refuses_other_release_line_and_names_upgrade(controller: Controller) -> None:
-    before = [traces(machine) for machine in controller.rack.machines]
+    traces_before = [traces(machine) for machine in controller.rack.machines]
     assert "upgrade" in checked_output(controller.run_playbook("site", *release_arguments(BETWEEN)), 2)
-    assert [traces(machine) for machine in controller.rack.machines] == before
+    assert [traces(machine) for machine in controller.rack.machines] == traces_before
 
 
 @in_every_situation
@@ -200,8 +200,8 @@ def unit_start_microseconds(machine: Machine) -> int:
 def test_upgrade_records_operation_on_both_hosts(controller: Controller, tmp_path: Path) -> None:
     checked_output(controller.run_playbook("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
     for machine in controller.rack.machines:
-        content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
-        operations, problems = parse_planned_operations(machine.name, content)
+        operation_records = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
+        operations, problems = parse_planned_operations(machine.name, operation_records)
         assert problems == ()
         assert {operation.operation for operation in operations} == {"site", "upgrade"}
         assert all(operation.began < operation.ended and "@" in operation.by for operation in operations)
@@ -213,21 +213,23 @@ def test_upgrade_rolls_back_node_that_does_not_start(controller: Controller) -> 
     ensure_release(controller, NEW)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     active = next(machine for machine in controller.rack.machines if machine.address == serving)
-    before = traces(active)
+    traces_before = traces(active)
     for _ in range(
         1 + EVERY_SITUATION
     ):  # in a second attempt, the journal contains the stack traces of the first attempt
         output = refusal(controller, BETWEEN, activemq_java_options=[BROKEN_OPTION])
-        first, last, *_ = failures(output)
-        assert re.search(r"the broker is stopped: .*no[./]such[./]Factory", first)
-        assert f"(check {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
-        assert f"did not become ready with release {BETWEEN}: the broker is stopped: " in last
-        assert re.search(r"no[./]such[./]Factory", last)
-        assert re.search(rf"Rollback: the host has configuration \w+ with release {NEW} again, and is standby", last)
-        assert re.search(r"Correct the cause on \S+, and run the same command again$", last)
+        first_failure, last_failure, *_ = failures(output)
+        assert re.search(r"the broker is stopped: .*no[./]such[./]Factory", first_failure)
+        assert f"(check {BASE}/data/activemq.log and journalctl -u {UNIT})" in first_failure
+        assert f"did not become ready with release {BETWEEN}: the broker is stopped: " in last_failure
+        assert re.search(r"no[./]such[./]Factory", last_failure)
+        assert re.search(
+            rf"Rollback: the host has configuration \w+ with release {NEW} again, and is standby", last_failure
+        )
+        assert re.search(r"Correct the cause on \S+, and run the same command again$", last_failure)
     wait_for_release(controller, NEW)
     # Both releases were installed before, so nothing on the active node has changed.
-    assert traces(active) == before
+    assert traces(active) == traces_before
 
 
 def kill_at(process: subprocess.Popen[str], task: str, time: int = 1) -> str:

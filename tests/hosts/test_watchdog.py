@@ -45,10 +45,10 @@ def set_watchdog(machine: Machine, action: str, every: float) -> None:
     command = machine.run("systemctl", "show", WATCHDOG, "--property=ExecStart", "--value")
     words = command.split("argv[]=", 1)[1].split(" ;", 1)[0].split()
     line = " ".join([*words[:7], "--every", str(every), action])
-    text = f"[Service]\nExecStart=\nExecStart={line}\n"
+    unit_text = f"[Service]\nExecStart=\nExecStart={line}\n"
     directory = f"/etc/systemd/system/{WATCHDOG}.d"
     machine.run("mkdir", "-p", directory)
-    machine.run("tee", f"{directory}/test.conf", stdin=text)
+    machine.run("tee", f"{directory}/test.conf", stdin=unit_text)
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", WATCHDOG)
 
@@ -104,7 +104,7 @@ def test_checks_of_watchdog_cause_no_warning_in_log_of_broker(pair: tuple[Machin
     warnings: list[str] = []
     for _ in range(40):
         wait_for_response(pair[0])
-        before = len(broker_log(pair[0]))
+        log_length_before = len(broker_log(pair[0]))
         # The time is longer than a check may take, so that a check that timed out on a busy machine is noticed.
         until = time.monotonic() + 8
         statuses = []
@@ -114,7 +114,9 @@ def test_checks_of_watchdog_cause_no_warning_in_log_of_broker(pair: tuple[Machin
         if not all("answers: " in status for status in statuses):
             continue
         warnings = [
-            line for line in broker_log(pair[0])[before:].splitlines() if "| WARN" in line and "Transport" in line
+            line
+            for line in broker_log(pair[0])[log_length_before:].splitlines()
+            if "| WARN" in line and "Transport" in line
         ]
         if not warnings:  # the broker may log a check that timed out before only now
             return
@@ -138,7 +140,7 @@ def test_watchdog_with_action_warn_reports_frozen_broker_and_does_not_kill_it(
 ) -> None:
     active, _ = pair
     set_watchdog(active, "warn", 0.5)
-    before, log_text = unit_properties(active, "MainPID"), watchdog_journal(active)
+    process_before, log_text = unit_properties(active, "MainPID"), watchdog_journal(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
         wait_for_message(active, "the broker is hung: 3 checks", log_text)
@@ -146,7 +148,7 @@ def test_watchdog_with_action_warn_reports_frozen_broker_and_does_not_kill_it(
     finally:
         active.run("systemctl", "kill", "--signal=CONT", UNIT)
     wait_for_message(active, "the broker is healthy again", log_text)
-    assert unit_properties(active, "MainPID") == before
+    assert unit_properties(active, "MainPID") == process_before
     assert controller.exchange("watch", active.address)["address"] == active.address
 
 
@@ -194,29 +196,29 @@ def test_audit_explains_kill_by_watchdog_and_bounds_downtime(
     audit = subprocess.run(command, capture_output=True, text=True, check=False)
     assert audit.returncode == 1, audit.stderr
 
-    rows = pq.read_table(tmp_path / "out" / "incidents").to_pylist()
-    takeover = max((row for row in rows if row["kind"] == "takeover"), key=lambda row: row["ended"])
+    incident_rows = pq.read_table(tmp_path / "out" / "incidents").to_pylist()
+    takeover = max((row for row in incident_rows if row["kind"] == "takeover"), key=lambda row: row["ended"])
     print(takeover)
     assert takeover["began_from"] == "watchdog"
     assert f"hung (process {process} was stopped by a signal), and its watchdog killed it at" in takeover["cause"]
     active_at = takeover["ended"].timestamp()
     earliest, latest = (active_at - takeover[bound] for bound in ("downtime_max", "downtime_min"))
     assert earliest <= frozen <= latest <= active_at <= served
-    assert any(row["kind"] == "hung_broker" and row["ended"].timestamp() > frozen for row in rows)
+    assert any(row["kind"] == "hung_broker" and row["ended"].timestamp() > frozen for row in incident_rows)
 
 
 @in_every_situation
 def test_watchdog_does_not_kill_frozen_standby(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
     set_watchdog(standby, "kill", 0.5)
-    before, log_text = unit_properties(standby, "MainPID"), watchdog_journal(standby)
+    process_before, log_text = unit_properties(standby, "MainPID"), watchdog_journal(standby)
     standby.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
         wait_for_message(standby, "This broker cannot take over", log_text)
         time.sleep(2)
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)
-    assert unit_properties(standby, "MainPID") == before
+    assert unit_properties(standby, "MainPID") == process_before
     assert "The watchdog kills it" not in watchdog_journal(standby)[len(log_text) :]
 
 

@@ -57,9 +57,9 @@ def play(controller: Controller, playbook: str, release: str, **variables: objec
 
 def refusal(controller: Controller, playbook: str, release: str, **variables: object) -> str:
     """Return the output of a playbook; check that it fails and changes nothing."""
-    before = traces(controller)
+    traces_before = traces(controller)
     output = checked_output(controller.run_playbook(playbook, *release_arguments(release, **variables)), 2)
-    assert traces(controller) == before
+    assert traces(controller) == traces_before
     return output
 
 
@@ -186,12 +186,12 @@ def test_failed_upgrade_restores_directory_from_which_broker_ran(controller: Con
 def test_upgrade_replaces_directory_of_other_release_node_by_node(controller: Controller) -> None:
     machines = controller.rack.machines
     wait_for_pair(machines)
-    before = [common_downtimes(*machines)]
+    downtimes_before = [common_downtimes(*machines)]
     play(controller, "upgrade", NEW)
     wait_for_pair(machines)
     wait_for_release(controller, NEW)
     assert installed_jars(controller) == [[f"activemq-broker-{NEW}.jar"]] * 2
-    assert [common_downtimes(*machines)] == before
+    assert [common_downtimes(*machines)] == downtimes_before
     again = play(controller, "site", NEW)
     assert again.count("changed=0") == again.count("changed=")
 

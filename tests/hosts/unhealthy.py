@@ -237,12 +237,12 @@ def started_by_hand(pair: Pair) -> Iterator[Refusal]:
     host = pair.standby
     words = host.run("cat", f"/proc/{process(host)}/cmdline").rstrip("\0").split("\0")
     count_waits = ("grep", "-c", "in slave mode waiting", f"{BASE}/data/activemq.log")
-    before = host.run(*count_waits)
+    waits_before = host.run(*count_waits)
     host.run("systemctl", "stop", UNIT)
     host.run("systemd-run", "--unit=by-hand", "--uid=activemq", "--gid=activemq", "--collect", "--", *words)
     try:
         pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
-        wait_until(lambda: host.run(*count_waits) != before, "the broker waits for the lock", host)
+        wait_until(lambda: host.run(*count_waits) != waits_before, "the broker waits for the lock", host)
         message = f"{host.name}: process {pid} of the broker was started outside the service unit {UNIT}"
         yield Refusal((message, f"so systemd cannot restart it. Run kill {pid}, and systemctl start {UNIT}"))
     finally:
@@ -307,14 +307,14 @@ def assert_refused(controller: Controller, state: State, pair: Pair, plays: Iter
     """
     machines = controller.rack.machines
     with state(pair) as refusal:
-        before = settled_traces(machines, refusal)
+        traces_before = settled_traces(machines, refusal)
         for playbook, *arguments in plays:
             output = checked_output(
                 controller.run_playbook(playbook, *arguments, *SHORT_WAIT), 2, 4
             )  # 4: a host is unreachable
             assert [message for message in refusal.messages if message not in output] == []
             assert not re.search(r"changed=[1-9]", output)
-            assert traces(machines, refusal) == before
+            assert traces(machines, refusal) == traces_before
 
 
 def traces(machines: tuple[Machine, ...], refusal: Refusal) -> dict[str, str]:

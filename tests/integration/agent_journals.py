@@ -32,8 +32,8 @@ class Journal:
         for path in sorted(self._directory.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._offsets.get(path, 0))
-                data = file.read()
-            complete_lines = data[: data.rfind(b"\n") + 1]
+                journal_bytes = file.read()
+            complete_lines = journal_bytes[: journal_bytes.rfind(b"\n") + 1]
             self._offsets[path] = self._offsets.get(path, 0) + len(complete_lines)
             for line in complete_lines.splitlines():
                 self._add(json.loads(line))

@@ -76,7 +76,7 @@ def write_fleet(
         }
         for host, settings in agents.items()
     }
-    content = {
+    inventory_data = {
         "all": {
             "hosts": {host: {} for host in brokers},
             "vars": {f"activemq_{name}": value for name, value in shared.items()},
@@ -84,7 +84,7 @@ def write_fleet(
         }
     }
     path = directory / "hosts.yml"
-    path.write_text(json.dumps(content, indent=1))
+    path.write_text(json.dumps(inventory_data, indent=1))
     return path
 
 
@@ -275,12 +275,12 @@ class Load:
     def _work(self, number: int) -> None:
         pause = self.threads * self.batch / self.rate
         client: Client | None = None
-        count, due = 0, time.monotonic()
+        event_count, due = 0, time.monotonic()
         try:
             while not self._end.wait(max(0.0, due - time.monotonic())):
                 due = max(due + pause, time.monotonic())
-                batch = [self._event(number, count + step) for step in range(self.batch)]
-                count += self.batch
+                batch = [self._event(number, event_count + step) for step in range(self.batch)]
+                event_count += self.batch
                 client = self._publish(client, batch)
         except BaseException as error:  # noqa: BLE001 -- finish raises the error
             self.errors.append(error)
@@ -348,9 +348,9 @@ def _unhandled(promised: Iterable[str], subscriber: Agent, timeout: float) -> se
     missing = set(promised)
     last = time.monotonic()
     while missing and time.monotonic() < last + timeout:
-        before = len(missing)
+        missing_before = len(missing)
         missing -= set(subscriber.journal.ids("handled"))
-        if len(missing) < before:
+        if len(missing) < missing_before:
             last = time.monotonic()
         time.sleep(0.3)
     return missing

@@ -42,8 +42,8 @@ def write_balanced_inventory(directory: Path, hosts: Sequence[str], **variables:
     """Write an inventory of brokers and one load balancer, with a loopback address for the only group."""
     variables_of_balancer = {"activemq_vip_interface": "lo", "activemq_vip_check_port": _free_port()} | LOGIN
     inventory = write_inventory(directory, hosts, vip=_free_address(), **variables)
-    content = {"activemq_loadbalancers": {"hosts": {HOST: variables_of_balancer}}}
-    (directory / "balancers.yml").write_text(json.dumps(content))
+    inventory_data = {"activemq_loadbalancers": {"hosts": {HOST: variables_of_balancer}}}
+    (directory / "balancers.yml").write_text(json.dumps(inventory_data))
     return inventory.parent
 
 
@@ -91,10 +91,12 @@ class HAProxy:
             settings = settings.model_copy(update={"vip_username": None, "vip_password": None})
         # The fleet has the loopback addresses of the brokers: the machine of the lab does not resolve their names.
         self.balancer = build_balancers([HOST], {HOST: settings}, fleet.groups)[0][0]
-        text = render_balancer(self.balancer, reveal=True)["haproxy.cfg"].decode()
+        haproxy_cfg = render_balancer(self.balancer, reveal=True)["haproxy.cfg"].decode()
         if os.geteuid():
-            text = "".join(line for line in text.splitlines(True) if not line.strip().startswith(_UNPRIVILEGED))
-        (self.directory / "haproxy.cfg").write_text(text)
+            haproxy_cfg = "".join(
+                line for line in haproxy_cfg.splitlines(True) if not line.strip().startswith(_UNPRIVILEGED)
+            )
+        (self.directory / "haproxy.cfg").write_text(haproxy_cfg)
         (self.directory / "socket.cfg").write_text(f"global\n    stats socket {self._socket} level admin\n")
         self._log = (self.directory / "haproxy.log").open("w")
         self._process = subprocess.Popen(
@@ -140,9 +142,11 @@ class HAProxy:
             stats.settimeout(PATIENCE)
             stats.connect(str(self._socket))
             stats.sendall(b"show stat\n")
-            text = b"".join(iter(lambda: stats.recv(65536), b"")).decode()
-        rows = csv.DictReader(text.removeprefix("# ").splitlines())
-        return {(row["pxname"], row["svname"]): row for row in rows if row["svname"] not in ("FRONTEND", "BACKEND")}
+            statistics_csv = b"".join(iter(lambda: stats.recv(65536), b"")).decode()
+        server_rows = csv.DictReader(statistics_csv.removeprefix("# ").splitlines())
+        return {
+            (row["pxname"], row["svname"]): row for row in server_rows if row["svname"] not in ("FRONTEND", "BACKEND")
+        }
 
     def up(self) -> set[str]:
         """Return the brokers whose connectors are all ``UP`` according to HAProxy, after at least one check."""

@@ -136,10 +136,10 @@ class FloodClients:
                                 self.bytes += count
                     while batch and not stopped.is_set():
                         with suppress(TimeoutError):
-                            answer = client.recv(65536)
-                            assert b"ERROR" not in answer
-                            assert answer
-                            if b"RECEIPT" in answer:
+                            response = client.recv(65536)
+                            assert b"ERROR" not in response
+                            assert response
+                            if b"RECEIPT" in response:
                                 latest[0] = time.monotonic()
                                 break
                     with self._lock:
@@ -313,8 +313,8 @@ def flood_connections(clients: FloodClients) -> str:
 
 def flood_frames(clients: FloodClients) -> str:
     """Send incomplete frames of 9 MB on 100 connections."""
-    part = b"SEND\ndestination:/topic/t\n\n" + b"x" * 9_000_000
-    return clients.publish(lambda _number: iter([part]), publishers=100)
+    frame_part = b"SEND\ndestination:/topic/t\n\n" + b"x" * 9_000_000
+    return clients.publish(lambda _number: iter([frame_part]), publishers=100)
 
 
 FLOODS: dict[str, Callable[[FloodClients], str]] = {

@@ -27,10 +27,10 @@ _LOSSY = "numgen random mod 100 < 20"
 
 
 def _nft(*words: str) -> str:
-    done = subprocess.run(["nft", *words], check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f"the command nft {' '.join(words)} failed: {done.stderr}")
-    return done.stdout
+    completed = subprocess.run(["nft", *words], check=False, capture_output=True, text=True)
+    if completed.returncode:
+        raise AssertionError(f"the command nft {' '.join(words)} failed: {completed.stderr}")
+    return completed.stdout
 
 
 def _rules(lab: Lab, fault: str) -> list[str]:
@@ -74,8 +74,8 @@ def run(fault: str, seconds: float, release: str, directory: Path) -> dict[str, 
         lab.up()
         try:
             with under_load(lab, directory) as load:
-                rules, end, dropped = _rules(lab, fault), time.monotonic() + seconds, 0
-                while time.monotonic() < end:
+                rules, deadline, dropped = _rules(lab, fault), time.monotonic() + seconds, 0
+                while time.monotonic() < deadline:
                     dropped += _drop(rules, _FLAP if fault == "flapping" else seconds)
                     time.sleep(_FLAP if fault == "flapping" else 0)
                 healed = time.monotonic()

@@ -38,7 +38,7 @@ class Database:
         """Start the server on the ``number``-th address of the sandbox, and wait until it listens."""
         self.driver = driver()
         self._address = sandbox.address(number)
-        data = sandbox.layout.directory / "database"
+        data_directory = sandbox.layout.directory / "database"
         command = [
             str(java_executable(11)),
             "-Xmx64m",
@@ -54,11 +54,11 @@ class Database:
             str(_PORT),
             "-ifNotExists",
             "-baseDir",
-            str(data),
+            str(data_directory),
         ]
-        processes.launch_broker(sandbox.layout, "database", command, {}, data, "")
+        processes.launch_broker(sandbox.layout, "database", command, {}, data_directory, "")
         if not until(lambda: is_open((self._address, _PORT)), 120):
-            raise AssertionError(f"H2 does not listen after 120 s: {(data / 'console.log').read_text()}")
+            raise AssertionError(f"H2 does not listen after 120 s: {(data_directory / 'console.log').read_text()}")
 
     @property
     def address(self) -> tuple[str, int]:

@@ -103,14 +103,14 @@ class AgedSubscription:
 def need_removed_file(store: Path) -> None:
     """Set the position of the index to a data file that a cleanup removed, as in an index older than the cleanup."""
     path = store / INDEX[0]
-    contents = bytearray(path.read_bytes())
+    index_bytes = bytearray(path.read_bytes())
     offset = 4096 + 21 + 12
-    assert contents[offset] == 1
+    assert index_bytes[offset] == 1
     assert not (store / "db-1.log").exists()
     for position in (offset, offset + 9):
-        if contents[position]:
-            contents[position + 1 : position + 5] = (1).to_bytes(4, "big")
-    path.write_bytes(contents)
+        if index_bytes[position]:
+            index_bytes[position + 1 : position + 5] = (1).to_bytes(4, "big")
+    path.write_bytes(index_bytes)
     path.with_name(INDEX[1]).unlink()  # a broker would restore the page from this file
     assert 1 in journal_file_numbers_for_recovery(str(path))
 
@@ -130,14 +130,14 @@ def aged_subscription(directory: Path, release: str, **variables: Any) -> Iterat
     """Run a broker, or a pair with a guard, with messages that wait for a durable subscriber."""
     hosts = HOSTS[:1] if variables.get("ha") == "none" else HOSTS
     attributes = _KAHADB | ({"compactAcksAfterNoGC": "2"} if Release.of(release).is_within_span("5.14.0") else {})
-    text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
+    attributes_xml = " ".join(f"{name}='{value}'" for name, value in attributes.items())
     inventory = write_inventory(
         directory / "inventory",
         hosts,
         release=release,
         network_username="network",
         network_password="s3cret-network",
-        xml_fragments=[{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],
+        xml_fragments=[{"xml": f"<persistenceAdapter><kahaDB {attributes_xml}/></persistenceAdapter>"}],
         **variables,
     )
     with Lab.open([inventory.parent], directory / "lab") as lab:

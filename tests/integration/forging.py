@@ -47,25 +47,25 @@ def forge_over_stomp(address: Address, names: Iterable[str], login: str = "") ->
     5.5 logs each header of a frame that it refuses in one record.
     """
     for name in names:
-        text = name.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")
+        escaped_name = name.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")
         opening = "CONNECT\naccept-version:1.1\nhost:x\n"
-        _send_parts(address, f"{opening}login:{text}\npasscode:wrong\n\n\0".encode())
+        _send_parts(address, f"{opening}login:{escaped_name}\npasscode:wrong\n\n\0".encode())
         frames = (
-            f"SUBSCRIBE\nid:{text}\ndestination:{text}\n\n\0",
-            f"SEND\ndestination:/queue/{text}\ntransaction:{text}\n\nx\0",
-            f"SEND\ndestination:{text}\n\nx\0",
-            f"{text}\n\n\0",
+            f"SUBSCRIBE\nid:{escaped_name}\ndestination:{escaped_name}\n\n\0",
+            f"SEND\ndestination:/queue/{escaped_name}\ntransaction:{escaped_name}\n\nx\0",
+            f"SEND\ndestination:{escaped_name}\n\nx\0",
+            f"{escaped_name}\n\n\0",
             f"SEND\ndestination:x\n{name.splitlines()[1]}\n\n\0",
         )
         for number, frame in enumerate(frames):  # the broker may not have removed the previous client yet
-            _send_parts(address, f"{opening}client-id:{text}{number}\n{login}\n\0".encode(), frame.encode())
+            _send_parts(address, f"{opening}client-id:{escaped_name}{number}\n{login}\n\0".encode(), frame.encode())
 
 
 def forge_over_openwire(address: Address, names: Iterable[str]) -> None:
     """Send each name as client id and user of a connection, with the loose encoding that precedes the negotiation."""
     for name in names:
-        data = name.encode()
-        text = b"\1" + struct.pack(">H", len(data)) + data
+        name_bytes = name.encode()
+        text = b"\1" + struct.pack(">H", len(name_bytes)) + name_bytes
         identity = b"\1\x78" + text  # ConnectionId
         info = b"\3" + struct.pack(">i", 1) + b"\1" + identity + text + text + text + b"\0" + b"\0" * 8
         _send_parts(address, struct.pack(">I", len(info)) + info)

@@ -39,10 +39,10 @@ def missing_requirement() -> str:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"the command {' '.join(command)} failed: {done.stdout}{done.stderr}")
-    return done.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise AssertionError(f"the command {' '.join(command)} failed: {completed.stdout}{completed.stderr}")
+    return completed.stdout
 
 
 def _process(name: str, word: str) -> psutil.Process:

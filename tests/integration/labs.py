@@ -19,9 +19,9 @@ def write_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> 
     """
     directory.mkdir(parents=True, exist_ok=True)
     prefixed = {f"activemq_{name}": value for name, value in variables.items()}
-    content = {"all": {"hosts": {host: {} for host in hosts}, "vars": prefixed}}
+    inventory_data = {"all": {"hosts": {host: {} for host in hosts}, "vars": prefixed}}
     path = directory / "hosts.yml"
-    path.write_text(json.dumps(content, indent=1))
+    path.write_text(json.dumps(inventory_data, indent=1))
     return path
 
 

@@ -12,8 +12,8 @@ def in_namespaces(module: str, *arguments: str, timeout: float) -> dict[str, Any
     """Run ``python -m module`` in mount, network and process namespaces; return the JSON object of its last line."""
     unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     command = [*unshare, sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{module} with {arguments} failed: {done.stdout[-3000:]}{done.stderr[-6000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    if completed.returncode != 0:
+        raise AssertionError(f"{module} with {arguments} failed: {completed.stdout[-3000:]}{completed.stderr[-6000:]}")
+    result: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
     return result

@@ -90,18 +90,18 @@ class Relay:
 
     def _forward(self, source: socket.socket, target: socket.socket, gate: threading.Event | None = None) -> None:
         """Forward one direction, including its end; while ``gate`` is not set, hold the bytes."""
-        data = b"-"
-        while data:
+        chunk = b"-"
+        while chunk:
             try:
-                data = source.recv(min(_CHUNK, self.rate // 10) if self.rate else _CHUNK)
+                chunk = source.recv(min(_CHUNK, self.rate // 10) if self.rate else _CHUNK)
             except OSError:
-                data = b""
+                chunk = b""
             for event in (self._open, *([gate] if gate else [])):
                 event.wait()
             if self.rate:
-                time.sleep(len(data) / self.rate)
+                time.sleep(len(chunk) / self.rate)
             with suppress(OSError):
-                if data:
-                    target.sendall(data)
+                if chunk:
+                    target.sendall(chunk)
                 else:
                     target.shutdown(socket.SHUT_WR)

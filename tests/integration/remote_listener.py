@@ -27,9 +27,9 @@ SECRETS = "activemq.network.password=N3tworkS3cret\nactivemq.probe.password=Pr0b
 
 
 def run_command(*words: str) -> None:
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f"the command {' '.join(words)} failed: {done.stderr}")
+    completed = subprocess.run(words, check=False, capture_output=True, text=True)
+    if completed.returncode:
+        raise AssertionError(f"the command {' '.join(words)} failed: {completed.stderr}")
 
 
 def deploy(base: Path, probe: str) -> str:
@@ -68,12 +68,14 @@ def watch_hostile_listener(directory: Path, inside: list[str], case: dict[str, A
 
 def main() -> None:
     directory = Path(sys.argv[1])
-    other = subprocess.Popen(["unshare", "--net", "sleep", "600"])
-    inside = ["nsenter", f"--net=/proc/{other.pid}/ns/net"]
+    other_namespace = subprocess.Popen(["unshare", "--net", "sleep", "600"])
+    inside = ["nsenter", f"--net=/proc/{other_namespace.pid}/ns/net"]
     try:
-        while Path(f"/proc/{other.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+        while Path(f"/proc/{other_namespace.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
             time.sleep(0.05)
-        run_command("ip", "link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(other.pid))
+        run_command(
+            "ip", "link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(other_namespace.pid)
+        )
         run_command("ip", "address", "add", f"{HERE}/24", "dev", "here")
         run_command("ip", "link", "set", "here", "up")
         run_command(*inside, "ip", "address", "add", f"{THERE}/24", "dev", "there")
@@ -90,8 +92,8 @@ def main() -> None:
         ]
         print(json.dumps({case["name"]: watch_hostile_listener(directory, inside, case) for case in cases}))
     finally:
-        other.kill()
-        other.wait()
+        other_namespace.kill()
+        other_namespace.wait()
 
 
 if __name__ == "__main__":

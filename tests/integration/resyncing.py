@@ -38,14 +38,14 @@ class Cut(Exception):
 def _time_zone(java_options: Sequence[str]) -> Iterator[None]:
     """Set the time zone of this process to that of the broker's Java, as on a host whose clock is ahead."""
     zone = next((match[1] for option in java_options if (match := _ZONE.fullmatch(option))), None)
-    before = os.environ.get("TZ")
+    time_zone_before = os.environ.get("TZ")
     if zone:
         os.environ["TZ"] = f"AHEAD-{zone}"  # in POSIX, the sign is inverted
         time.tzset()
     try:
         yield
     finally:
-        os.environ.pop("TZ", None) if before is None else os.environ.update(TZ=before)
+        os.environ.pop("TZ", None) if time_zone_before is None else os.environ.update(TZ=time_zone_before)
         time.tzset()
 
 
@@ -139,8 +139,8 @@ class Controller:
         for name, offset in missing.items():
             position = offset
             while position < files[name]["size"]:
-                data = store_copy.read_packed_chunk(source, name, position, files[name]["size"])
-                position = store_copy.append_chunk(target, files, name, position, data)
+                packed_chunk = store_copy.read_packed_chunk(source, name, position, files[name]["size"])
+                position = store_copy.append_chunk(target, files, name, position, packed_chunk)
                 pieces += 1
                 yield f"piece {pieces}"
         self.backup = store_copy.replace_store_by_copy(target, files, winner)

@@ -28,8 +28,8 @@ class Client(StompConnection):
     """A client of STOMP 1.1, which can refuse a message."""
 
     def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
-        more = {"accept-version": "1.1", "host": "broker"} if command == "CONNECT" else {}
-        super()._write(command, {**headers, **more}, body)
+        connect_headers = {"accept-version": "1.1", "host": "broker"} if command == "CONNECT" else {}
+        super()._write(command, {**headers, **connect_headers}, body)
 
     def follow(self, destination: str, **headers: str) -> None:
         """Subscribe, and acknowledge each message by hand."""

@@ -146,8 +146,8 @@ class SandboxBroker:
         self._conf = sandbox.layout.directory / name / "conf"
         self._conf.mkdir(parents=True, exist_ok=True)
         log_settings = options.release.log_file_name
-        text = render_template(f"broker/{log_settings}.j2", quiet=(), size=options.log_size, backups=10)
-        (self._conf / log_settings).write_bytes(text)
+        log_settings_text = render_template(f"broker/{log_settings}.j2", quiet=(), size=options.log_size, backups=10)
+        (self._conf / log_settings).write_bytes(log_settings_text)
         (self._conf / "activemq.xml").write_text(document, encoding="utf-8")
         self._run: ProcessRun | None = None
         self._process: psutil.Process | None = None
@@ -229,8 +229,8 @@ class SandboxBroker:
     def _exit_code(self) -> int | None:
         if self._process is None or self._runs:
             return None
-        code: int | None = self._process.wait(timeout=2)
-        return code
+        exit_code: int | None = self._process.wait(timeout=2)
+        return exit_code
 
     @property
     def _runs(self) -> bool:

@@ -45,15 +45,15 @@ def java_client(lab: Lab, release: str, directory: Path) -> dict[str, str]:
     """Return the result of each action of a client with the jars of the release at A: ``ok``, or the error."""
     (address,) = lab.addresses(A, "openwire")
     url = f"tcp://{address[0]}:{address[1]}?jms.watchTopicAdvisories=true"
-    done = subprocess.run(
+    completed = subprocess.run(
         [*compile_client("AdvisoryClient", Release.of(release), directory), url, APP.username, APP.password],
         capture_output=True,
         text=True,
         timeout=3 * PATIENCE,
         check=False,
     )
-    results = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
-    assert len(results) == 16, done.stdout + done.stderr
+    results = dict(line.split("\t", 1) for line in completed.stdout.splitlines() if "\t" in line)
+    assert len(results) == 16, completed.stdout + completed.stderr
     return results
 
 

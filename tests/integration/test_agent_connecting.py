@@ -160,8 +160,8 @@ def all_arrive(accepted: list[str], receiver: Agent) -> bool:
     """Return whether all events arrive before 60 s pass without a new event; no handler empties the inbox."""
     received, since = -1, time.monotonic()
     while received < len(accepted):
-        if (count := receiver.store.row_and_byte_counts().inbox_rows) > received:
-            received, since = count, time.monotonic()
+        if (inbox_count := receiver.store.row_and_byte_counts().inbox_rows) > received:
+            received, since = inbox_count, time.monotonic()
         elif time.monotonic() - since > 60:
             return False
         time.sleep(0.2)

@@ -112,8 +112,8 @@ def wait_quiet(agents: Collection[Agent]) -> None:
 
     def quiet() -> bool:
         nonlocal arrived, observations
-        count = sum(len(agent.journal.of("received", "duplicate")) for agent in agents)
-        arrived, observations = count, observations + 1 if count == arrived else 0
+        record_count = sum(len(agent.journal.of("received", "duplicate")) for agent in agents)
+        arrived, observations = record_count, observations + 1 if record_count == arrived else 0
         return observations > 100
 
     until(quiet, 180, "no further event arrives")

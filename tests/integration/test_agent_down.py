@@ -41,8 +41,8 @@ def flapping(addresses: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
     def accept_periodically() -> None:
         while not stopped.is_set():
             servers = [socket.create_server(address) for address in addresses]
-            end = time.monotonic() + UP
-            while time.monotonic() < end:
+            deadline = time.monotonic() + UP
+            while time.monotonic() < deadline:
                 for server in servers:
                     server.settimeout(0.1)
                     with suppress(TimeoutError):

@@ -73,6 +73,6 @@ def test_agent_serves_metrics_at_configured_address_without_secrets(
             until(lambda: listening_addresses(process), 60, "the agent listens for scrapes of its metrics")
             assert listening_addresses(process) == [address]
             with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=10) as response:
-                text = response.read().decode()
-            assert "activemq_agent_outbox_events 0.0" in text
-            assert SECRET not in text
+                metrics_text = response.read().decode()
+            assert "activemq_agent_outbox_events 0.0" in metrics_text
+            assert SECRET not in metrics_text

@@ -109,15 +109,15 @@ def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
 
 def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handlers, rng: random.Random) -> float:
     """Kill both agents at two random moments and start them again; return the events per second before the kills."""
-    first, second = rng.sample([publisher, subscriber], 2)
+    first_killed, second_killed = rng.sample([publisher, subscriber], 2)
     time.sleep(MEASURED + rng.uniform(0.0, 0.5))
     rate = load.wait_rate(MEASURED)
     connections = len(publisher.journal.of("connected"))
-    first.kill()
-    first.start()
+    first_killed.kill()
+    first_killed.start()
     time.sleep(rng.uniform(0.0, 0.2))
-    second.kill()
-    second.start()
+    second_killed.kill()
+    second_killed.start()
     restarted_at, handled = time.time(), len(handlers.runs())
     until(
         lambda: len(publisher.journal.of("connected")) > connections,

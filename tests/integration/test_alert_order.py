@@ -78,8 +78,8 @@ def test_exactly_documented_alerts_fire_and_clear_in_documented_order(
     ]
     inputs = [{"series": name, "values": text} for name, text in series.items()]
     test = {"interval": f"{STEP}s", "input_series": inputs, "promql_expr_test": expected_alerts}
-    content = {"rule_files": ["rules.yml"], "evaluation_interval": f"{STEP}s", "tests": [test]}
-    (tmp_path / "tests.yml").write_text(json.dumps(content))
+    promtool_test = {"rule_files": ["rules.yml"], "evaluation_interval": f"{STEP}s", "tests": [test]}
+    (tmp_path / "tests.yml").write_text(json.dumps(promtool_test))
     completed = subprocess.run(
         ["promtool", "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

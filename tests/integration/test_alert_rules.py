@@ -86,8 +86,8 @@ def run_promtool(directory: Path, series: dict[str, str], test: dict[str, Any], 
     """Run one test of a query with promtool; ``series`` maps each series to its values per minute."""
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     case: dict[str, Any] = {"interval": "1m", "input_series": inputs, "promql_expr_test": [test]}
-    content = {"rule_files": rule_files, "evaluation_interval": "1m", "tests": [case]}
-    (directory / "tests.yml").write_text(json.dumps(content))
+    promtool_test = {"rule_files": rule_files, "evaluation_interval": "1m", "tests": [case]}
+    (directory / "tests.yml").write_text(json.dumps(promtool_test))
     completed = subprocess.run(
         ["promtool", "test", "rules", "tests.yml"], cwd=directory, capture_output=True, text=True, check=False
     )

@@ -57,8 +57,8 @@ def start_linked_brokers(
 
 def drain_south(sandbox: BrokerSandbox, expected: int) -> Counter[str]:
     """Receive the messages of the second broker; return the count of each text."""
-    first = stomp_drain([(sandbox.address(2), STOMP)], QUEUE, expected=expected, timeout=PATIENCE)
-    return Counter([*first, *stomp_drain([(sandbox.address(2), STOMP)], QUEUE, idle=5, timeout=30)])
+    first_bodies = stomp_drain([(sandbox.address(2), STOMP)], QUEUE, expected=expected, timeout=PATIENCE)
+    return Counter([*first_bodies, *stomp_drain([(sandbox.address(2), STOMP)], QUEUE, idle=5, timeout=30)])
 
 
 @pytest.mark.timeout(600)

@@ -65,9 +65,9 @@ def test_bridge_refuses_exactly_options_named_by_rule_n007(sandbox: BrokerSandbo
         for number, (form, option, value) in enumerate(cases)
     ]
     links = "".join(f'<networkConnector name="l{number}" uri="{uri}"/>' for number, uri in enumerate(uris))
-    text = document("north", sandbox.address(1), f"<networkConnectors>{links}</networkConnectors>")
-    text = text.replace("<broker ", '<broker networkConnectorStartAsync="true" ', 1)
-    north = sandbox.add_broker("north", release, text)
+    activemq_xml = document("north", sandbox.address(1), f"<networkConnectors>{links}</networkConnectors>")
+    activemq_xml = activemq_xml.replace("<broker ", '<broker networkConnectorStartAsync="true" ', 1)
+    north = sandbox.add_broker("north", release, activemq_xml)
     start_brokers(north)
     assert until(lambda: len(dialed_ports(north)) == len(cases), PATIENCE), sorted(dialed_ports(north))
     rule = options_named_by_rule(uris, release, cases)
@@ -103,8 +103,10 @@ def options_named_by_rule(uris: list[str], release: str, cases: list[tuple[str, 
     findings = []
     for first in range(0, len(uris), 50):
         links = "".join(f'<networkConnector name="l" uri="{uri}"/>' for uri in uris[first : first + 50])
-        text = document("north", "127.0.0.1", f"<networkConnectors>{links}</networkConnectors>")
-        findings += [finding for finding in file_findings(text.encode(), Release.of(release)) if finding.rule == "N007"]
+        activemq_xml = document("north", "127.0.0.1", f"<networkConnectors>{links}</networkConnectors>")
+        findings += [
+            finding for finding in file_findings(activemq_xml.encode(), Release.of(release)) if finding.rule == "N007"
+        ]
     reported = {
         re.sub(r"the option (.*?) does not exist in URIs with the scheme (.*?) in .*", r"\2 \1", finding.message)
         for finding in findings
@@ -144,14 +146,14 @@ def test_each_of_two_consumers_gets_two_copies_without_conduit_subscriptions(
 ) -> None:
     start_linked_brokers(sandbox, "5.18.3", conduitSubscriptions=conduit)
     south = (sandbox.address(2), STOMP)
-    with StompConnection(south) as first, StompConnection(south) as second:
-        first.subscribe("/topic/news", ack="auto")
-        second.subscribe("/topic/news", ack="auto")
+    with StompConnection(south) as first_consumer, StompConnection(south) as second_consumer:
+        first_consumer.subscribe("/topic/news", ack="auto")
+        second_consumer.subscribe("/topic/news", ack="auto")
         time.sleep(1)  # until the bridge has received both subscriptions; on a busy machine it may take longer
         deadline, received = time.monotonic() + PATIENCE, 0
         while received < copies and time.monotonic() < deadline:
             stomp_send([(sandbox.address(1), STOMP)], "/topic/news", ["hello"])
-            received = sum(count_messages(consumer) for consumer in (first, second))
+            received = sum(count_messages(consumer) for consumer in (first_consumer, second_consumer))
     assert received == copies
 
 
@@ -219,9 +221,9 @@ def test_audit_of_network_producers_discards_replayed_messages(
             f'<persistenceAdapter><kahaDB directory="{sandbox.layout.directory}/{name}/store"/></persistenceAdapter>'
         )
         connector = link(f"static:(nio://{sandbox.address(peer)}:{OPENWIRE})", networkTTL="3")
-        text = document(name, sandbox.address(number), connector, REPLAY, store)
-        text = text.replace('name="openwire"', f'name="openwire" auditNetworkProducers="{audit}"')
-        brokers.append(sandbox.add_broker(name, "5.18.3", text))
+        activemq_xml = document(name, sandbox.address(number), connector, REPLAY, store)
+        activemq_xml = activemq_xml.replace('name="openwire"', f'name="openwire" auditNetworkProducers="{audit}"')
+        brokers.append(sandbox.add_broker(name, "5.18.3", activemq_xml))
     start_brokers(*brokers)
     assert until(lambda: all(len(bridge_peers(broker)) == 1 for broker in brokers), PATIENCE)
     with StompConnection((sandbox.address(2), STOMP)) as consumer:

@@ -225,8 +225,8 @@ def test_plugins_add_expiration_persistence_and_broker_path_to_messages(lab: Lab
 
 
 def test_connections_are_written_to_dot_file_and_logged(lab: Lab, client: Client) -> None:
-    data = lab.log(HOST).parent
-    wait_until(lambda: "digraph" in (data / "connections.dot").read_text(), "the diagram is written")
+    data_directory = lab.log(HOST).parent
+    wait_until(lambda: "digraph" in (data_directory / "connections.dot").read_text(), "the diagram is written")
     assert "Adding Connection" in lab.log(HOST).read_text()
 
 

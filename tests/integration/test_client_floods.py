@@ -91,8 +91,8 @@ def rendered_destination_policies(directory: Path, release: str) -> str:
     groups = write_inventory(
         directory / "inventory", hosts, release=release, ha="none", links=[{"from": "north-mq01", "to": "south-mq01"}]
     )
-    text = render_broker(load_fleet([str(groups)]).brokers[0])["conf/activemq.xml"].decode()
-    match = re.search(r"<destinationPolicy>.*</destinationPolicy>", text, re.DOTALL)
+    activemq_xml = render_broker(load_fleet([str(groups)]).brokers[0])["conf/activemq.xml"].decode()
+    match = re.search(r"<destinationPolicy>.*</destinationPolicy>", activemq_xml, re.DOTALL)
     assert match
     return match[0]
 

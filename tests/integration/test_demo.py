@@ -29,9 +29,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def takeovers(demo: tuple[Path, str]) -> list[Mapping[str, Any]]:
     """Return the take-overs that the audit reported."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    rows: list[Mapping[str, Any]] = parquet.read_table(demo[0] / "audit" / "incidents").to_pylist()
-    assert {row["kind"] for row in rows} == {"takeover"}
-    return rows
+    incident_rows: list[Mapping[str, Any]] = parquet.read_table(demo[0] / "audit" / "incidents").to_pylist()
+    assert {row["kind"] for row in incident_rows} == {"takeover"}
+    return incident_rows
 
 
 @pytest.mark.timeout(1000)

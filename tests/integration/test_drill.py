@@ -110,23 +110,23 @@ def check_clean(result: DrillResult) -> None:
 @in_every_situation
 @pytest.mark.timeout(600 + 120 * KILLS)
 def test_drill_of_healthy_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
+    drill_result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     with capsys.disabled():
-        interruptions = [fault.silence for fault in result.faults_under_sufficient_load]
-        print(f"\n{len(interruptions)} kills: {interruptions}; {result.accounts}")
-    check_clean(result)
-    assert len(result.faults_under_sufficient_load) == KILLS
+        interruptions = [fault.silence for fault in drill_result.faults_under_sufficient_load]
+        print(f"\n{len(interruptions)} kills: {interruptions}; {drill_result.accounts}")
+    check_clean(drill_result)
+    assert len(drill_result.faults_under_sufficient_load) == KILLS
     # Each fault hits the node that was active then, also a fault under insufficient load.
-    assert [fault.host for fault in result.faults[1:]] == [fault.successor for fault in result.faults[:-1]]
+    assert [fault.host for fault in drill_result.faults[1:]] == [fault.successor for fault in drill_result.faults[:-1]]
     assert all(
         fault.takeover and fault.silence and fault.publish_gap and fault.back
-        for fault in result.faults_under_sufficient_load
+        for fault in drill_result.faults_under_sufficient_load
     )
-    assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
-    assert drill_html_page(result).count('class="fault-line"') == len(result.faults)
+    assert {span.state for span in drill_result.spans} >= {"active", "standby", "stopped", "starting"}
+    assert drill_html_page(drill_result).count('class="fault-line"') == len(drill_result.faults)
     if HAS_PROMETHEUS:
-        check_scraped_availability(lab, result)
+        check_scraped_availability(lab, drill_result)
     wait_active_and_standby(lab)  # the lab ran before the drill, and still runs
 
 

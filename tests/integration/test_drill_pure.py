@@ -35,14 +35,14 @@ def test_repeated_kills_of_pure_masters_with_resync_lose_no_event(
             pure = lab.fleet.pairs_by_name[name]
             Controller(lab, pure.preferred_master.host, pure.brokers_in_dialling_order[1].host).run()
 
-        result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
-    takeovers = sorted(fault.takeover or 0 for fault in result.faults_under_sufficient_load)
-    recoveries = sorted(fault.back or 0 for fault in result.faults_under_sufficient_load)
-    interruptions = sorted(fault.silence or 0 for fault in result.faults_under_sufficient_load)
+        drill_result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
+    takeovers = sorted(fault.takeover or 0 for fault in drill_result.faults_under_sufficient_load)
+    recoveries = sorted(fault.back or 0 for fault in drill_result.faults_under_sufficient_load)
+    interruptions = sorted(fault.silence or 0 for fault in drill_result.faults_under_sufficient_load)
     with capsys.disabled():
         print(
-            f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; "
-            f"{result.event_counts_of_all_pairs}"
+            f"\n{len(takeovers)} kills of pure masters in {drill_result.ended - drill_result.began:.0f} s; "
+            f"{drill_result.event_counts_of_all_pairs}"
         )
         for label, seconds in (
             ("take-over", takeovers),
@@ -50,8 +50,8 @@ def test_repeated_kills_of_pure_masters_with_resync_lose_no_event(
             ("both nodes running again", recoveries),
         ):
             print(f"{label}: {seconds[len(seconds) // 2]:.1f} s at the median, {seconds[-1]:.1f} s at most")
-    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
-    assert result.event_count_of_all_pairs("stuck") == 0, result.reasons
-    assert result.event_count_of_all_pairs("indeterminate") == 0, result.reasons
-    assert not [fault.problem for fault in result.faults if fault.problem]
-    assert len(result.faults_under_sufficient_load) == KILLS
+    assert drill_result.event_count_of_all_pairs("lost") == 0, drill_result.reasons
+    assert drill_result.event_count_of_all_pairs("stuck") == 0, drill_result.reasons
+    assert drill_result.event_count_of_all_pairs("indeterminate") == 0, drill_result.reasons
+    assert not [fault.problem for fault in drill_result.faults if fault.problem]
+    assert len(drill_result.faults_under_sufficient_load) == KILLS

@@ -52,14 +52,14 @@ def test_linked_pair_fails_over_without_loss_and_its_bridges_reconnect(release: 
         lab.up()
         up_seconds = time.monotonic() - started_at
         _check_messages_cross_link(lab, "before")
-        result = run_drill(lab, DrillOptions(faults=1, rate=40.0, target=FIRST, seed=1, patience=300))
+        drill_result = run_drill(lab, DrillOptions(faults=1, rate=40.0, target=FIRST, seed=1, patience=300))
         bridged_at = _wait_bridged(lab)
         _check_messages_cross_link(lab, "after")
     assert not processes_of(directory)
-    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
-    assert result.verdict == "clean", result.reasons
+    assert drill_result.event_count_of_all_pairs("lost") == 0, drill_result.reasons
+    assert drill_result.verdict == "clean", drill_result.reasons
     if os.environ.get("FLEET_GOLDEN") == "update":
-        _write_row(release, _row(release, up_seconds, result, bridged_at))
+        _write_row(release, _row(release, up_seconds, drill_result, bridged_at))
     assert any(line.startswith(f"| {release} |") for line in PAGE.read_text().splitlines()), f"{PAGE} lacks {release}"
 
 

@@ -34,8 +34,10 @@ def test_check_of_example_reports_no_error_or_warning_for_its_release(
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
     # L004 reports a problem that no setting of 5.5 to 5.8 fixes, and the example is also for later releases. T030
     # reports a missing archive, and an example leaves the archive to the operator.
-    code = main(["check", "-i", str(tmp_path / name), "-e", f"activemq_release={release}", "--ignore", "L004,T030"])
+    exit_code = main(
+        ["check", "-i", str(tmp_path / name), "-e", f"activemq_release={release}", "--ignore", "L004,T030"]
+    )
     output, errors = capsys.readouterr()
-    assert code == 0
+    assert exit_code == 0
     assert " hosts: 0 errors, 0 warnings, " in output.splitlines()[-1]
     assert "warning" not in errors

@@ -83,10 +83,10 @@ def test_drill_that_kills_only_java_process_of_guarded_broker_is_clean(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
-    result = run_drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
-    assert result.verdict == "clean", result.reasons
-    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
-    assert len(result.faults_under_sufficient_load) == 3
+    drill_result = run_drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
+    assert drill_result.verdict == "clean", drill_result.reasons
+    assert drill_result.event_count_of_all_pairs("lost") == 0, drill_result.reasons
+    assert len(drill_result.faults_under_sufficient_load) == 3
     fence = Path(lab.fleet.broker(A).store_directory, "fence")
     assert len(list((fence / "ended").iterdir())) >= 3
 

@@ -93,9 +93,9 @@ def test_frame_limit_wedge_is_reported_by_check_and_status(tmp_path: Path, relea
         {"name": "stomp", "scheme": "stomp+nio", "port": 61613},
     ]
     inventory = write_inventory(tmp_path, HOSTS[:2], release=release, **VARIABLES)
-    content = json.loads(inventory.read_text())
-    content["all"]["hosts"][HOSTS[1]] = {"activemq_connectors": small}
-    inventory.write_text(json.dumps(content))
+    inventory_data = json.loads(inventory.read_text())
+    inventory_data["all"]["hosts"][HOSTS[1]] = {"activemq_connectors": small}
+    inventory.write_text(json.dumps(inventory_data))
     command = [sys.executable, "-m", "activemq_fleet", "check", "-i", str(inventory)]
     completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert re.search(rf"warning N048 \S+ link {HOSTS[0]}-to-{HOSTS[1]}", completed.stdout), completed.stdout

@@ -43,12 +43,12 @@ def send_endless_frame(client: socket.socket, prefix: bytes) -> None:
 
 
 def start_broker(sandbox: BrokerSandbox, release: str, limit: str) -> SandboxBroker:
-    text = document("flooded", sandbox.address(1))
+    activemq_xml = document("flooded", sandbox.address(1))
     uri = rf'uri="stomp+nio://\1:{STOMP}?wireFormat.maxFrameSize={limit}"'
     openwire = default_connector_options("nio")[FRAME_SIZE]
-    text = text.replace(f':{OPENWIRE}"', f':{OPENWIRE}?{FRAME_SIZE}={openwire}"')
-    text = re.sub(rf'uri="stomp://([0-9.]+):{STOMP}"', uri, text)
-    broker = sandbox.add_broker("flooded", release, text, options=HEAP)
+    activemq_xml = activemq_xml.replace(f':{OPENWIRE}"', f':{OPENWIRE}?{FRAME_SIZE}={openwire}"')
+    activemq_xml = re.sub(rf'uri="stomp://([0-9.]+):{STOMP}"', uri, activemq_xml)
+    broker = sandbox.add_broker("flooded", release, activemq_xml, options=HEAP)
     assert broker.boot().fate == "started", broker.output
     return broker
 

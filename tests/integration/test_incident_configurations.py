@@ -48,8 +48,8 @@ def test_runtime_config_started_by_spring_monitors_no_file(sandbox: BrokerSandbo
     assert home is not None
     jars = [path for name in PLUGIN_JAR_PREFIXES for path in sorted(home.rglob(f"{name}*.jar"))]
     assert len(jars) >= len(PLUGIN_JAR_PREFIXES)
-    content = document("store", sandbox.address(1), RELOAD, start=start)
-    broker = sandbox.add_broker("store", "5.18.3", content, jars=jars, options=JAXB_OPTIONS)
+    activemq_xml = document("store", sandbox.address(1), RELOAD, start=start)
+    broker = sandbox.add_broker("store", "5.18.3", activemq_xml, jars=jars, options=JAXB_OPTIONS)
     assert broker.boot().fate == "started", broker.output
     assert broker.wait_for_output(text), broker.output
     (other_text,) = {"Null BrokerContext", "Monitoring for updates"} - {text}
@@ -139,8 +139,8 @@ def send_non_persistent(host: str) -> None:
 
 def is_reported(sandbox: BrokerSandbox, broker: str, rule: str, release: str) -> bool:
     """Return whether a rule has a finding for the file of a broker."""
-    content = (sandbox.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
-    return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
+    activemq_xml = (sandbox.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
+    return bool(lint_file(activemq_xml, Release.of(release), schema_of=None, select=[rule]))
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def add_broker_with_handler(sandbox: BrokerSandbox, number: int, handler: str) -
         "</persistenceAdapter>"
     )
     handlers = f"<ioExceptionHandler>{handler}</ioExceptionHandler>"
-    text = document("ledger", sandbox.address(number), handlers, store)
-    return sandbox.add_broker(f"ledger-{number}", "5.18.3", text)
+    activemq_xml = document("ledger", sandbox.address(number), handlers, store)
+    return sandbox.add_broker(f"ledger-{number}", "5.18.3", activemq_xml)
 
 
 def fail_writes(broker: SandboxBroker, sandbox: BrokerSandbox) -> None:
@@ -239,20 +239,20 @@ def test_handler_without_check_of_lock_opens_connectors_of_second_master(
     database = Database(sandbox, 9)
     handlers = f"<ioExceptionHandler>{handler.format(RESUME)}</ioExceptionHandler>"
     with Relay(database.address) as relay:
-        first = add_broker_with_lease(sandbox, 1, handlers, database, relay.address)
-        second = add_broker_with_lease(sandbox, 2, handlers, database, database.address)
-        assert first.boot().fate == "started", first.output
-        second.launch()
-        assert second.wait_for_output("attempting to acquire exclusive lease", PATIENCE), second.output
-    assert second.wait_for_phase("started", PATIENCE), second.output
-    failures = first.output.count(RENEWAL)
-    assert first.wait_for_output(RENEWAL, PATIENCE, times=failures + 1), first.output
+        first_broker = add_broker_with_lease(sandbox, 1, handlers, database, relay.address)
+        second_broker = add_broker_with_lease(sandbox, 2, handlers, database, database.address)
+        assert first_broker.boot().fate == "started", first_broker.output
+        second_broker.launch()
+        assert second_broker.wait_for_output("attempting to acquire exclusive lease", PATIENCE), second_broker.output
+    assert second_broker.wait_for_phase("started", PATIENCE), second_broker.output
+    failures = first_broker.output.count(RENEWAL)
+    assert first_broker.wait_for_output(RENEWAL, PATIENCE, times=failures + 1), first_broker.output
     with Relay(database.address, port=relay.address[1]):
         # The handler or the renewal of the lease, depending on which runs first, detects that the lock is lost.
-        text = "Successfully restarted transports" if opens else "no longer "
-        assert first.wait_for_output(text, PATIENCE), first.output
-        assert second.run_state.phase == "started"
-        assert opens or "Successfully restarted transports" not in first.output
+        expected_message = "Successfully restarted transports" if opens else "no longer "
+        assert first_broker.wait_for_output(expected_message, PATIENCE), first_broker.output
+        assert second_broker.run_state.phase == "started"
+        assert opens or "Successfully restarted transports" not in first_broker.output
     assert is_reported(sandbox, "ledger-1", "L042", "5.18.3") == opens
 
 
@@ -266,5 +266,5 @@ def add_broker_with_lease(
         "</jdbcPersistenceAdapter></persistenceAdapter>"
     )
     beans = database.bean("store", address)
-    text = document("ledger", sandbox.address(number), handlers, store, beans=beans)
-    return sandbox.add_broker(f"ledger-{number}", "5.18.3", text, jars=[database.driver])
+    activemq_xml = document("ledger", sandbox.address(number), handlers, store, beans=beans)
+    return sandbox.add_broker(f"ledger-{number}", "5.18.3", activemq_xml, jars=[database.driver])

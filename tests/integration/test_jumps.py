@@ -62,8 +62,8 @@ class Store:
             store = '<jdbcPersistenceAdapter dataSource="#store"/>'
             beans, jars = self._database.bean("store"), [self._database.driver]
         persistence = f"<persistenceAdapter>{store}</persistenceAdapter>"
-        text = document("b", self._sandbox.address(1), persistence, beans=beans, **attributes)
-        return self._sandbox.add_broker(f"run{self._count}", release, text, jars=jars)
+        activemq_xml = document("b", self._sandbox.address(1), persistence, beans=beans, **attributes)
+        return self._sandbox.add_broker(f"run{self._count}", release, activemq_xml, jars=jars)
 
     def connect(self, destination: str = "") -> StompConnection:
         """Return a client; for a topic, the client that has the durable subscription to it."""

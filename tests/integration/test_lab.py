@@ -156,13 +156,13 @@ def test_durable_mqtt_session_continues_after_takeover(tmp_path: Path, lab_of: L
 @in_every_situation
 def test_two_labs_of_same_inventory_run_at_same_time(tmp_path: Path, lab_of: LabOf) -> None:
     inventory = write_orders_inventory(tmp_path)
-    first, second = lab_of(inventory), lab_of(inventory)
-    first.up()
-    second.up()
-    addresses = {host.address for lab in (first, second) for host in lab.status()}
+    first_lab, second_lab = lab_of(inventory), lab_of(inventory)
+    first_lab.up()
+    second_lab.up()
+    addresses = {host.address for lab in (first_lab, second_lab) for host in lab.status()}
     assert len(addresses) == 4
-    first.down()
-    assert [host.state for host in second.status()] == ["active", "standby"]
+    first_lab.down()
+    assert [host.state for host in second_lab.status()] == ["active", "standby"]
 
 
 def test_lab_up_restarts_brokers_with_changed_settings_only(tmp_path: Path, lab_of: LabOf) -> None:
@@ -190,9 +190,9 @@ def test_broker_that_fails_to_start_stops_lab_and_error_has_reason(tmp_path: Pat
     invalid_hook = f"<shutdownHooks>{hook}</shutdownHooks>"
     billing = pair("billing")
     inventory = write_orders_inventory(tmp_path)
-    content = json.loads(inventory.read_text())
-    content["all"]["hosts"] |= {billing[0]: {}, billing[1]: {"activemq_xml_fragments": [{"xml": invalid_hook}]}}
-    inventory.write_text(json.dumps(content))
+    inventory_data = json.loads(inventory.read_text())
+    inventory_data["all"]["hosts"] |= {billing[0]: {}, billing[1]: {"activemq_xml_fragments": [{"xml": invalid_hook}]}}
+    inventory.write_text(json.dumps(inventory_data))
     lab = lab_of(inventory)
 
     with pytest.raises(LabError) as failure:

@@ -33,11 +33,11 @@ def test_lab_api_takes_over_named_pair_and_stops_it_after_exception(tmp_path: Pa
             lab.up()
             pids.extend(host.pid for host in lab.status() if host.pid)
             assert lab.active("orders-mq01") == A
-            first, second = lab.uris("orders-mq01")
-            assert [first, second] == [
+            first_uri, second_uri = lab.uris("orders-mq01")
+            assert [first_uri, second_uri] == [
                 f"tcp://{address}:{port}" for address, port in lab.addresses("orders-mq01", "openwire")
             ]
-            assert lab.uris(A) == (first,)
+            assert lab.uris(A) == (first_uri,)
             assert (lab.configuration_directory(A) / "activemq.xml").is_file()
             assert lab.log(A).parent == lab.data_directory(A)
             assert lab.store_directory(A) == lab.store_directory(B)

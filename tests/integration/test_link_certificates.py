@@ -168,9 +168,9 @@ def disable_host_name_verification(lab: Lab) -> None:
     """Make the first broker accept the certificate of the misnamed one with an option in the URI of its link."""
     lab.stop(host("hub"))
     file = lab.directory / "hosts" / host("hub") / "activemq/current/conf/activemq.xml"
-    text, uri = file.read_text(), f"ssl://{host('misnamed')}:61616"
-    assert uri in text
-    file.write_text(text.replace(uri, f"{uri}?socket.verifyHostName=false"))
+    activemq_xml, uri = file.read_text(), f"ssl://{host('misnamed')}:61616"
+    assert uri in activemq_xml
+    file.write_text(activemq_xml.replace(uri, f"{uri}?socket.verifyHostName=false"))
     lab.start(host("hub"))
 
 

@@ -112,15 +112,15 @@ def test_drill_of_pair_that_requires_certificates_uses_those_of_agent(
     key_file.chmod(0o600)
     certificate_file.write_bytes(certificate.public_bytes(Encoding.PEM))
     hosts = write_linked_inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
-    content = json.loads(hosts.read_text())
+    inventory_data = json.loads(hosts.read_text())
     agent = {
         "activemq_agent_username": "till", "activemq_agent_password": "of-the-till",
         "activemq_agent_topics": ["till/#"], "activemq_agent_group": "south",
         "activemq_agent_tls_ca": str(certificate_file), "activemq_agent_tls_certificate": str(certificate_file),
         "activemq_agent_tls_key": str(key_file),
     }  # fmt: skip
-    content["all"]["children"] = {"activemq_agents": {"hosts": {"till-1.example.com": agent}}}
-    hosts.write_text(json.dumps(content))
+    inventory_data["all"]["children"] = {"activemq_agents": {"hosts": {"till-1.example.com": agent}}}
+    hosts.write_text(json.dumps(inventory_data))
 
     drilled = activemq_fleet(
         "lab", "drill", "-i", str(hosts), "--dir", str(directory), "--target", "south", "--kills", "1", "--rate", "20"

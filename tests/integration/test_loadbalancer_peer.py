@@ -131,9 +131,9 @@ def checked_server(directory: Path, address: str, context: ssl.SSLContext | None
         for host, settings in ((BROKER, broker), ("lb1.example.com", balancer))
     }
     (rendered_balancer,) = build_fleet(variables, {BALANCERS: ["lb1.example.com"]}).balancers
-    text = render_balancer(rendered_balancer, reveal=True)["haproxy.cfg"].decode()
+    haproxy_cfg = render_balancer(rendered_balancer, reveal=True)["haproxy.cfg"].decode()
     omitted = () if os.geteuid() == 0 else _UNPRIVILEGED
-    lines = [line for line in text.splitlines(keepends=True) if not line.strip().startswith(omitted or "\0")]
+    lines = [line for line in haproxy_cfg.splitlines(keepends=True) if not line.strip().startswith(omitted or "\0")]
     (directory / "haproxy.cfg").write_text("".join(lines))
     server = Server(address, context)
     with (directory / "haproxy.log").open("w") as log:

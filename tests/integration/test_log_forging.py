@@ -46,11 +46,11 @@ def create_broker(
 ) -> SandboxBroker:
     """Return a broker with OpenWire, STOMP and, if the release supports it, MQTT, in the layout of an installation."""
     address = sandbox.address(number)
-    text = document(name, address, *children)
+    activemq_xml = document(name, address, *children)
     if release != "5.5.1":
         mqtt = f'<transportConnector name="mqtt" uri="mqtt://{address}:{MQTT}"/>'
-        text = text.replace("</transportConnectors>", f"{mqtt}</transportConnectors>")
-    broker = sandbox.add_broker(name, release, text)
+        activemq_xml = activemq_xml.replace("</transportConnectors>", f"{mqtt}</transportConnectors>")
+    broker = sandbox.add_broker(name, release, activemq_xml)
     base = broker.data.parent
     (base / "versions/v").mkdir(parents=True)
     (base / "versions/v/conf").symlink_to("../../conf")
@@ -153,9 +153,11 @@ def count_searched_characters(act: Callable[[], object]) -> int:
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
 def test_text_of_exception_does_not_begin_log_record(sandbox: BrokerSandbox, release: str) -> None:
-    value = forged_name(FORGED[2]).replace("\n", "&#10;")
-    text = document("refused", sandbox.address(1), beans=f'<bean class="{value}"/>')  # a class that does not exist
-    broker = sandbox.add_broker("refused", release, text)
+    class_name = forged_name(FORGED[2]).replace("\n", "&#10;")
+    activemq_xml = document(
+        "refused", sandbox.address(1), beans=f'<bean class="{class_name}"/>'
+    )  # a class that does not exist
+    broker = sandbox.add_broker("refused", release, activemq_xml)
     assert broker.boot().fate == "refused", broker.output
 
     log = (broker.data / "activemq.log").read_text()

@@ -66,7 +66,7 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
     login = Login("activemq-probe", password.get_secret_value())
     # The lab stops a broker that does not become ready, so the test probes the broker while the lab waits.
     with ThreadPoolExecutor(max_workers=1) as pool:
-        start = pool.submit(lab.up, timeout=60)
+        lab_start = pool.submit(lab.up, timeout=60)
         answers = {
             protocol: poll_until_true(
                 partial(probe_if_greeted, protocol, lab.addresses(HOST, protocol)[0], login), PATIENCE
@@ -74,7 +74,7 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
             for protocol in ("stomp", "mqtt")
         }
         with pytest.raises(LabError, match="unhealthy") as refusal:
-            start.result()
+            lab_start.result()
     assert NULL_TRANSACTION in str(refusal.value)
     details = {protocol: answer.detail for protocol, answer in answers.items() if answer}
     assert NULL_TRANSACTION in details["stomp"]
@@ -84,5 +84,5 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
 
 def probe_if_greeted(protocol: str, address: Address, login: Login) -> ProbeAnswer | None:
     """Return the outcome of a probe if the broker sends a greeting; return None if it does not do so yet."""
-    answer = probe_connector(protocol, address, login)
-    return answer if answer.greeted else None
+    probe_answer = probe_connector(protocol, address, login)
+    return probe_answer if probe_answer.greeted else None

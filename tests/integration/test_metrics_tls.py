@@ -37,9 +37,9 @@ def test_metrics_over_tls_are_scraped_and_require_login_and_ca(tmp_path: Path, l
         assert "activemq_broker_messages" in fetch(f"https://{address}", login, trusted)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             fetch(f"https://{address}", {}, trusted)
-        wrong = {"Authorization": "Basic " + b64encode(f"{LOGIN}:wrong".encode()).decode()}
+        wrong_login = {"Authorization": "Basic " + b64encode(f"{LOGIN}:wrong".encode()).decode()}
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            fetch(f"https://{address}", wrong, trusted)
+            fetch(f"https://{address}", wrong_login, trusted)
         with pytest.raises(OSError, match=r"CERTIFICATE_VERIFY_FAILED"):
             fetch(f"https://{address}", login, ssl.create_default_context())
         with pytest.raises(OSError):  # noqa: PT011 -- the error of a broken connection varies

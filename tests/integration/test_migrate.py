@@ -39,14 +39,14 @@ Migrate = Callable[..., str]
 def write_migration_inventory(directory: Path) -> Path:
     """Write an old and a new pair with different releases and profiles; the new pair is fenced."""
     directory.mkdir(parents=True, exist_ok=True)
-    old = {"activemq_release": "5.5.1", "activemq_ha": "pure"}
+    old_variables = {"activemq_release": "5.5.1", "activemq_ha": "pure"}
     common = {
         "activemq_network_username": "net",
         "activemq_network_password": "s3cret-net",
         "activemq_links": [{"from": "new", "to": "old", "duplex": True}],
         "activemq_waivers": [],
     }
-    hosts = {host: {**old} for host in OLD} | {
+    hosts = {host: {**old_variables} for host in OLD} | {
         host: {"activemq_release": "6.3.1", "activemq_fence": "guard"} for host in NEW
     }
     path = directory / "hosts.yml"

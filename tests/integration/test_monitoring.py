@@ -196,12 +196,12 @@ def test_message_times_and_exceptions_of_links_are_scraped(tmp_path: Path, lab_o
 def test_alert_of_half_duplex_link_fires_and_clears(tmp_path: Path, lab_of: LabOf) -> None:
     shop = "shop-mq01-a.example.com"
     inventory = write_inventory(tmp_path / "more", [shop])
-    content = json.loads(inventory.read_text())
+    inventory_data = json.loads(inventory.read_text())
     releases = {"old-mq01-a.example.com": "5.5.1", "new-mq01-a.example.com": "5.18.3", shop: "5.5.1"}
-    content["all"]["hosts"] = {
+    inventory_data["all"]["hosts"] = {
         host: {"activemq_release": release, "activemq_ha": "none"} for host, release in releases.items()
     }
-    inventory.write_text(json.dumps(content))
+    inventory.write_text(json.dumps(inventory_data))
     ends = [("shop", "orders"), ("orders", "old"), ("orders", "new")]
     links = [{"from": source, "to": target, "duplex": True} for source, target in ends]
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B), more=inventory, release="6.3.1", topology="none", links=links)
@@ -332,10 +332,10 @@ def test_alerts_of_aging_outbox_and_silent_agent_fire_and_clear(tmp_path: Path, 
     settings = {"username": "kiosk", "password": "s3cret-kiosk", "topics": ["orders/#"], "options": socket}
     agent = {f"activemq_agent_{name}": value for name, value in settings.items()}
     inventory = write_inventory(tmp_path / "more", ["kiosk.example.com"])
-    content = json.loads(inventory.read_text())
-    content["all"]["hosts"]["kiosk.example.com"] = agent
-    content["all"]["children"] = {"activemq_agents": {"hosts": {"kiosk.example.com": {}}}}
-    inventory.write_text(json.dumps(content))
+    inventory_data = json.loads(inventory.read_text())
+    inventory_data["all"]["hosts"]["kiosk.example.com"] = agent
+    inventory_data["all"]["children"] = {"activemq_agents": {"hosts": {"kiosk.example.com": {}}}}
+    inventory.write_text(json.dumps(inventory_data))
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B), more=inventory)
     with Agent(lab, "kiosk.example.com") as kiosk:
         panels = [(title, text) for name, title, text in dashboard_panel_queries() if name == "activemq-agents"]
@@ -393,14 +393,14 @@ def running_watchdog(lab: Lab, host: str) -> Iterator[int]:
     """Run a watchdog for a broker and yield its process ID; it writes its metrics for the lab's node exporter."""
     broker = lab.fleet.broker(host)
     base = Path(broker_directory_paths(broker).base)
-    run = base.parent / "activemq-watchdog"
-    run.mkdir(exist_ok=True)
+    run_directory = base.parent / "activemq-watchdog"
+    run_directory.mkdir(exist_ok=True)
     arguments = ["--base", str(base), "--unit", "x.service", "--ha", broker.settings.ha, "--every", "1"]
-    arguments += ["--metrics", str(run / "metrics.prom")]
+    arguments += ["--metrics", str(run_directory / "metrics.prom")]
     arguments += [
         argument for name, value in broker.metric_labels.items() for argument in ("--label", f"{name}={value}")
     ]
-    program = run / "watchdog"
+    program = run_directory / "watchdog"
     program.write_bytes(pack(sys.executable))
     with subprocess.Popen([sys.executable, str(program), *arguments, "warn"], stdout=subprocess.DEVNULL) as process:
         try:

@@ -35,15 +35,15 @@ def test_drill_audit_and_diagram_name_hosts_of_each_convention(convention: Conve
     directory, collected = tmp_path / "lab", tmp_path / "logs"
     with Lab.open([inventory], directory) as lab:
         lab.up()
-        result = run_drill(lab, DrillOptions(faults=1, rate=RATE, seed=1, patience=300, target=pair))
+        drill_result = run_drill(lab, DrillOptions(faults=1, rate=RATE, seed=1, patience=300, target=pair))
         collect_logs(lab, {}, collected)
     assert not processes_of(directory)
 
-    check_drill(result, pair, hosts)
+    check_drill(drill_result, pair, hosts)
     assert main(["audit", "--logs", str(collected), "-o", str(tmp_path / "audit"), "-i", str(inventory)]) in (0, 1)
     (takeover,) = [row for row in pq.read_table(tmp_path / "audit/incidents").to_pylist() if row["kind"] == "takeover"]
     assert takeover["pair"] == pair
-    assert takeover["host"] == result.faults_under_sufficient_load[0].successor
+    assert takeover["host"] == drill_result.faults_under_sufficient_load[0].successor
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
     diagram = (tmp_path / "fleet.svg").read_text()
     assert all(name in diagram for name in (pair, *(host.partition(".")[0] for host in hosts)))

@@ -270,21 +270,25 @@ def _neighboring_texts(texts: list[dict[str, Any]]) -> Iterator[tuple[dict[str, 
 
 def _colors_of_png(picture: Path) -> list[Color]:
     """Return the colors of a PNG that Chromium wrote (8 bits, no interlacing), in the order of appearance."""
-    data = picture.read_bytes()
-    width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+    png_bytes = picture.read_bytes()
+    width, height, depth, kind = struct.unpack(">IIBB", png_bytes[16:26])
     assert depth == 8
     size = {2: 3, 6: 4}[kind]
     packed, at = b"", 8
-    while at < len(data):
-        (length,) = struct.unpack(">I", data[at : at + 4])
-        packed += data[at + 8 : at + 8 + length] if data[at + 4 : at + 8] == b"IDAT" else b""
+    while at < len(png_bytes):
+        (length,) = struct.unpack(">I", png_bytes[at : at + 4])
+        packed += png_bytes[at + 8 : at + 8 + length] if png_bytes[at + 4 : at + 8] == b"IDAT" else b""
         at += 12 + length
-    rows, stride = zlib.decompress(packed), width * size + 1
+    pixel_rows, stride = zlib.decompress(packed), width * size + 1
     previous_row, colors = bytearray(width * size), dict[Color, None]()
     for start in range(0, height * stride, stride):
-        row = _unfilter_row(rows[start], bytearray(rows[start + 1 : start + stride]), previous_row, size)
-        colors |= dict.fromkeys((row[x], row[x + 1], row[x + 2]) for x in range(0, len(row), size))
-        previous_row = row
+        pixel_row = _unfilter_row(
+            pixel_rows[start], bytearray(pixel_rows[start + 1 : start + stride]), previous_row, size
+        )
+        colors |= dict.fromkeys(
+            (pixel_row[x], pixel_row[x + 1], pixel_row[x + 2]) for x in range(0, len(pixel_row), size)
+        )
+        previous_row = pixel_row
     return list(colors)
 
 

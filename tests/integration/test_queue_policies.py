@@ -146,19 +146,19 @@ def test_dispatch_waits_for_number_of_consumers_of_policy(lab: Lab, client: Clie
     client.send("/queue/patient", "x")
     client.follow("/queue/patient")
     assert client.bodies(1, timeout=1) == []
-    with connect_client(lab) as second:
-        second.follow("/queue/patient")
-        assert client.bodies(1, timeout=2) + second.bodies(1, timeout=1) == ["x"]
+    with connect_client(lab) as second_client:
+        second_client.follow("/queue/patient")
+        assert client.bodies(1, timeout=2) + second_client.bodies(1, timeout=1) == ["x"]
 
 
 def test_exclusive_queue_delivers_to_one_consumer_at_a_time(lab: Lab, client: Client) -> None:
     client.follow("/queue/exclusive")
-    with connect_client(lab) as second:
-        second.follow("/queue/exclusive")
+    with connect_client(lab) as second_client:
+        second_client.follow("/queue/exclusive")
         for number in range(4):
             client.send("/queue/exclusive", str(number))
         assert client.bodies(4) == ["0", "1", "2", "3"]
-        assert second.bodies(1, timeout=1) == []
+        assert second_client.bodies(1, timeout=1) == []
 
 
 def test_messages_with_higher_priority_arrive_first(lab: Lab, client: Client) -> None:

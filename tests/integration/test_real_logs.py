@@ -36,21 +36,21 @@ def logs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def rows_of(logs: Path) -> list[Row]:
     """Return the records of all logs, as the scanner reads them."""
-    rows: list[Row] = []
+    record_rows: list[Row] = []
     for path in sorted(logs.glob("*/activemq.log*")):
         release = json.loads((path.parent / "host.json").read_text())["release"]
         batches = LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(path.read_bytes())
-        rows += pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
-    return rows
+        record_rows += pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
+    return record_rows
 
 
 @in_every_situation
 @pytest.mark.timeout(400)
 def test_scanner_parses_every_record_and_knows_kind_of_nearly_all(logs: Path) -> None:
-    rows = rows_of(logs)
-    assert [row for row in rows if not row["parsed"] or row["problem"]] == []
-    unknown = Counter(re.sub(r"\d+", "#", row["message"])[:120] for row in rows if row["kind"] == UNKNOWN)
-    assert sum(unknown.values()) <= UNKNOWN_SHARE * len(rows), unknown
+    record_rows = rows_of(logs)
+    assert [row for row in record_rows if not row["parsed"] or row["problem"]] == []
+    unknown = Counter(re.sub(r"\d+", "#", row["message"])[:120] for row in record_rows if row["kind"] == UNKNOWN)
+    assert sum(unknown.values()) <= UNKNOWN_SHARE * len(record_rows), unknown
 
 
 @in_every_situation

@@ -109,8 +109,8 @@ def test_v010_broker_starts_with_versioned_schema_only_if_release_contains_it(
     sandbox: BrokerSandbox, release: str, fate: Fate
 ) -> None:
     """The brokers have no Internet access: they resolve only the names in their hosts file."""
-    text = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
-    outcome = outcome_of(sandbox, release, text, fate)
+    activemq_xml = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
+    outcome = outcome_of(sandbox, release, activemq_xml, fate)
     assert outcome.fate == fate, outcome.output
     assert ("no declaration can be found for element 'broker'" in outcome.output) == (fate == "refused")
 

@@ -216,16 +216,16 @@ def inventory(directory: Path, ahead: str) -> Path:
         users=[{"name": "app", "password": "made-up-app"}],
         waivers=[{"rule": rule, "reason": "a lab"} for rule in ("S001", "S002")],
     )
-    content = json.loads(path.read_text())
+    inventory_data = json.loads(path.read_text())
     connector = f'<transportConnector name="stomp" uri="stomp+nio://{SLAVE}:61613"/>'
-    hosts = content["all"]["hosts"]
+    hosts = inventory_data["all"]["hosts"]
     hosts[SLAVE] = {
         "activemq_xml_fragments": [
             {"parent": "broker", "xml": f"<transportConnectors>{connector}</transportConnectors>"}
         ]
     }
     hosts[NODES[ahead]]["activemq_java_options"] = ["-Duser.timezone=GMT+00:10"]
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(inventory_data))
     return path
 
 
@@ -295,9 +295,9 @@ def test_split_pair_is_repaired_by_documented_procedure(skewed_pair: Pair) -> No
         lab.kill(host)
     with Relay(target) as relay:
         file = lab.directory / "hosts" / SLAVE / "activemq/current/conf/activemq.xml"
-        text, master_uri = file.read_text(), f"nio://{MASTER}:{target[1]}"
-        assert text.count(master_uri) == 1
-        file.write_text(text.replace(master_uri, f"nio://{target[0]}:{relay.address[1]}"))
+        activemq_xml, master_uri = file.read_text(), f"nio://{MASTER}:{target[1]}"
+        assert activemq_xml.count(master_uri) == 1
+        file.write_text(activemq_xml.replace(master_uri, f"nio://{target[0]}:{relay.address[1]}"))
         skewed_pair.controller.run()
         skewed_pair.run_events("send m")
         relay.reset()

@@ -222,11 +222,11 @@ def test_messages_arrive_exactly_where_routes_predicts_them(release: str, seed: 
         routes = routes_without_refused_links(lab.fleet)
         victim = list(routes.network.units.values())[victim_index].preferred_broker.host
 
-        wrong = _wrong_predictions(routes, lab, "healthy", None)
+        wrong_predictions = _wrong_predictions(routes, lab, "healthy", None)
         lab.kill(victim)
-        wrong += _wrong_predictions(routes, lab, "killed", victim)
+        wrong_predictions += _wrong_predictions(routes, lab, "killed", victim)
 
-    assert not wrong, f"seed {seed}, killed {victim}: {wrong}"
+    assert not wrong_predictions, f"seed {seed}, killed {victim}: {wrong_predictions}"
 
 
 FIVE = tuple(f"net-mq{number:02}" for number in range(1, 6))
@@ -261,8 +261,8 @@ def test_messages_are_stranded_only_where_routes_predicts_r004(
         routes = routes_without_refused_links(
             lab.fleet, {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in lab.fleet.brokers}
         )
-        for first, second in permutations(FIVE, 2):
-            lab.wait_bridge(f"{first}-a", f"{second}-a")
+        for first, target in permutations(FIVE, 2):
+            lab.wait_bridge(f"{first}-a", f"{target}-a")
         source_broker, target_broker = (f"{unit}-a" for unit in FIVE[:2])
         consumer = Consumer(lab.addresses(target_broker, "stomp")[0], lab.credentials(target_broker), ["astray"])
         try:

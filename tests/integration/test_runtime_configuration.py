@@ -101,10 +101,12 @@ def test_running_broker_applies_links_and_users_other_changes_require_restart(fl
 
     # The plugin would start a changed link in addition to the existing link.
     changed = [*TWO[1:], {**ONE[0], "duplex": True}]
-    before = fleet.log()
+    log_before = fleet.log()
     assert fleet.configure(links=changed, users=USER) == ("conf/activemq.xml changed",)
     time.sleep(3)
-    assert "activemq.plugin" not in fleet.log()[len(before) :], "the plugin reloaded the file, and a restart is pending"
+    assert "activemq.plugin" not in fleet.log()[len(log_before) :], (
+        "the plugin reloaded the file, and a restart is pending"
+    )
     assert len(lab.bridges(WEST)) == 2
 
     # The plugin checks no file that contains a password, and it applies nothing while a restart is pending.

@@ -34,11 +34,11 @@ ALERT_TIMEOUT = 120.0
 
 class _Exporter(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        content = self.server.page().encode()  # type: ignore[attr-defined]
+        page_bytes = self.server.page().encode()  # type: ignore[attr-defined]
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(page_bytes)
 
     def log_message(self, *_arguments: Any) -> None:
         pass
@@ -87,9 +87,9 @@ class Prometheus:
 
     def _get(self, path: str) -> dict[str, Any]:
         try:
-            with urllib.request.urlopen(self._url + path, timeout=30) as answer:  # noqa: S310
-                data: dict[str, Any] = json.load(answer)["data"]
-                return data
+            with urllib.request.urlopen(self._url + path, timeout=30) as response:  # noqa: S310
+                response_data: dict[str, Any] = json.load(response)["data"]
+                return response_data
         except OSError:
             return {"result": [], "alerts": [], "groups": []}
 
@@ -131,11 +131,11 @@ def prometheus(tmp_path: Path, forged: list[str]) -> Iterator[Prometheus]:
             target = tmp_path / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("prometheus/targets/"):
-                entries = json.loads(content)
-                for entry in entries:
-                    kind = (2 if entry["labels"]["host"] == ATTACKER else 1) if HOSTS in path else 0
-                    entry["targets"] = [f"127.0.0.1:{ports[kind]}"]
-                content = json.dumps(entries).encode()
+                target_entries = json.loads(content)
+                for target_entry in target_entries:
+                    kind = (2 if target_entry["labels"]["host"] == ATTACKER else 1) if HOSTS in path else 0
+                    target_entry["targets"] = [f"127.0.0.1:{ports[kind]}"]
+                content = json.dumps(target_entries).encode()
             target.write_bytes(content)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]

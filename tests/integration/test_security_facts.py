@@ -71,10 +71,10 @@ def test_drained_store_accepts_messages_only_if_limit_exceeds_journal_file(
     )
     limits = f'<storeUsage><storeUsage limit="{limit} mb"/></storeUsage>'
     usage = f"<systemUsage><systemUsage>{limits}</systemUsage></systemUsage>"
-    text = document("full", sandbox.address(1), store, usage)
-    fires = bool(file_findings(text.encode(), Release.of(release), selection=RuleSelection(select=("C007",))))
+    activemq_xml = document("full", sandbox.address(1), store, usage)
+    fires = bool(file_findings(activemq_xml.encode(), Release.of(release), selection=RuleSelection(select=("C007",))))
     assert fires is not recovers
-    broker = sandbox.add_broker("full", release, text)
+    broker = sandbox.add_broker("full", release, activemq_xml)
     assert broker.boot().fate == "started", broker.output
     assert 0 < fill_store(sandbox, broker) < 100, broker.output
     drain(sandbox)
@@ -136,8 +136,8 @@ def call_broker_operation(port: int, operation: str) -> int:
         url, headers={"Origin": f"http://localhost:{port}", "Authorization": f"Basic {login}"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 -- http to loopback
-            return int(json.load(answer)["status"])
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 -- http to loopback
+            return int(json.load(response)["status"])
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:

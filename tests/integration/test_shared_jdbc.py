@@ -133,13 +133,14 @@ def end_sessions_repeatedly(database: LabDatabase) -> None:
 def test_pair_on_postgresql_loses_no_message_when_active_node_is_killed(
     lab_on_database: Callable[[str], Lab], release: str
 ) -> None:
-    result = run_drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
+    drill_result = run_drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
-    assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
+    assert drill_result.verdict == "clean", (drill_result.reasons, drill_result.faults, drill_result.accounts)
     # The lease must expire, and the standby tries to acquire it at the same interval. Then the store and the
     # connectors open.
     assert all(
-        fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.faults_under_sufficient_load
+        fault.takeover is not None and fault.takeover < 2 * LEASE + 7
+        for fault in drill_result.faults_under_sufficient_load
     )
 
 
@@ -277,8 +278,8 @@ def count_receipts(client: socket.socket, expected: int) -> int:
     """Return how many of ``expected`` messages are acknowledged before the connection closes, or is idle for 10 s."""
     received = b""
     with suppress(OSError):
-        while received.count(b"receipt-id:r") < expected and (data := client.recv(65536)):
-            received += data
+        while received.count(b"receipt-id:r") < expected and (received_bytes := client.recv(65536)):
+            received += received_bytes
     return received.count(b"receipt-id:r")
 
 

@@ -146,10 +146,10 @@ def lab(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
 def test_pair_on_mariadb_loses_no_message_when_active_node_is_killed(lab: Lab) -> None:
-    result = run_drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
+    drill_result = run_drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
 
-    print(result.event_counts_of_all_pairs, [fault.takeover for fault in result.faults])
-    assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
+    print(drill_result.event_counts_of_all_pairs, [fault.takeover for fault in drill_result.faults])
+    assert drill_result.verdict == "clean", (drill_result.reasons, drill_result.faults, drill_result.accounts)
 
 
 @pytest.mark.timeout(600)

@@ -122,15 +122,15 @@ def test_slave_with_plain_uri_becomes_active_without_master(sandbox: BrokerSandb
 
 def test_two_slaves_of_one_master_both_take_over_and_deliver_same_messages(sandbox: BrokerSandbox) -> None:
     """Rule P005."""
-    master, first = start_pure_pair(sandbox, "5.5.1", "{master}")
+    master, first_slave = start_pure_pair(sandbox, "5.5.1", "{master}")
     services = f'<services><masterConnector remoteURI="{openwire_uri(sandbox, 1)}"/></services>'
-    second = sandbox.add_broker("second", "5.5.1", document("second", sandbox.address(3), services))
-    second.launch()
+    second_slave = sandbox.add_broker("second", "5.5.1", document("second", sandbox.address(3), services))
+    second_slave.launch()
     # The slave logs first that it is attached. The master copies messages to it that arrive after this line.
     assert master.wait_for_output("Slave Broker second is attached", PATIENCE), master.output
     stomp_send([stomp_address(sandbox, 1)], "/queue/q", BODIES)
     master.kill()
-    assert until(lambda: first.run_state.promoted and second.run_state.promoted, PATIENCE)
+    assert until(lambda: first_slave.run_state.promoted and second_slave.run_state.promoted, PATIENCE)
     for number in (2, 3):
         assert (
             stomp_drain([stomp_address(sandbox, number)], "/queue/q", expected=len(BODIES), timeout=PATIENCE) == BODIES

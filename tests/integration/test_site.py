@@ -80,14 +80,14 @@ def changed_hosts(output: str) -> int:
 
 def test_check_mode_of_site_shows_exactly_lines_that_next_run_changes(site: Site, tmp_path: Path) -> None:
     site()
-    before = active_files(tmp_path / "hosts")
+    files_before = active_files(tmp_path / "hosts")
 
     predicted = site("--check", "--diff", heap="1g", password="second-secret")
     checked = active_files(tmp_path / "hosts")
     changed = site("--diff")
 
-    assert checked == before
-    assert active_files(tmp_path / "hosts") != before
+    assert checked == files_before
+    assert active_files(tmp_path / "hosts") != files_before
     assert diff_lines(predicted) == diff_lines(changed)
     assert any('memoryUsage limit="409 mb"' in line for line in diff_lines(changed))
 
@@ -125,7 +125,7 @@ def test_run_of_site_with_limit_installs_same_files_as_run_without_limit(site: S
 
 def test_error_of_one_host_prevents_changes_on_all_hosts(site: Site, tmp_path: Path) -> None:
     site()
-    before = active_files(tmp_path / "hosts")
+    files_before = active_files(tmp_path / "hosts")
     host_vars = tmp_path / "inventory" / "host_vars"
     host_vars.mkdir()
     (host_vars / "orders-mq02-b.example.com.yml").write_text("activemq_store_directory: /other\n")
@@ -135,7 +135,7 @@ def test_error_of_one_host_prevents_changes_on_all_hosts(site: Site, tmp_path: P
     assert "T009" in output
     assert "activemq_store_directory" in output
     assert "Traceback" not in output
-    assert active_files(tmp_path / "hosts") == before
+    assert active_files(tmp_path / "hosts") == files_before
 
 
 def test_check_playbook_changes_no_host(site: Site, tmp_path: Path) -> None:
@@ -145,14 +145,21 @@ def test_check_playbook_changes_no_host(site: Site, tmp_path: Path) -> None:
 
 def test_installed_files_equal_files_that_render_writes(site: Site, tmp_path: Path) -> None:
     site()
-    out = tmp_path / "rendered"
-    command = [Path(sys.executable).with_name("activemq-fleet"), "render", "-i", tmp_path / "inventory", "-o", out]
+    rendered_directory = tmp_path / "rendered"
+    command = [
+        Path(sys.executable).with_name("activemq-fleet"),
+        "render",
+        "-i",
+        tmp_path / "inventory",
+        "-o",
+        rendered_directory,
+    ]
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
-    files: dict[str, str] = json.loads((out / "fleet.json").read_text())["files"]
+    files: dict[str, str] = json.loads((rendered_directory / "fleet.json").read_text())["files"]
     rendered = {
         path.removeprefix("hosts/").replace(".com/", ".com/activemq/current/", 1): sha
         for path, sha in files.items()
-        if path.startswith("hosts/") and b"@" not in (out / path).read_bytes()
+        if path.startswith("hosts/") and b"@" not in (rendered_directory / path).read_bytes()
     }
 
     assert len(rendered) >= 4 * 5

@@ -22,9 +22,9 @@ def error_in_output(broker: SandboxBroker) -> str:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_unreadable_key_store_is_reported_by_deepest_cause(sandbox: BrokerSandbox, release: str) -> None:
-    text = document("refused", sandbox.address(1), KEY_STORE.format(sandbox.layout.directory / "broken.ks"))
+    activemq_xml = document("refused", sandbox.address(1), KEY_STORE.format(sandbox.layout.directory / "broken.ks"))
     (sandbox.layout.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
-    broker = sandbox.add_broker("refused", release, text)
+    broker = sandbox.add_broker("refused", release, activemq_xml)
 
     assert broker.boot().fate == "refused", broker.output
 
@@ -33,18 +33,20 @@ def test_unreadable_key_store_is_reported_by_deepest_cause(sandbox: BrokerSandbo
     error_text = [error for error in errors if error]
     assert error_text
     # If a cause above the deepest one repeats it, with the file that requires the store, it replaces the deepest one.
-    assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in error_text), error_text
+    assert all(
+        activemq_xml.endswith(": Invalid keystore format") and len(activemq_xml) < 900 for activemq_xml in error_text
+    ), error_text
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_port_in_use_is_reported_by_deepest_cause(sandbox: BrokerSandbox, release: str) -> None:
-    first = sandbox.add_broker("first", release, document("first", sandbox.address(1)))
-    assert first.boot().fate == "started", first.output
-    second = sandbox.add_broker("second", release, document("second", sandbox.address(1)))
+    first_broker = sandbox.add_broker("first", release, document("first", sandbox.address(1)))
+    assert first_broker.boot().fate == "started", first_broker.output
+    second_broker = sandbox.add_broker("second", release, document("second", sandbox.address(1)))
 
-    assert second.boot().fate == "refused", second.output
+    assert second_broker.boot().fate == "refused", second_broker.output
 
-    error_text = broker_log.last_logged_error(str(second.data)) or error_in_output(second)
+    error_text = broker_log.last_logged_error(str(second_broker.data)) or error_in_output(second_broker)
     assert f"{sandbox.address(1)}" in error_text
     assert str(OPENWIRE) in error_text
     assert "Address already in use" in error_text

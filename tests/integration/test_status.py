@@ -102,8 +102,8 @@ def source(tmp_path: Path) -> Path:
 def test_status_reports_each_faulty_state_of_fleet(source: Path, lab_of: LabOf) -> None:
     lab = lab_of(source)
     until(lambda: starts_without_half_link(lab), PATIENCE, "a start without a half link")
-    code, text = run_status(lab, source, "--format", "json")
-    report: dict[str, Any] = json.loads(text)
+    code, status_json = run_status(lab, source, "--format", "json")
+    report: dict[str, Any] = json.loads(status_json)
     assert code == 0, report["findings"]
     assert [row["state"] for row in report["brokers"]] == ["active", "standby", "active", "standby"]
     assert [row["release"] for row in report["brokers"]] == ["6.3.1", "6.3.1", "5.5.1", "5.5.1"]

@@ -48,18 +48,18 @@ class DamagedStore:
             self.store = Path(lab.fleet.broker(HOST).store_directory)
             self.before = inspect_store_journal(str(self.store))
         path = self.store / "db-1.log"
-        data = bytearray(path.read_bytes())
-        at = data.index(b"one-40-")
+        journal_bytes = bytearray(path.read_bytes())
+        at = journal_bytes.index(b"one-40-")
         # Damage destination and id. 5.11.4 and earlier do not start then with any setting: there, damage the body.
         is_old = Release.of(release).is_within_span("5.3.0 !5.12.0")
-        start = at + 10 if is_old else data.rindex(b"WRITE BATCH", 0, at) + 30
+        start = at + 10 if is_old else journal_bytes.rindex(b"WRITE BATCH", 0, at) + 30
         for position in range(start, start + 30):
-            data[position] ^= 0x5A
-        path.write_bytes(data)
+            journal_bytes[position] ^= 0x5A
+        path.write_bytes(journal_bytes)
         self.after: StoreInspection = inspect_store_journal(str(self.store))
 
     def open_lab(self, settings: dict[str, str]) -> Lab:
-        text = " ".join(f'{name}="{value}"' for name, value in settings.items())
+        attributes_xml = " ".join(f'{name}="{value}"' for name, value in settings.items())
         inventory = write_inventory(
             self.directory / "inventory",
             [HOST],
@@ -67,7 +67,7 @@ class DamagedStore:
             ha="none",
             network_username="network",
             network_password="s3cret-network",
-            xml_fragments=[{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],
+            xml_fragments=[{"xml": f"<persistenceAdapter><kahaDB {attributes_xml}/></persistenceAdapter>"}],
         )
         return Lab.open([inventory.parent], self.directory / "lab")
 
@@ -284,11 +284,11 @@ def test_unrepaired_broker_loses_messages_after_moved_acknowledgements(
 
 def set_file_number_in_index(path: Path, number: int) -> None:
     """Set the file number of the last update in an index, and of the first transaction in progress if one exists."""
-    data = bytearray(path.read_bytes())
+    index_bytes = bytearray(path.read_bytes())
     position = 4096 + 21 + 12
-    assert data[position] == 1
-    data[position + 1 : position + 5] = number.to_bytes(4, "big")
-    if data[position + 9]:
-        data[position + 10 : position + 14] = number.to_bytes(4, "big")
-    path.write_bytes(data)
+    assert index_bytes[position] == 1
+    index_bytes[position + 1 : position + 5] = number.to_bytes(4, "big")
+    if index_bytes[position + 9]:
+        index_bytes[position + 10 : position + 14] = number.to_bytes(4, "big")
+    path.write_bytes(index_bytes)
     path.with_name("db.redo").unlink()  # otherwise, a broker would restore the page from it

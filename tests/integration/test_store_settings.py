@@ -143,9 +143,9 @@ def test_journal_has_checksums_only_if_configured(lab: Lab, client: Client) -> N
     checksums = {}
     for store in ("summed", "unsummed"):
         client.send(f"/queue/{store}.x", "x")
-        content = journal_files(lab, store)[0].read_bytes()
-        heads = [match.end() + 4 for match in re.finditer(b"WRITE BATCH", content)]
-        checksums[store] = [int.from_bytes(content[at : at + 8], "big") for at in heads]
+        journal_bytes = journal_files(lab, store)[0].read_bytes()
+        heads = [match.end() + 4 for match in re.finditer(b"WRITE BATCH", journal_bytes)]
+        checksums[store] = [int.from_bytes(journal_bytes[at : at + 8], "big") for at in heads]
     assert any(checksums["summed"])
     assert checksums["unsummed"]
     assert not any(checksums["unsummed"])
@@ -158,10 +158,10 @@ def test_ack_compaction_moves_acknowledgements_so_that_old_files_are_removed(lab
         client.send(f"/queue/{store}.waits", "x")
         for _ in range(10):
             pass_through(lab, store, 4)
-    before = len(journal_files(lab, "chained"))
-    assert before >= 4
-    wait_until(lambda: len(journal_files(lab, "compact")) <= before - 2, "files are removed", patience=60)
-    assert len(journal_files(lab, "chained")) == before
+    file_count_before = len(journal_files(lab, "chained"))
+    assert file_count_before >= 4
+    wait_until(lambda: len(journal_files(lab, "compact")) <= file_count_before - 2, "files are removed", patience=60)
+    assert len(journal_files(lab, "chained")) == file_count_before
 
 
 def test_only_configured_stores_have_index_writer_and_concurrent_dispatch_threads(lab: Lab, client: Client) -> None:
@@ -232,10 +232,10 @@ def test_damaged_stores_start_again_as_configured(lab: Lab, client: Client) -> N
     overwrite(journal_files(lab, "damaged")[0], b"damaged 1", at=1000)
     journal_files(lab, "missing")[1].unlink()
     overwrite(directory_of(lab, "spoiled") / "db.data", b"", at=0)
-    before = lab.log(HOST).stat().st_size
+    log_size_before = lab.log(HOST).stat().st_size
     lab.start(HOST)
 
-    log_text = lab.log(HOST).read_bytes()[before:].decode()
+    log_text = lab.log(HOST).read_bytes()[log_size_before:].decode()
     assert [path.name for path in directory_of(lab, "spoiled").glob("db.data-*")]
     assert max(int(number) for number in re.findall(r"Recovery replayed (\d+) operations", log_text)) >= 8
     numbers = {store: remaining_numbers(lab, store) for store in ("damaged", "missing", "spoiled", "forced")}
@@ -257,10 +257,10 @@ def test_damaged_stores_start_again_as_configured(lab: Lab, client: Client) -> N
 
 def overwrite(file: Path, after: bytes, *, at: int) -> None:
     """Replace 4,000 bytes of a file, beginning ``at`` bytes after the start of a text."""
-    content = bytearray(file.read_bytes())
-    start = content.index(after) + at
-    content[start : start + 4000] = b"\x07" * 4000
-    file.write_bytes(content)
+    file_bytes = bytearray(file.read_bytes())
+    start = file_bytes.index(after) + at
+    file_bytes[start : start + 4000] = b"\x07" * 4000
+    file.write_bytes(file_bytes)
 
 
 def remaining_numbers(lab: Lab, store: str) -> list[int]:

@@ -60,8 +60,8 @@ def test_messages_are_in_stores_of_their_destinations_and_survive_kills(
     counts_by_store = []
     for journal in store.glob("*/db-1.log"):
         if journal.parent.name != "txStore":
-            rows = inspect_store_as_dict(str(journal.parent))["queues"]
-            counts_by_store += [sorted((row["name"], row["messages"]) for row in rows)] if rows else []
+            queue_rows = inspect_store_as_dict(str(journal.parent))["queues"]
+            counts_by_store += [sorted((row["name"], row["messages"]) for row in queue_rows)] if queue_rows else []
     other_queues = [("news", 1), ("trades", 1)]
     order_queues = [("orders.eu", 1), ("orders.us", 1)]
     expected = [order_queues, *([[queue_count] for queue_count in other_queues] if per_destination else [other_queues])]

@@ -182,9 +182,9 @@ def test_message_for_one_client_of_topic_reaches_only_that_client(lab: Lab) -> N
 @pytest.mark.parametrize("topic", ORDERS)
 def test_each_dispatch_policy_delivers_all_messages_to_every_subscriber(lab: Lab, client: Client, topic: str) -> None:
     client.follow(f"/topic/{topic}")
-    with connect_client(lab) as second:
-        second.follow(f"/topic/{topic}")
+    with connect_client(lab) as second_client:
+        second_client.follow(f"/topic/{topic}")
         for number in range(3):
-            second.send(f"/topic/{topic}", str(number))
-        assert second.bodies(3) == ["0", "1", "2"]
+            second_client.send(f"/topic/{topic}", str(number))
+        assert second_client.bodies(3) == ["0", "1", "2"]
     assert client.bodies(3) == ["0", "1", "2"]

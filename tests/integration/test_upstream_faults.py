@@ -109,8 +109,8 @@ def add_broker_with_links(sandbox: BrokerSandbox, release: str, uri: str) -> San
 
 def fires(sandbox: BrokerSandbox, rule: str, release: str) -> bool:
     """Return whether a rule reports something about the file of the broker."""
-    content = (sandbox.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
-    return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
+    activemq_xml = (sandbox.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
+    return bool(lint_file(activemq_xml, Release.of(release), schema_of=None, select=[rule]))
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,18 @@ def test_file_that_depends_on_bean_broker_prevents_start_without_that_bean(sandb
   xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd">
 <bean id="invokeStart" class="java.util.Date" depends-on="broker"/></beans>'''
     attributes = {"id": "broker"} if named else {}
-    text = document("north", sandbox.address(1), **attributes)
-    text = text.replace("</broker>", f'</broker><import xmlns="{BEANS}" resource="jetty.xml"/>')
-    broker = sandbox.add_broker("north", "6.2.7", text)
+    activemq_xml = document("north", sandbox.address(1), **attributes)
+    activemq_xml = activemq_xml.replace("</broker>", f'</broker><import xmlns="{BEANS}" resource="jetty.xml"/>')
+    broker = sandbox.add_broker("north", "6.2.7", activemq_xml)
     (sandbox.layout.directory / "north" / "conf" / "jetty.xml").write_text(console)
     outcome = broker.boot()
     assert outcome.fate == ("started" if named else "refused"), outcome.output
     assert ("No bean named 'broker'" in outcome.output) != named
     findings = lint_file(
-        text.encode(), Release.of("6.2.7"), other_files={"jetty.xml": console.encode()}, schema_of=None, select=["V034"]
+        activemq_xml.encode(),
+        Release.of("6.2.7"),
+        other_files={"jetty.xml": console.encode()},
+        schema_of=None,
+        select=["V034"],
     )
     assert bool(findings) != named

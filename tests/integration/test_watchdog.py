@@ -72,9 +72,9 @@ def test_watchdog_kills_frozen_broker_and_not_full_broker(
 
 def is_quiet(broker: SandboxBroker) -> bool:
     """Return whether the broker logs and prints nothing for a second."""
-    before = broker.output
+    output_before = broker.output
     time.sleep(1)
-    return broker.output == before
+    return broker.output == output_before
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1"), "6.3.1"])
@@ -83,8 +83,8 @@ def test_probes_of_watchdog_leave_no_record_in_log(sandbox: BrokerSandbox, relea
     assert broker.boot().fate == "started", broker.output
     until(lambda: is_quiet(broker), 60)  # the last records of the start may be written a little later
     broker_watchdog = watched_broker(broker)
-    before = broker.output
+    output_before = broker.output
     for _ in range(5):
         broker_watchdog.check_broker()
     assert broker_watchdog._streak.kind == "fine"
-    assert not until(lambda: broker.output != before, 2)
+    assert not until(lambda: broker.output != output_before, 2)

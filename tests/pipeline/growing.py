@@ -112,9 +112,9 @@ class Fleet:
         log = self.root / host / "activemq.log"
         for number in range(40, 0, -1):
             for suffix in ("", ".gz"):
-                old = Path(f"{log}.{number}{suffix}")
-                if old.exists():
-                    old.rename(f"{log}.{number + 1}{suffix}")
+                rotated_log = Path(f"{log}.{number}{suffix}")
+                if rotated_log.exists():
+                    rotated_log.rename(f"{log}.{number + 1}{suffix}")
         if by_copy:
             shutil.copy(log, f"{log}.1")
             log.write_text("")
@@ -186,8 +186,8 @@ class Fleet:
         self._jseq[agent] = self._jseq.get(agent, 0) + 1
         self._seconds += at is None
         moment = at or NOON + timedelta(seconds=self._seconds)
-        head = {"v": 1, "agent": agent, "epoch": "e1" if agent == "shop" else "e2", "jseq": self._jseq[agent]}
-        line = json.dumps({**head, "ts": f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", "kind": kind, **members})
+        record_head = {"v": 1, "agent": agent, "epoch": "e1" if agent == "shop" else "e2", "jseq": self._jseq[agent]}
+        line = json.dumps({**record_head, "ts": f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", "kind": kind, **members})
         with (self.root / C / "agent" / f"{agent}-000000001.jsonl").open("a") as file:
             file.write(f"{line}\n")
 

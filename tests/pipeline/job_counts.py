@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def counted_jobs(spark: SparkSession) -> Iterator[set[int]]:
     """Yield a set that holds the ids of all jobs of the block once it has ended."""
     tracker = spark.sparkContext.statusTracker()
-    before = {*tracker.getJobIdsForGroup(None)}
+    earlier_jobs = {*tracker.getJobIdsForGroup(None)}
     jobs: set[int] = set()
     yield jobs
-    jobs |= {*tracker.getJobIdsForGroup(None)} - before
+    jobs |= {*tracker.getJobIdsForGroup(None)} - earlier_jobs

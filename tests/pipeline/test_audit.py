@@ -79,8 +79,14 @@ def agent_journal(events: int) -> str:
     seconds += ["1:08.2", "1:14", "2:00", "2:01"]
     journal_lines = []
     for number, (record, at) in enumerate(zip(records, seconds, strict=True), 1):
-        head = {"v": 1, "agent": "shop", "epoch": "e", "jseq": number, "ts": f"{moment(at):%Y-%m-%dT%H:%M:%S.%fZ}"}
-        journal_lines.append(json.dumps({**head, **record}) + "\n")
+        record_head = {
+            "v": 1,
+            "agent": "shop",
+            "epoch": "e",
+            "jseq": number,
+            "ts": f"{moment(at):%Y-%m-%dT%H:%M:%S.%fZ}",
+        }
+        journal_lines.append(json.dumps({**record_head, **record}) + "\n")
     return "".join(journal_lines)
 
 
@@ -101,14 +107,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(spark: SparkSession, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("audited") / "out"
-    result = audit(spark, str(logs), str(out))
-    assert result.exit_code == 1
+    audit_result = audit(spark, str(logs), str(out))
+    assert audit_result.exit_code == 1
     return out
 
 
 def read_rows(out: Path, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(out / name).to_pylist()
-    return rows
+    dataset_rows: list[dict[str, Any]] = pq.read_table(out / name).to_pylist()
+    return dataset_rows
 
 
 def test_audit_reports_every_planted_incident_and_no_other(out: Path) -> None:
@@ -141,12 +147,18 @@ def test_verdict_of_audit_is_clean_only_if_operation_explains_takeover(
         }
         write_host(tmp_path / "logs", host, about, files)
 
-    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"), scraped=scraped_availability(ended="1:10"))
+    audit_result = audit(
+        spark, str(tmp_path / "logs"), str(tmp_path / "out"), scraped=scraped_availability(ended="1:10")
+    )
 
     assert [(row["kind"], row["planned"]) for row in read_rows(tmp_path / "out", "incidents")] == [
         ("takeover", planned)
     ]
-    assert (result.verdict, result.exit_code, result.counts.planned) == (verdict, int(not planned), int(planned))
+    assert (audit_result.verdict, audit_result.exit_code, audit_result.counts.planned) == (
+        verdict,
+        int(not planned),
+        int(planned),
+    )
     page = (tmp_path / "out" / "report.html").read_text()
     assert ("1 takeover, 1 planned" in page) is planned
     assert "Availability by Prometheus" in page
@@ -197,9 +209,9 @@ def test_downtime_that_no_log_explains_makes_audit_incomplete(spark: SparkSessio
     about = {"group": "orders", "pair": PAIR, "store": STORE}
     write_host(tmp_path / "in", A, about, {"activemq.log": "".join(log_lines(*MASTER[:4], "8:00 client refused"))})
 
-    result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), scraped=scraped_availability(ended="2:00"))
+    audit_result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), scraped=scraped_availability(ended="2:00"))
 
-    assert (result.verdict, [gap.host for gap in result.gaps]) == ("incomplete", [PAIR])
+    assert (audit_result.verdict, [gap.host for gap in audit_result.gaps]) == ("incomplete", [PAIR])
     assert "shows no active node of the pair for 54.0 s" in (tmp_path / "out" / "audit.json").read_text()
 
 
@@ -211,10 +223,15 @@ def scraped_availability(ended: str) -> ScrapedAvailability:
 
 
 def test_audit_reports_bridge_as_rebuilt_after_failover(out: Path) -> None:
-    first, second = sorted(read_rows(out, "bridges"), key=lambda row: str(row["began"]))
+    first_bridge, second_bridge = sorted(read_rows(out, "bridges"), key=lambda row: str(row["began"]))
 
-    assert (first["host"], first["link"], first["state"], first["rebuilt"]) == (C, "to-orders", "down", True)
-    assert (second["state"], second["peer"]) == ("up", "orders-mq01-b")
+    assert (first_bridge["host"], first_bridge["link"], first_bridge["state"], first_bridge["rebuilt"]) == (
+        C,
+        "to-orders",
+        "down",
+        True,
+    )
+    assert (second_bridge["state"], second_bridge["peer"]) == ("up", "orders-mq01-b")
 
 
 def test_each_dataset_of_audit_has_columns_of_its_schema(out: Path) -> None:
@@ -248,10 +265,10 @@ def test_missing_host_and_truncated_log_make_audit_incomplete(spark: SparkSessio
     write_host(tmp_path / "in", A, about, {"activemq.log": log_text + log_text[: len(log_text) // 3]})
 
     hosts = {host: AuditedHost(host, group="orders", pair=PAIR) for host in (A, B)}
-    result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), inventory_hosts=hosts)
+    audit_result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), inventory_hosts=hosts)
 
-    assert result.verdict == "incomplete"
-    assert {gap.host for gap in result.gaps if gap.weighs} == {A, B}
+    assert audit_result.verdict == "incomplete"
+    assert {gap.host for gap in audit_result.gaps if gap.weighs} == {A, B}
 
 
 def test_audit_refuses_log_that_links_to_file_outside_input_directory(spark: SparkSession, tmp_path: Path) -> None:

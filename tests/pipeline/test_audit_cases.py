@@ -58,8 +58,8 @@ def write_log(recorded: Path, place: Path) -> None:
 
 
 def read_rows(out: Path, dataset: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(out / dataset).to_pylist()
-    return rows
+    dataset_rows: list[dict[str, Any]] = pq.read_table(out / dataset).to_pylist()
+    return dataset_rows
 
 
 @pytest.mark.timeout(700)
@@ -71,10 +71,10 @@ def test_audit_of_fleets_with_problems_reports_each_problem(tmp_path: Path) -> N
         (tmp_path / "logs" / name).mkdir()
         (tmp_path / "logs" / name / "activemq.log").write_text(log)
 
-    code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
+    exit_code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
 
     incidents = {(row["kind"], row["host"]): row for row in read_rows(tmp_path / "out", "incidents")}
-    assert code == 1
+    assert exit_code == 1
     assert set(incidents) == EXPECTED
     assert "max allowed 10 MB" in incidents["breaking_bridge", "mill-mq01-a"]["cause"]
     assert "dock-mq01-b" in incidents["outage", "dock-mq01-a"]["cause"]
@@ -104,11 +104,11 @@ def test_audit_of_healthy_fleets_through_planned_failovers_is_clean(tmp_path: Pa
             lines = [json.dumps({**work, "kind": kind, "ts": at}) for kind, at in times]
             (place / "operations.jsonl").write_text("\n".join([*lines, ""]))
 
-    code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
+    exit_code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
 
     assert {row["kind"] for row in read_rows(tmp_path / "out", "incidents")} == {"takeover"}
     assert "unexplained" not in printed
-    assert (code, printed.split()[1]) == (0, "clean"), printed
+    assert (exit_code, printed.split()[1]) == (0, "clean"), printed
 
 
 START = "2026-03-01 {}:00,000 | INFO  | {} | org.apache.activemq.{} | main\n"
@@ -131,8 +131,8 @@ def test_audit_reads_states_of_brokers_at_time_of_collection(tmp_path: Path) -> 
             facts = {"timezone": "UTC", "pair": pair, "state": reported_state, "collected": "2026-03-01T12:00:00Z"}
             (home / "host.json").write_text(json.dumps(facts))
 
-    code, _ = run_audit(tmp_path / "logs", tmp_path / "out")
+    exit_code, _ = run_audit(tmp_path / "logs", tmp_path / "out")
 
-    rows = read_rows(tmp_path / "out", "incidents")
-    assert code == 1
-    assert [(row["kind"], row["pair"]) for row in rows] == [("outage", "silo-mq01")]
+    incident_rows = read_rows(tmp_path / "out", "incidents")
+    assert exit_code == 1
+    assert [(row["kind"], row["pair"]) for row in incident_rows] == [("outage", "silo-mq01")]

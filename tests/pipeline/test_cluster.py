@@ -104,9 +104,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 @pytest.fixture(scope="module")
 def local_rows_hash(spark: SparkSession, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the hash of the rows that the same job writes on this machine without the cluster."""
-    out = tmp_path_factory.mktemp("local") / "out"
-    report_drift(spark, str(fleet.planned), str(fleet.collected), str(out))
-    return rows_hash(out, "drift")
+    output_directory = tmp_path_factory.mktemp("local") / "out"
+    report_drift(spark, str(fleet.planned), str(fleet.collected), str(output_directory))
+    return rows_hash(output_directory, "drift")
 
 
 def _drift(fleet: Fleet, out: Path) -> list[str]:
@@ -117,9 +117,11 @@ def rows_hash(out: Path, *datasets: str) -> str:
     """Return the sha256 of the sorted rows of datasets, and assert that the first dataset has rows."""
     digest = hashlib.sha256()
     for name in datasets:
-        rows = sorted(json.dumps(row, default=str, sort_keys=True) for row in pq.read_table(out / name).to_pylist())
-        assert rows or name != datasets[0]
-        digest.update("\n".join([name, *rows]).encode())
+        row_jsons = sorted(
+            json.dumps(row, default=str, sort_keys=True) for row in pq.read_table(out / name).to_pylist()
+        )
+        assert row_jsons or name != datasets[0]
+        digest.update("\n".join([name, *row_jsons]).encode())
     return digest.hexdigest()
 
 
@@ -184,9 +186,9 @@ def test_loss_of_spark_worker_changes_no_row_of_drift(
 ) -> None:
     """On a busy machine the worker can be killed too late; then the test tries another job."""
     for attempt in range(3):
-        out, log = tmp_path / f"out{attempt}", tmp_path / f"events{attempt}"
-        killed_processes = _run_and_kill(jobs, jobs.command(*_drift(fleet, out), log=log))
-        assert rows_hash(out, "drift") == local_rows_hash
+        output_directory, log = tmp_path / f"out{attempt}", tmp_path / f"events{attempt}"
+        killed_processes = _run_and_kill(jobs, jobs.command(*_drift(fleet, output_directory), log=log))
+        assert rows_hash(output_directory, "drift") == local_rows_hash
         events = _spark_events(log)
         if len(killed_processes) > 1 and _repeated_tasks(events):
             assert [event for event in events if event["Event"] == "SparkListenerExecutorRemoved"]
@@ -197,9 +199,9 @@ def test_loss_of_spark_worker_changes_no_row_of_drift(
 def _run_and_kill(jobs: Jobs, command: Sequence[str]) -> list[int]:
     """Run a job, kill a worker as soon as its executor has written a shuffle file, and return the killed processes."""
     # Files of earlier jobs are removed some time after these jobs end.
-    before = set(_shuffle_files(jobs.cluster))
+    shuffle_files_before = set(_shuffle_files(jobs.cluster))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
-        victim = _first_shuffling_worker(jobs.cluster, job, before)
+        victim = _first_shuffling_worker(jobs.cluster, job, shuffle_files_before)
         killed_processes = jobs.cluster.kill(victim) if victim else []
         output = job.communicate(timeout=_PATIENCE)
     if victim:
@@ -249,8 +251,8 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 def _first_shuffling_worker(running_cluster: Cluster, job: subprocess.Popen[str], before: set[Path]) -> Any:
     """Return the worker whose executor has written the first shuffle file, or None if the job ended before."""
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
         for file, worker in _shuffle_files(running_cluster).items():
             if file not in before:
                 return worker

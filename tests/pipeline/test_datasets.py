@@ -15,20 +15,20 @@ from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput, read_dataset
 
 
 def _drift(spark: SparkSession, *paths: str) -> DataFrame:
-    rows = [(f"host{number % 3}", path, "same", None, None, None, None) for number, path in enumerate(paths)]
-    return spark.createDataFrame(rows, SCHEMAS["drift"])
+    drift_rows = [(f"host{number % 3}", path, "same", None, None, None, None) for number, path in enumerate(paths)]
+    return spark.createDataFrame(drift_rows, SCHEMAS["drift"])
 
 
 def test_committed_dataset_of_job_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with AtomicJobOutput(spark, str(out), "drift") as output:
+    output_directory = tmp_path / "out"
+    with AtomicJobOutput(spark, str(output_directory), "drift") as output:
         assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
         output.add_text_file_to_commit("drift.json", "{}\n")
         output.commit()
-    rows = read_dataset(spark, str(out), "drift").collect()
-    assert sorted(row["path"] for row in rows) == ["a", "b", "c"]
-    assert (out / "drift.json").read_text() == "{}\n"
-    assert json.loads((out / "manifest.json").read_text())["rows"] == {"drift": 3}
+    drift_rows = read_dataset(spark, str(output_directory), "drift").collect()
+    assert sorted(row["path"] for row in drift_rows) == ["a", "b", "c"]
+    assert (output_directory / "drift.json").read_text() == "{}\n"
+    assert json.loads((output_directory / "manifest.json").read_text())["rows"] == {"drift": 3}
 
 
 def test_parquet_footers_of_dataset_contain_schema_version(spark: SparkSession, tmp_path: Path) -> None:
@@ -41,25 +41,25 @@ def test_parquet_footers_of_dataset_contain_schema_version(spark: SparkSession, 
 
 
 def test_uncommitted_dataset_of_job_keeps_earlier_dataset(spark: SparkSession, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with AtomicJobOutput(spark, str(out), "drift") as output:
+    output_directory = tmp_path / "out"
+    with AtomicJobOutput(spark, str(output_directory), "drift") as output:
         output.write_dataset("drift", _drift(spark, "first"))
         output.commit()
-    with AtomicJobOutput(spark, str(out), "drift") as output:
+    with AtomicJobOutput(spark, str(output_directory), "drift") as output:
         output.write_dataset("drift", _drift(spark, "second"))
-    assert [row["path"] for row in read_dataset(spark, str(out), "drift").collect()] == ["first"]
+    assert [row["path"] for row in read_dataset(spark, str(output_directory), "drift").collect()] == ["first"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "manifest.json"])
 def test_directory_of_another_program_is_refused_before_job(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / name).write_text("{}")
+    output_directory = tmp_path / "out"
+    output_directory.mkdir()
+    (output_directory / name).write_text("{}")
     with pytest.raises(InputError, match="choose another output directory"):
-        AtomicJobOutput(spark, str(out), "drift")
+        AtomicJobOutput(spark, str(output_directory), "drift")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert (out / name).read_text() == "{}"
+    assert (output_directory / name).read_text() == "{}"
 
 
 @pytest.fixture

@@ -118,12 +118,12 @@ def test_drift_compares_output_of_plan_like_output_of_render(spark: SparkSession
     with AtomicJobOutput(spark, str(tmp_path / "plan"), kind="plan") as output:
         files = [("one", path, "0" * 64, text.format(host="one")) for path, text in FILES.items()]
         files += [("", "clients/group.properties", "0" * 64, "x")]
-        rows = [(host or None, *rest) for host, *rest in files]
-        output.write_dataset("files", spark.createDataFrame(rows, SCHEMAS["files"]))
+        plan_rows = [(host or None, *rest) for host, *rest in files]
+        output.write_dataset("files", spark.createDataFrame(plan_rows, SCHEMAS["files"]))
         output.commit()
-    result = report_drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))
-    assert not result.has_differing_host
-    assert result.same_hosts == 1
+    drift_result = report_drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))
+    assert not drift_result.has_differing_host
+    assert drift_result.same_hosts == 1
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def events(spark: SparkSession, inputs: AuditInputs) -> DataFrame:
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    rows: list[Row] = frame.orderBy("host", "sequence").toArrow().to_pylist()
-    return rows
+    event_rows: list[Row] = frame.orderBy("host", "sequence").toArrow().to_pylist()
+    return event_rows
 
 
 def event_fields(rows: list[Row]) -> list[Row]:
@@ -70,8 +70,8 @@ def event_fields(rows: list[Row]) -> list[Row]:
 def scanned_events(data: bytes, release: str | None, zone: str) -> list[Row]:
     """Return the events that the scanner reads from a complete log."""
     batches = LogScanner(LogReleaseAndTimeZone(release, zone)).scan_into_record_batches(data)
-    rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
-    return rows
+    event_rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
+    return event_rows
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def test_log_records_across_rotated_files_are_read(spark: SparkSession, tmp_path
         spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")}
     )
     frame = events(spark, inputs)
-    rows = rows_of(frame)
-    rows_by_host = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
+    event_rows = rows_of(frame)
+    rows_by_host = {host: [row for row in event_rows if row["host"] == host] for host in inputs.hosts}
 
     assert frame.schema == EVENTS_SCHEMA
     assert event_fields(rows_by_host["rolled"]) == event_fields(scanned_events(complete_log, "5.18.3", "Europe/Berlin"))
@@ -132,7 +132,7 @@ def test_log_records_across_rotated_files_are_read(spark: SparkSession, tmp_path
         "The audit reads the times in the logs of the host as UTC",
         "unknown: the file host.json is missing. The audit uses group, pair and release from the inventory",
     )
-    assert {(row["host"], row["problem"]) for row in rows if row["problem"]} == {
+    assert {(row["host"], row["problem"]) for row in event_rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),
         ("torn", TRUNCATED),
         ("unknown", CUT_OFF),
@@ -143,19 +143,24 @@ def test_large_rotated_log_files_are_read_like_complete_log(
     spark: SparkSession, tmp_path: Path, large_files: None
 ) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"", b"x" * 700, LINES[-1], LINE, LINES[11]))
-    first, last = block * 6, block * 5 + b"2026-03-05 10:00:00,123 | INFO  | no end of line | a.B | main"
-    write_logs(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
-    write_logs(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
+    first_file, last_file = block * 6, block * 5 + b"2026-03-05 10:00:00,123 | INFO  | no end of line | a.B | main"
+    write_logs(
+        tmp_path,
+        "a",
+        {"activemq.log.1": first_file + STACK[:20], "activemq.log": STACK[20:] + last_file},
+        timezone="UTC",
+    )
+    write_logs(tmp_path, "b", {"activemq.log": first_file + b"\n\n"}, timezone="UTC")
 
     with temporary_settings(spark, ONE_PARTITION):
-        rows = rows_of(events(spark, list_audit_inputs(spark, str(tmp_path))))
+        event_rows = rows_of(events(spark, list_audit_inputs(spark, str(tmp_path))))
 
-    for host, data, problem in (("a", first + STACK + last, CUT_OFF), ("b", first + b"\n\n", None)):
-        host_rows, expected_rows = [row for row in rows if row["host"] == host], scanned_events(data, None, "UTC")
+    for host, data, problem in (("a", first_file + STACK + last_file, CUT_OFF), ("b", first_file + b"\n\n", None)):
+        host_rows, expected_rows = [row for row in event_rows if row["host"] == host], scanned_events(data, None, "UTC")
         expected_rows[-1]["problem"] = problem
         assert event_fields(host_rows) == event_fields(expected_rows)
-    assert [(row["line"], row["end_line"]) for row in rows if row["host"] == "b"] == [
-        (row["line"], row["end_line"]) for row in scanned_events(first + b"\n\n", None, "UTC")
+    assert [(row["line"], row["end_line"]) for row in event_rows if row["host"] == "b"] == [
+        (row["line"], row["end_line"]) for row in scanned_events(first_file + b"\n\n", None, "UTC")
     ]
 
 

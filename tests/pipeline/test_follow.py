@@ -72,7 +72,7 @@ def summary_of(out: Path) -> Any:
 @in_every_situation
 @pytest.mark.timeout(900 + 300 * KILLS)  # sufficient for a busy machine
 def test_randomly_killed_audit_stream_writes_same_result_as_batch(spark: SparkSession, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
+    logs, output_directory = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     writer = Writer(fleet, rounds=2 * KILLS + 2, pause=0.2, shares=KILLS + 1)
     chance = random.Random(os.environ.get("FOLLOW_SEED", "1"))
@@ -80,7 +80,7 @@ def test_randomly_killed_audit_stream_writes_same_result_as_batch(spark: SparkSe
     try:
         for _ in range(KILLS):
             writer.grant()
-            run_and_kill(logs, out, chance.uniform(0, 12))
+            run_and_kill(logs, output_directory, chance.uniform(0, 12))
         writer.grant()
         writer.join(_PATIENCE)
     finally:
@@ -88,19 +88,19 @@ def test_randomly_killed_audit_stream_writes_same_result_as_batch(spark: SparkSe
     assert writer.error is None
     assert not writer.is_alive()
     fleet.continue_after_a_week()
-    audit_after_changes(spark, str(logs), str(out), until_idle=0)
-    settled = {name: final_rows(out, name) for name in ("incidents", "messages")}
+    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    settled = {name: final_rows(output_directory, name) for name in ("incidents", "messages")}
     fleet.add_late_evidence()
-    audit_after_changes(spark, str(logs), str(out), until_idle=0)
+    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
     for name, before in settled.items():
-        changed = {key for key, row in before.items() if final_rows(out, name).get(key) != row}
+        changed = {key for key, row in before.items() if final_rows(output_directory, name).get(key) != row}
         assert 0 < len(changed) < len(before), f"late evidence must change some final rows of {name}: {changed}"
     audit(spark, str(logs), str(tmp_path / "batch"))
     for name in DATASETS:
         expected = rows(tmp_path / "batch", name)
         assert expected, f"the fleet has no {name}, so the test compares nothing: add evidence to the fleet"
-        assert rows(out, name) == expected, name
-    assert {**summary_of(out), "out": ""} == {**summary_of(tmp_path / "batch"), "out": ""}
+        assert rows(output_directory, name) == expected, name
+    assert {**summary_of(output_directory), "out": ""} == {**summary_of(tmp_path / "batch"), "out": ""}
 
 
 def run_and_kill(logs: Path, out: Path, seconds: float) -> None:
@@ -131,23 +131,23 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_late_evidence_changes_only_audit_files_of_its_hosts(spark: SparkSession, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
+    logs, output_directory = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     fleet.describe(B, "orders", "orders-mq01")
     fleet.append_records(A, *RUN, LOST, "a line")
     fleet.append_records(C, *RUN)
-    audit_after_changes(spark, str(logs), str(out), until_idle=0)
-    assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": False}
-    (part_of_c,) = parts_of(out, C)
+    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    assert {row["kind"]: row["final"] for row in incidents(output_directory)} == {"demotion": False}
+    (part_of_c,) = parts_of(output_directory, C)
 
     fleet.append_records(B, RUN[0], WAIT, *RUN[1:], "a line")
     fleet.pass_minutes(20)
     fleet.append_records(A, "a line")
     fleet.append_records(B, "a line")
-    audit_after_changes(spark, str(logs), str(out), until_idle=0)
-    assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": True, "takeover": True}
-    assert parts_of(out, C) == [part_of_c]
-    assert os.stat(out / "events" / part_of_c).st_nlink == 2
+    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    assert {row["kind"]: row["final"] for row in incidents(output_directory)} == {"demotion": True, "takeover": True}
+    assert parts_of(output_directory, C) == [part_of_c]
+    assert os.stat(output_directory / "events" / part_of_c).st_nlink == 2
 
 
 def parts_of(out: Path, host: str) -> list[str]:
@@ -178,12 +178,12 @@ def test_audit_follow_refuses_directory_without_logs(spark: SparkSession, tmp_pa
 
 
 def test_second_audit_follow_with_same_output_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
+    logs, output_directory = tmp_path / "logs", tmp_path / "out"
     Fleet(logs).append_records(A, *RUN)
-    (out / STATE_DIRECTORY).mkdir(parents=True)
-    with (out / STATE_DIRECTORY / "lock").open("w") as lock:
+    (output_directory / STATE_DIRECTORY).mkdir(parents=True)
+    with (output_directory / STATE_DIRECTORY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another run of audit --follow writes to this directory"):
-            audit_after_changes(spark, str(logs), str(out), until_idle=0)
-    audit_after_changes(spark, str(logs), str(out), until_idle=0)
-    assert (out / "audit.json").exists()
+            audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    assert (output_directory / "audit.json").exists()

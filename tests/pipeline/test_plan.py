@@ -40,11 +40,11 @@ SMALL_DATA_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adapt
 
 @pytest.fixture(autouse=True, scope="module")
 def spark_settings_for_small_data(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in SMALL_DATA_SETTINGS}
+    settings_before = {name: spark.conf.get(name, None) for name in SMALL_DATA_SETTINGS}
     for name, value in SMALL_DATA_SETTINGS.items():
         spark.conf.set(name, value)
     yield
-    for name, earlier_value in before.items():
+    for name, earlier_value in settings_before.items():
         if earlier_value is None:
             spark.conf.unset(name)
         else:
@@ -99,8 +99,8 @@ def assert_plan_is_complete(output_directory: Path, hosts: Hosts, groups: Groups
 def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: SparkSession, work_directory: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
     assert_plan_is_complete(work_directory / "out", hosts, groups, run(spark, work_directory, hosts, groups))
-    parts = {row["component"] for row in rows(work_directory / "out", "components")}
-    assert len(parts) > 8  # unconnected pairs are planned separately
+    components = {row["component"] for row in rows(work_directory / "out", "components")}
+    assert len(components) > 8  # unconnected pairs are planned separately
 
     del hosts["clash-mq01-a.example.com"], hosts["clash-mq01-b.example.com"]  # the pair with the same name is valid now
     hosts |= pairs("nroth-mq01")  # the target of a link exists now
@@ -109,12 +109,12 @@ def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: Spar
         hosts[f"pure-mq01-{node}.example.com"]["activemq_heap"] = "1g"
     hosts["sharing-mq01-a.example.com"]["activemq_store_directory"] = "/srv/own"
     hosts["wrong-mq01-b.example.com"]["activemq_users"] = [{"name": "new", "password": "long enough"}]
-    before = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
+    files_before = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
     assert_plan_is_complete(work_directory / "out", hosts, groups, run(spark, work_directory, hosts, groups))
 
-    after = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
+    files_after = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
     operations = {(row["host"], row["path"]): row["op"] for row in rows(work_directory / "out", "changes")}
-    assert operations == changes(before, after)
+    assert operations == changes(files_before, files_after)
     assert set(operations.values()) == {"added", "removed", "changed"}
 
 
@@ -132,9 +132,9 @@ def test_plan_with_other_naming_convention_equals_complete_plan(
 ) -> None:
     hosts = {host: {**BASE, **variables} for host, variables in convention.variables_by_host().items()}
     hosts["hal1"] = {**BASE, **convention.variables, "activemq_node": "a"}  # no variable sets its group and its pair
-    result = run(spark, work_directory, hosts, {}, out=convention.name)
+    plan_result = run(spark, work_directory, hosts, {}, out=convention.name)
 
-    assert_plan_is_complete(work_directory / convention.name, hosts, {}, result)
+    assert_plan_is_complete(work_directory / convention.name, hosts, {}, plan_result)
     assert {row["pair"] for row in rows(work_directory / convention.name, "brokers")} == set(convention.pairs)
     (unclear,) = [row for row in rows(work_directory / convention.name, "findings") if row["rule"] == "T001"]
     assert unclear["host"] == "hal1"
@@ -161,10 +161,12 @@ def test_plan_reads_hosts_from_every_file_format(spark: SparkSession, work_direc
     (work_directory / "hosts.json").write_text(json.dumps(listing))
 
     for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
-        out = work_directory / name.replace(".", "_")
+        output_directory = work_directory / name.replace(".", "_")
         source = read_hosts(spark, str(work_directory / name))
-        result = plan(spark, source, str(out), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None)
-        assert_plan_is_complete(out, hosts, groups, result)
+        plan_result = plan(
+            spark, source, str(output_directory), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None
+        )
+        assert_plan_is_complete(output_directory, hosts, groups, plan_result)
 
 
 def test_plan_refuses_unpaired_surrogate_in_host_name(spark: SparkSession, work_directory: Path) -> None:

@@ -81,13 +81,15 @@ def test_spark_job_prints_nothing_and_removes_temporary_files(tmp_path: Path) ->
 
 
 def test_killed_spark_job_keeps_earlier_output_and_next_job_cleans_up(tmp_path: Path) -> None:
-    scratch, out = tmp_path / "tmp", tmp_path / "out"
+    scratch, output_directory = tmp_path / "tmp", tmp_path / "out"
     scratch.mkdir()
-    out.mkdir()
-    (out / "manifest.json").write_text('{"made_by": "activemq-fleet", "kind": "drift", "contents": ["drift"]}')
-    (out / "drift").mkdir()
-    (out / "drift" / "earlier").write_text("")
-    job = _start(out, seconds=3600, TMPDIR=str(scratch))
+    output_directory.mkdir()
+    (output_directory / "manifest.json").write_text(
+        '{"made_by": "activemq-fleet", "kind": "drift", "contents": ["drift"]}'
+    )
+    (output_directory / "drift").mkdir()
+    (output_directory / "drift" / "earlier").write_text("")
+    job = _start(output_directory, seconds=3600, TMPDIR=str(scratch))
     wait_until(
         lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
         "the job writes",
@@ -99,11 +101,11 @@ def test_killed_spark_job_keeps_earlier_output_and_next_job_cleans_up(tmp_path: 
     job.send_signal(signal.SIGKILL)
     job.communicate(timeout=_PATIENCE)
     assert psutil.wait_procs(children, timeout=120)[1] == [], "the job did not end all of its processes"
-    assert (out / "drift" / "earlier").exists()
+    assert (output_directory / "drift" / "earlier").exists()
     assert list(scratch.iterdir()) != []
 
-    assert _wait_for_end(_start(out, TMPDIR=str(scratch)))[0] == 0
-    assert not (out / "drift" / "earlier").exists()
+    assert _wait_for_end(_start(output_directory, TMPDIR=str(scratch)))[0] == 0
+    assert not (output_directory / "drift" / "earlier").exists()
     assert not (tmp_path / "out.staged").exists()
     _wait_until_empty(scratch)
 
@@ -118,8 +120,8 @@ def test_killed_java_of_spark_job_is_reported_in_one_line(tmp_path: Path) -> Non
     )
     (java,) = (process for process in psutil.Process(job.pid).children(recursive=True) if process.name() == "java")
     java.kill()
-    code, _, err = _wait_for_end(job)
-    assert code == 2
+    exit_code, _, err = _wait_for_end(job)
+    assert exit_code == 2
     (line,) = err.splitlines()
     assert "Java was killed by signal 9 in the middle of the job" in line
 
@@ -131,13 +133,13 @@ def test_full_disk_of_spark_job_is_reported_in_one_line(tmp_path: Path, full: st
     for name in ("out", "tmp"):
         (tmp_path / name).mkdir()
     mount_command = f"mount -t tmpfs -o size=4m none '{tmp_path / full}' && exec \"$@\""
-    before = ("unshare", "--mount", "--map-root-user", "sh", "-c", mount_command, "sh")
+    command_before = ("unshare", "--mount", "--map-root-user", "sh", "-c", mount_command, "sh")
     # Only the numbers of rows are transferred between tasks, and they compress well.
-    rows = {"out": 100_000, "tmp": 8_000_000}[full]
-    code, _, err = _wait_for_end(
-        _start(tmp_path / "out" / "result", rows=rows, before=before, TMPDIR=str(tmp_path / "tmp"))
+    row_count = {"out": 100_000, "tmp": 8_000_000}[full]
+    exit_code, _, err = _wait_for_end(
+        _start(tmp_path / "out" / "result", rows=row_count, before=command_before, TMPDIR=str(tmp_path / "tmp"))
     )
-    assert code == 2
+    assert exit_code == 2
     (line,) = err.splitlines()
     assert "the disk is full" in line
     assert ("Spark cannot write temporary files in" in line) == (full == "tmp")
@@ -147,8 +149,8 @@ def test_other_python_on_spark_workers_is_reported_in_one_line(tmp_path: Path) -
     other_python = _another_python()
     if other_python is None:
         pytest.skip("this machine has only one version of Python: install another version to run the test")
-    code, _, err = _wait_for_end(_start(tmp_path / "out", PYSPARK_PYTHON=other_python))
-    assert code == 2
+    exit_code, _, err = _wait_for_end(_start(tmp_path / "out", PYSPARK_PYTHON=other_python))
+    assert exit_code == 2
     (line,) = err.splitlines()
     assert "the Spark workers run Python 3." in line
     assert "activemq-fleet pack" in line

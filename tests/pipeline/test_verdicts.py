@@ -69,9 +69,9 @@ class Run:
 
     @property
     def events(self) -> dict[str, str]:
-        rows = self.messages.to_pylist()
-        assert len({row["event_id"] for row in rows}) == len(rows)
-        return {row["event_id"]: row["verdict"] for row in rows}
+        message_rows = self.messages.to_pylist()
+        assert len({row["event_id"] for row in message_rows}) == len(message_rows)
+        return {row["event_id"]: row["verdict"] for row in message_rows}
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +80,13 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     histories = [history(seed) for seed in range(HISTORIES)]
     directory = tmp_path_factory.mktemp("histories")
     inputs = list_audit_inputs(spark, str(write_journals(directory / "logs", histories)))
-    before = jobs_of(spark)
+    jobs_before = jobs_of(spark)
     with temporary_settings(spark, ONE_JOB_PER_ACTION), AtomicJobOutput(spark, str(directory / "out")) as output:
         _, gaps = judge_and_write_event_deliveries(
             output, read_agent_event_journals(spark, output, inputs), ANY_TIME, None
         )
         output.commit()
-    jobs = jobs_of(spark) - before
+    jobs = jobs_of(spark) - jobs_before
     deliveries, messages = (pq.read_table(directory / "out" / name) for name in ("deliveries", "messages"))
     return Run(histories, gaps, deliveries, messages, jobs)
 

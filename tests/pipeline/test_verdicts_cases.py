@@ -41,8 +41,15 @@ def journal(agent: str, *entries: Entry, epoch_of: str = "", first: int = 1) -> 
     lines = []
     for number, (kind, fields) in enumerate(entries, first):
         ts = f"2026-03-01T12:{number // 60 % 60:02}:{number % 60:02}.000001Z"
-        head = {"v": 1, "agent": agent, "epoch": epoch_of or epoch(agent), "jseq": number, "ts": ts, "kind": kind}
-        lines.append(json.dumps({**head, **fields}, separators=(",", ":")))
+        record_head = {
+            "v": 1,
+            "agent": agent,
+            "epoch": epoch_of or epoch(agent),
+            "jseq": number,
+            "ts": ts,
+            "kind": kind,
+        }
+        lines.append(json.dumps({**record_head, **fields}, separators=(",", ":")))
     return lines
 
 
@@ -99,17 +106,17 @@ def judgment(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> J
         for agent, lines in write_journals().items():
             directory = root / agent / "agent"
             directory.mkdir(parents=True)
-            text = "".join(f"{line}\n" for line in lines).encode()
+            journal_text = "".join(f"{line}\n" for line in lines).encode()
             if number % 2:
-                (directory / "journal-000000001.jsonl").write_bytes(text)
+                (directory / "journal-000000001.jsonl").write_bytes(journal_text)
             else:
-                (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
-    out = tmp_path_factory.mktemp("judged") / "out"
-    with AtomicJobOutput(spark, str(out)) as output:
+                (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(journal_text))
+    output_directory = tmp_path_factory.mktemp("judged") / "out"
+    with AtomicJobOutput(spark, str(output_directory)) as output:
         journals = read_agent_event_journals(spark, output, list_audit_inputs(spark, str(root)))
         _, gaps = judge_and_write_event_deliveries(output, journals, ANY_TIME, None)
         output.commit()
-    deliveries, messages = (pq.read_table(out / name).to_pylist() for name in ("deliveries", "messages"))
+    deliveries, messages = (pq.read_table(output_directory / name).to_pylist() for name in ("deliveries", "messages"))
     units = {(row["event_id"], row["subscriber"]): (row["verdict"], row["reason"]) for row in deliveries}
     return Judgment(gaps, units, {row["event_id"]: SimpleNamespace(**row) for row in messages})
 
@@ -201,11 +208,14 @@ def test_forwarded_event_remains_same_event(events: dict[str, Any]) -> None:
 
 @case
 def salvaged() -> dict[str, list[str]]:
-    before = journal("salvaged", subscribed_record("a/#"), *handled_records("sal", 1))
-    end = journal("salvaged", ("stopped", {"reason": "store damaged"}), first=1_000_004)
+    records_before = journal("salvaged", subscribed_record("a/#"), *handled_records("sal", 1))
+    last_record = journal("salvaged", ("stopped", {"reason": "store damaged"}), first=1_000_004)
     later = {"event_id": event("sal", 2), "topic": "a/b"}
-    after = journal("salvaged", *[("started", {})] * 90, ("handled", later), epoch_of=epoch("salvaged-2"))
-    return {"sal": journal("sal", *publisher_records("sal", 3)), "salvaged": [*before, *end, *after]}
+    records_after = journal("salvaged", *[("started", {})] * 90, ("handled", later), epoch_of=epoch("salvaged-2"))
+    return {
+        "sal": journal("sal", *publisher_records("sal", 3)),
+        "salvaged": [*records_before, *last_record, *records_after],
+    }
 
 
 def test_new_epoch_of_subscriber_continues_its_inbox(units: dict[Any, Any]) -> None:

@@ -187,8 +187,8 @@ def test_policies_that_undo_group_of_additions_name_each_destination(tmp_path: P
 
 
 def test_changed_passwords_of_several_accounts_form_one_group_of_differences(tmp_path: Path) -> None:
-    second = "<authenticationUser username='web' password='q' groups='staff'/></users>"
-    files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second) + CONNECTOR, brokerName="o-mq01-a")}
+    second_account = "<authenticationUser username='web' password='q' groups='staff'/></users>"
+    files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second_account) + CONNECTOR, brokerName="o-mq01-a")}
     adoption = write_and_adopt(tmp_path, files, "5.18.3")
 
     [group] = [
@@ -208,9 +208,9 @@ def test_store_limit_rendered_as_percentage_is_one_difference_instead_of_three(t
         "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
         "limit 20 gb becomes percentLimit 100 of total 20 gb (`activemq-fleet rule C012` explains the reason)"
     )
-    others = differences_except_percentage_limits(adoption.differences, [replacement])
-    assert len(adoption.differences) - len(others) == 3
-    assert not [difference for difference in others if "storeUsage" in difference.path]
+    other_differences = differences_except_percentage_limits(adoption.differences, [replacement])
+    assert len(adoption.differences) - len(other_differences) == 3
+    assert not [difference for difference in other_differences if "storeUsage" in difference.path]
 
 
 PURGED = (

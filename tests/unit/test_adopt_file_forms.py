@@ -102,11 +102,11 @@ def test_jetty_file_without_import_causes_no_note_about_console(tmp_path: Path) 
 
 
 def test_second_policy_of_destination_has_note_and_is_not_merged(tmp_path: Path) -> None:
-    entries = (
+    policy_entries = (
         '<policyEntry queue="a.>" memoryLimit="1mb"/><policyEntry queue="a.>" memoryLimit="2mb" maxPageSize="7"/>'
         '<policyEntry topic="a.>" memoryLimit="3mb"/>'
     )
-    policies = f"<policyMap><policyEntries>{entries}</policyEntries></policyMap>"
+    policies = f"<policyMap><policyEntries>{policy_entries}</policyEntries></policyMap>"
     files = {HOST: document(f"<destinationPolicy>{policies}</destinationPolicy>", brokerName="x")}
     adoption = write_and_adopt(tmp_path / "files", files, "5.18.3")
 
@@ -119,8 +119,8 @@ def test_second_policy_of_destination_has_note_and_is_not_merged(tmp_path: Path)
 
 
 def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> None:
-    entry = '<authorizationEntry topic="ActiveMQ.Advisory.>" read="all" write="all" admin="all"/>'
-    rights = f"<authorizationMap><authorizationEntries>{entry}</authorizationEntries></authorizationMap>"
+    authorization_entry = '<authorizationEntry topic="ActiveMQ.Advisory.>" read="all" write="all" admin="all"/>'
+    rights = f"<authorizationMap><authorizationEntries>{authorization_entry}</authorizationEntries></authorizationMap>"
     authorization = f"<authorizationPlugin><map>{rights}</map></authorizationPlugin>"
     plugins = f"<plugins><simpleAuthenticationPlugin/>{authorization}</plugins>"
     path = tmp_path / "file.xml"
@@ -158,8 +158,8 @@ def test_finding_about_open_console_in_file_of_any_name_is_waived_and_noted(tmp_
 
     waived = {finding.rule for finding in check_fleet(adoption.fleet, schema_of=None) if finding.waived}
     assert "S005" in waived
-    text = "the finding S005 (the property authenticate of this Constraint bean is false"
-    assert any(text in note for note in adoption.notes)
+    note_text = "the finding S005 (the property authenticate of this Constraint bean is false"
+    assert any(note_text in note for note in adoption.notes)
 
 
 def test_activemq_xml_from_pipe_is_adopted_and_fifo_without_writer_refused(tmp_path: Path) -> None:

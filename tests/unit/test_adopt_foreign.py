@@ -147,7 +147,7 @@ class TestOneFile:
 
     @pytest.mark.parametrize("writers", ["", "x,y"])
     def test_authorization_entries_of_adopted_file_become_activemq_acl(self, tmp_path: Path, writers: str) -> None:
-        entries = (
+        authorization_entries = (
             '<authorizationEntry queue="a.>" read="x, y" write="x" admin="x"/>'
             f'<authorizationEntry topic="ActiveMQ.Advisory.>" read="x,y" write="{writers}" admin="x,y"/>'
             "<tempDestinationAuthorizationEntry/>"
@@ -155,7 +155,7 @@ class TestOneFile:
         users = '<authenticationUser username="u" password="secret1" groups="x,y"/>'
         plugins = (
             f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin>"
-            f"<authorizationPlugin><map><authorizationMap><authorizationEntries>{entries}</authorizationEntries>"
+            f"<authorizationPlugin><map><authorizationMap><authorizationEntries>{authorization_entries}</authorizationEntries>"
             "</authorizationMap></map></authorizationPlugin></plugins>"
         )
         adoption = adopt_and_compare(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
@@ -224,8 +224,8 @@ class TestOneFile:
         adoption = write_and_adopt(tmp_path / "files", {ALONE: document("", beans)}, "5.18.3")
 
         root = etree.fromstring(render_adopted_inventory(tmp_path, adoption)[f"hosts/{ALONE}/conf/activemq.xml"])
-        [value] = root.iterfind(".//{*}bean[@id='x']/{*}property/{*}value")
-        rendered_text = "".join(str(piece) for piece in value.itertext())
+        [value_element] = root.iterfind(".//{*}bean[@id='x']/{*}property/{*}value")
+        rendered_text = "".join(str(piece) for piece in value_element.itertext())
         assert rendered_text.strip() == text.replace("<!-- c -->", "").replace("<b/>", "").strip()
 
     def test_import_of_console_is_replaced_by_rendered_console(self, tmp_path: Path) -> None:
@@ -377,8 +377,8 @@ class TestFleets:
         up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", dynamicOnly="true", networkTTL="2")
         adoption = adopt_and_compare(tmp_path, pair_files("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
 
-        entry = {"from": "o-mq1", "to": "elsewhere", "addresses": ["elsewhere.example.com:61617"], "name": "up"}
-        assert adopted_variables(adoption)["links"] == [entry]
+        link_entry = {"from": "o-mq1", "to": "elsewhere", "addresses": ["elsewhere.example.com:61617"], "name": "up"}
+        assert adopted_variables(adoption)["links"] == [link_entry]
         assert adopted_variables(adoption)["network_attributes"] == {"dynamicOnly": True}
         assert adopted_variables(adoption)["network_options"] == {}
         assert "xml_fragments" not in adopted_variables(adoption)

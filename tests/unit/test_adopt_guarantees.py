@@ -255,8 +255,10 @@ def count_calls(action: Callable[[], object]) -> int:
 
 
 def _policies(count: int) -> str:
-    entries = "".join(f'<policyEntry queue="q{n}.>" memoryLimit="1mb"/>' for n in range(count))
-    return f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+    policy_entries = "".join(f'<policyEntry queue="q{n}.>" memoryLimit="1mb"/>' for n in range(count))
+    return (
+        f"<destinationPolicy><policyMap><policyEntries>{policy_entries}</policyEntries></policyMap></destinationPolicy>"
+    )
 
 
 def _users(count: int) -> str:
@@ -279,12 +281,12 @@ def _queues(count: int) -> str:
 
 
 def _composites(count: int) -> str:
-    entries = "".join(
+    composite_queues = "".join(
         f'<compositeQueue name="q{n}"><forwardTo><queue physicalName="a"/></forwardTo></compositeQueue>'
         for n in range(count)
     )
     return (
-        f"<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>{entries}"
+        f"<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>{composite_queues}"
         "</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
     )
 
@@ -331,8 +333,8 @@ def test_work_of_adopt_grows_linearly_with_number_of_elements(form: Callable[[in
 
 def test_time_of_adopt_to_find_passwords_grows_linearly_with_length_of_text(tmp_path: Path) -> None:
     def adoption_seconds(length: int) -> float:
-        text = f"<plugins><x>={'a' * length}</x></plugins>"
-        write_files(tmp_path / str(length), {HOST: document(text, brokerName="x")})
+        plugins_xml = f"<plugins><x>={'a' * length}</x></plugins>"
+        write_files(tmp_path / str(length), {HOST: document(plugins_xml, brokerName="x")})
         documents = read_adopted_documents([str(tmp_path / str(length))], ["5.18.3"], Naming())
         times = []
         for _ in range(3):

@@ -347,10 +347,10 @@ def test_adopt_copies_no_default_of_password_placeholder(value: str, bean: str, 
 
 
 def test_password_in_java_options_becomes_secret(tmp_path: Path) -> None:
-    first = adoption_of(write_host_files(tmp_path / "first", {"conf/activemq.xml": document()}))
+    first_adoption = adoption_of(write_host_files(tmp_path / "first", {"conf/activemq.xml": document()}))
     from activemq_fleet.render.java_command import java_options
 
-    words = [*java_options(first.fleet.brokers[0]), "-Djavax.net.ssl.keyStorePassword=geheim", "-Dx=y"]
+    words = [*java_options(first_adoption.fleet.brokers[0]), "-Djavax.net.ssl.keyStorePassword=geheim", "-Dx=y"]
     env = f'# written by activemq.fleet\nACTIVEMQ_BASE=/var/lib/activemq/activemq\nACTIVEMQ_OPTS="{" ".join(words)}"\n'
     adoption = adoption_of(write_host_files(tmp_path / "files", {"conf/activemq.xml": document(), "bin/env": env}))
 

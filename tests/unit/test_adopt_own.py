@@ -47,8 +47,8 @@ def adopt_activemq_xml(fleet: Fleet, tmp_path: Path) -> AdoptedInventory:
 
 def variables(adoption: AdoptedInventory, path: str = "group_vars/all.yml") -> dict[str, Any]:
     """Return the variables of a file of the adopted inventory, without their prefix."""
-    content: dict[str, Any] = yaml.safe_load(adoption.files[path])
-    return {name.removeprefix("activemq_"): value for name, value in content.items()}
+    variables_of_file: dict[str, Any] = yaml.safe_load(adoption.files[path])
+    return {name.removeprefix("activemq_"): value for name, value in variables_of_file.items()}
 
 
 def test_several_stores_of_pair_become_variable_kahadb(tmp_path: Path) -> None:
@@ -380,10 +380,14 @@ def test_any_adopted_fleet_without_errors_renders_equivalent_activemq_xml(
 ) -> None:
     inventory: dict[str, dict[str, Any]] = {}
     for group_number, (number, drawn) in enumerate(groups):
-        values = {name: value for name, value in drawn.items() if value is not None}
-        values = values | {"ha": "shared-file"} if values["ha"] == "pure" and release > "5.7" else values
+        setting_values = {name: value for name, value in drawn.items() if value is not None}
+        setting_values = (
+            setting_values | {"ha": "shared-file"}
+            if setting_values["ha"] == "pure" and release > "5.7"
+            else setting_values
+        )
         pairs = [f"g{group_number}-mq{pair}" for pair in range(1, number + 1)]
-        inventory |= hosts(*pairs, release=release, links=links, **values)
+        inventory |= hosts(*pairs, release=release, links=links, **setting_values)
     original = fleet_of_inventory(inventory)
     assume(not original.blocking_findings)
 
@@ -393,8 +397,8 @@ def test_any_adopted_fleet_without_errors_renders_equivalent_activemq_xml(
     assert not adoption.fleet.blocking_findings
     note(b"\n".join(adoption.files.values()).decode())
     rendered_files = render_without_ansible(adoption)
-    for host, content in activemq_xml_by_host(original).items():
-        assert xml_facts(etree.fromstring(rendered_files[host])) == xml_facts(etree.fromstring(content))
+    for host, activemq_xml in activemq_xml_by_host(original).items():
+        assert xml_facts(etree.fromstring(rendered_files[host])) == xml_facts(etree.fromstring(activemq_xml))
     # The file of a broker without a pair does not contain its role.
     paired = {broker.host: broker.role for broker in original.brokers if broker.settings.ha != "none"}
     assert {host: adoption.fleet.broker(host).role for host in paired} == paired

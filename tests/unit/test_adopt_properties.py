@@ -34,8 +34,8 @@ def adopted_links(files: Path, *properties: str) -> object:
     """Return the variable activemq_links of the adopted files."""
     naming = Naming()
     adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], naming, properties), naming)
-    content = yaml.safe_load(adoption.files["group_vars/all.yml"])
-    return content.get("activemq_links")
+    group_variables = yaml.safe_load(adoption.files["group_vars/all.yml"])
+    return group_variables.get("activemq_links")
 
 
 def test_bridge_to_placeholder_becomes_link_of_fleet_with_its_value(files: Path, tmp_path: Path) -> None:
@@ -120,23 +120,23 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
             "# of the release\nactivemq.username=system\nactivemq.password=s3cret-manager\nguest.password=ENC(x)\n"
         )
     adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
-    content = b"".join(adoption.files.values()).decode()
+    adopted_text = b"".join(adoption.files.values()).decode()
     [user] = yaml.safe_load(adoption.files["group_vars/all.yml"])["activemq_users"]
     assert (user["name"], user["groups"]) == ("system", ["staff"])
-    assert "s3cret-manager" not in content
-    assert "xml_fragments" not in content
+    assert "s3cret-manager" not in adopted_text
+    assert "xml_fragments" not in adopted_text
 
 
 def test_property_given_to_adopt_replaces_placeholder_that_has_default(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="${STORE:/data}/kahadb"/></persistenceAdapter>'
     write_files(tmp_path / "files", {HUB: document(store)})
-    values = tmp_path / "values"
-    values.write_text("STORE=/srv/store\n")
+    properties_file = tmp_path / "values"
+    properties_file.write_text("STORE=/srv/store\n")
     naming = Naming()
-    documents = read_adopted_documents([str(tmp_path / "files")], ["5.18.3"], naming, [str(values)])
+    documents = read_adopted_documents([str(tmp_path / "files")], ["5.18.3"], naming, [str(properties_file)])
 
-    content = yaml.safe_load(adopt_documents(documents, naming).files["group_vars/all.yml"])
-    assert content["activemq_store_directory"] == "/srv/store/kahadb"
+    group_variables = yaml.safe_load(adopt_documents(documents, naming).files["group_vars/all.yml"])
+    assert group_variables["activemq_store_directory"] == "/srv/store/kahadb"
 
 
 @pytest.mark.parametrize("directory", ["${STORE}/kahadb", "${STORE:/data}"])
@@ -162,12 +162,14 @@ def test_adopt_note_about_store_below_data_directory_names_no_option_properties(
 
 def test_adopt_lists_properties_files_as_files_that_it_read(files: Path, tmp_path: Path) -> None:
     (files / "hosts" / EDGE / "conf" / "jetty.xml").write_text("<beans/>")
-    values = tmp_path / "site.env"
-    values.write_text(f"PEER={HUB}\nPORT=61616\n")
+    properties_file = tmp_path / "site.env"
+    properties_file.write_text(f"PEER={HUB}\nPORT=61616\n")
     naming = Naming()
-    adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], naming, [f"{EDGE}={values}"]), naming)
+    adoption = adopt_documents(
+        read_adopted_documents([str(files)], ["5.18.3"], naming, [f"{EDGE}={properties_file}"]), naming
+    )
 
-    assert adoption.files_read[EDGE][-1] == str(values)
-    assert str(values) not in adoption.files_read[HUB]
+    assert adoption.files_read[EDGE][-1] == str(properties_file)
+    assert str(properties_file) not in adoption.files_read[HUB]
     comments = [line.strip() for line in adoption.files["hosts.yml"].decode().splitlines() if " # " in line]
     assert comments == [f"{EDGE}: # activemq.xml, jetty.xml, site.env", f"{HUB}: # activemq.xml"]

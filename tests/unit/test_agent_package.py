@@ -119,8 +119,8 @@ def host(tmp_path: Path) -> Host:
 @some_situations(1)
 @pytest.mark.parametrize("package", [None, "activemq-agent", "activemq-agent>=0.1", "activemq-fleet[agent]>=0.1"])
 def test_agent_role_installs_no_package_by_its_name_from_registry(host: Host, package: str | None) -> None:
-    code, output = host.install(package)
-    assert code != 0, output
+    exit_code, output = host.install(package)
+    assert exit_code != 0, output
     assert "activemq_agent_package is " in output
     assert host.installed() == {}
 
@@ -128,21 +128,21 @@ def test_agent_role_installs_no_package_by_its_name_from_registry(host: Host, pa
 @in_every_situation
 def test_agent_is_installed_from_wheels_next_to_inventory(host: Host) -> None:
     write_wheel(host.root / "inventory" / "wheels", "99.1")
-    code, output = host.install(None)
-    assert code == 0, output
+    exit_code, output = host.install(None)
+    assert exit_code == 0, output
     assert host.installed()[AGENT_PACKAGE] == "99.1"
 
 
 @in_every_situation
 def test_old_activemq_fleet_with_program_is_replaced_by_agent(host: Host) -> None:
     """Both packages contain bin/activemq-agent: a later removal of activemq-fleet would delete the agent's program."""
-    old = write_wheel(host.root / "old", "0.1.0", "activemq_fleet", program=True)
+    old_wheel = write_wheel(host.root / "old", "0.1.0", "activemq_fleet", program=True)
     venv.create(host.home, with_pip=True, symlinks=True)
     python = str(host.home / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(old)], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(old_wheel)], check=True)
     write_wheel(host.root / "inventory" / "wheels", "99.1", program=True)
-    code, output = host.install(None)
-    assert code == 0, output
+    exit_code, output = host.install(None)
+    assert exit_code == 0, output
     assert host.installed().items() >= {AGENT_PACKAGE: "99.1"}.items()
     assert "activemq-fleet" not in host.installed()
     assert subprocess.check_output([host.home / "bin" / "activemq-agent"], text=True) == "activemq_agent\n"
@@ -152,8 +152,8 @@ def test_old_activemq_fleet_with_program_is_replaced_by_agent(host: Host) -> Non
 def test_requirements_of_wheel_are_installed_only_with_pinned_hashes(host: Host) -> None:
     """The index has every requirement with other bytes; the role installs neither them nor the agent."""
     write_wheels_of_requirements(host.root / "index")
-    code, output = host.install(str(write_wheel(host.root / "here", "1.0")))
-    assert code != 0
+    exit_code, output = host.install(str(write_wheel(host.root / "here", "1.0")))
+    assert exit_code != 0
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in output, output
     assert not host.installed().keys() - {"pip", "setuptools"}
 
@@ -166,8 +166,8 @@ def test_agent_role_has_same_pinned_requirements_as_agent_package() -> None:
 def test_wheel_in_wheelhouse_with_another_hash_is_not_installed(host: Host) -> None:
     agent = write_wheel(host.root / "wheelhouse", "1.0")
     write_wheels_of_requirements(host.root / "wheelhouse")
-    code, output = host.install(wheelhouse=host.root / "wheelhouse")
-    assert code != 0
+    exit_code, output = host.install(wheelhouse=host.root / "wheelhouse")
+    assert exit_code != 0
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in output, output
     assert not host.installed().keys() - {"pip", "setuptools"}
     pins = (host.home / "requirements.txt").read_text().splitlines()
@@ -179,8 +179,8 @@ def test_wheel_in_wheelhouse_with_another_hash_is_not_installed(host: Host) -> N
 def test_wheelhouse_without_exactly_one_wheel_of_agent_is_refused(host: Host, versions: tuple[str, ...]) -> None:
     for version in versions:
         write_wheel(host.root / "wheelhouse", version)
-    code, output = host.install(wheelhouse=host.root / "wheelhouse")
-    assert code != 0
+    exit_code, output = host.install(wheelhouse=host.root / "wheelhouse")
+    assert exit_code != 0
     assert f"contains {len(versions)} wheels of activemq-agent" in " ".join(output.split()), output
     assert host.installed() == {}
 

@@ -166,8 +166,8 @@ def test_schema_of_local_jar_is_used_after_fetch(tmp_path: Path) -> None:
 def test_new_schema_replaces_schema_cached_in_memory(tmp_path: Path) -> None:
     fetch_schema_to_cache(NEW, write_file(tmp_path / "1.jar", jar("activemq-spring", "5.18.3")))
     assert not load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
-    more = small_xsd(broker_attributes=("more",))
-    fetch_schema_to_cache(NEW, write_file(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=more)))
+    schema_with_more = small_xsd(broker_attributes=("more",))
+    fetch_schema_to_cache(NEW, write_file(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=schema_with_more)))
     assert load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     assert load_schema(NEW) is load_schema(NEW)
 
@@ -274,20 +274,20 @@ def test_concurrent_threads_fetch_jars_once(repository: Path, monkeypatch: pytes
 def test_concurrent_processes_fetch_jars_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_file(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_SLEEP", "0.5")
-    code = textwrap.dedent("""
+    program = textwrap.dedent("""
         from activemq_fleet.artifacts import fetch_jar_directory
         from activemq_fleet.releases import Release
         print([path.name for path in fetch_jar_directory(Release.of("5.5.1")).iterdir()])
     """)
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", program]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate()[0] for process in processes] == ["['broker.jar']\n"] * 2
     assert len(maven_command_lines(repository)) == 1
 
 
 def distribution_archive(**extra: bytes) -> bytes:
-    top = "apache-activemq-5.18.3/"
-    return tar_gz({top + "bin/activemq": b"#!", top + "lib/a.jar": b"x", **extra}, mode=0o755)
+    top_directory = "apache-activemq-5.18.3/"
+    return tar_gz({top_directory + "bin/activemq": b"#!", top_directory + "lib/a.jar": b"x", **extra}, mode=0o755)
 
 
 def test_distribution_is_unpacked_without_its_top_directory(repository: Path) -> None:

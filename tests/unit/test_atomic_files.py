@@ -79,13 +79,13 @@ def test_symlink_to_output_directory_stays_symlink(tmp_path: Path) -> None:
     ],
 )
 def test_output_directory_with_foreign_files_is_refused(tmp_path: Path, existing_names: list[str], reason: str) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
+    output_directory = tmp_path / "out"
+    output_directory.mkdir()
     for name in existing_names:
-        (out / name).write_text("mine")
+        (output_directory / name).write_text("mine")
     with pytest.raises(InputError, match=reason):
-        write_tree(out, FILES)
-    assert sorted(os.listdir(out)) == sorted(existing_names)
+        write_tree(output_directory, FILES)
+    assert sorted(os.listdir(output_directory)) == sorted(existing_names)
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -118,12 +118,12 @@ def test_interrupted_write_leaves_existing_output_tree(
 
 
 def test_modes_of_written_output_files_follow_umask(tmp_path: Path) -> None:
-    before = os.umask(0o027)
+    umask_before = os.umask(0o027)
     try:
         write_tree(tmp_path / "out", FILES)
         write_file_atomically(tmp_path / "file", b"x")
     finally:
-        os.umask(before)
+        os.umask(umask_before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o750
     assert (tmp_path / "out" / "fleet.json").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640

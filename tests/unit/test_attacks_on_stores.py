@@ -68,8 +68,8 @@ def run_as_root(code: str, *arguments: object) -> str:
 
 
 def store_command(*arguments: object) -> str:
-    code = "import sys; from activemq_fleet.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    return run_as_root(code, "store", *arguments)
+    program = "import sys; from activemq_fleet.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    return run_as_root(program, "store", *arguments)
 
 
 def test_store_inspect_as_root_rejects_fifo_in_place_of_claim(root_directory: Path) -> None:
@@ -118,14 +118,14 @@ def test_removal_of_old_generations_as_root_follows_no_symlink_of_account(root_d
         (store / "fence/replayed/1").touch,
         lambda: (store / "fence/behind/1").write_text("[]"),
     )
-    code = """if True:
+    program = """if True:
         import sys
         from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
         from activemq_fleet.node.fence.shared_store import SharedStore
         print(list(remove_and_describe_old_store_copies(SharedStore(sys.argv[1]))))
     """
 
-    output = run_as_root(code, store)
+    output = run_as_root(program, store)
 
     assert victim.exists(), output
     assert ADVICE in output
@@ -135,13 +135,13 @@ def test_root_writes_no_fence_record_through_symlink_of_account(root_directory: 
     store = root_directory / "store"
     (store / "fence/replayed").rmdir()
     call_as(BROKER, lambda: (store / "fence/replayed").symlink_to(root_directory / "secret"))
-    code = """if True:
+    program = """if True:
         import sys
         from activemq_fleet.node.fence.shared_store import SharedStore
         SharedStore(sys.argv[1]).record_uncopied_messages_replayed(5, 0)
     """
 
-    output = run_as_root(code, store)
+    output = run_as_root(program, store)
 
     assert os.listdir(root_directory / "secret") == ["list"], output
     assert ADVICE in output
@@ -152,8 +152,8 @@ def test_guard_command_of_root_advises_account_of_store(root_directory: Path, op
     store = root_directory / "store"
     call_as(BROKER, write_claim(store, 1, "1-abcdef0123456789"), (store / "lock").mkdir)
 
-    code = "import sys; from activemq_fleet.node.fence.guard_cli import main; main()"
-    output = run_as_root(code, "--store", store, *option)
+    program = "import sys; from activemq_fleet.node.fence.guard_cli import main; main()"
+    output = run_as_root(program, "--store", store, *option)
 
     assert output.startswith("exit 1: ")
     assert ADVICE in output
@@ -196,13 +196,13 @@ def make_unfenced_broker(root_directory: Path) -> Path:
         for path, file in deployment.files_to_deploy(broker).items()
     }
     install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
-    data = base / "data"
+    data_directory = base / "data"
     call_as(
         BROKER,
-        (data / "kahadb").mkdir,
-        lambda: write_data_file(data / "kahadb", trace_record(), add_record("m1")),
-        lambda: os.makedirs(data / "evil/fence/claims"),
-        lambda: (data / "shared").symlink_to(data / "evil"),
+        (data_directory / "kahadb").mkdir,
+        lambda: write_data_file(data_directory / "kahadb", trace_record(), add_record("m1")),
+        lambda: os.makedirs(data_directory / "evil/fence/claims"),
+        lambda: (data_directory / "shared").symlink_to(data_directory / "evil"),
     )
     return base
 

@@ -25,8 +25,10 @@ def established_record(at: float, number: int, peer: str = "news-mq02") -> Recor
 
 def failed_record(at: float, number: int, error: str = ERROR, side: str = "local") -> Record:
     remote = "tcp://news-mq02-a/10.0.0.2:61616@38292"
-    text = f"Network connection between vm://news-mq01#{number} and {remote} shutdown due to a {side} error: {error}"
-    return record(at, text)
+    stop_message = (
+        f"Network connection between vm://news-mq01#{number} and {remote} shutdown due to a {side} error: {error}"
+    )
+    return record(at, stop_message)
 
 
 def stopped_record(at: float, peer: str = "news-mq02") -> Record:

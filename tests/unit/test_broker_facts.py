@@ -43,8 +43,8 @@ def test_broker_facts_name_each_linked_host_once() -> None:
 
 
 def test_broker_facts_contain_no_secret() -> None:
-    text = json.dumps([broker_facts(broker).as_dict() for broker in linked_fleet().brokers])
-    assert "canary" not in text
+    facts_json = json.dumps([broker_facts(broker).as_dict() for broker in linked_fleet().brokers])
+    assert "canary" not in facts_json
 
 
 def test_broker_facts_without_required_key_are_refused() -> None:

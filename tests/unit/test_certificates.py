@@ -20,9 +20,9 @@ def create_certificate(path: Path, days: int) -> None:
 def test_expiry_time_of_certificate_is_read_from_pem_file(tmp_path: Path, days: int) -> None:
     creation_time = time.time()
     create_certificate(tmp_path / "c.pem", days)
-    (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))
-    assert isinstance(row["ends"], (int, float))
-    assert int(creation_time) <= row["ends"] - days * 86400 <= time.time()
+    (certificate,) = first_expiring_certificate(str(tmp_path / "c.pem"))
+    assert isinstance(certificate["ends"], (int, float))
+    assert int(creation_time) <= certificate["ends"] - days * 86400 <= time.time()
 
 
 def test_earliest_expiry_time_of_several_certificates_is_returned(tmp_path: Path) -> None:
@@ -30,18 +30,18 @@ def test_earliest_expiry_time_of_several_certificates_is_returned(tmp_path: Path
     creation_time = time.time()
     create_certificate(tmp_path / "b.pem", 3)
     (tmp_path / "both.pem").write_text((tmp_path / "a.pem").read_text() + (tmp_path / "b.pem").read_text())
-    (row,) = first_expiring_certificate(str(tmp_path / "both.pem"))
-    assert isinstance(row["ends"], (int, float))
-    assert int(creation_time) <= row["ends"] - 3 * 86400 <= time.time()
+    (certificate,) = first_expiring_certificate(str(tmp_path / "both.pem"))
+    assert isinstance(certificate["ends"], (int, float))
+    assert int(creation_time) <= certificate["ends"] - 3 * 86400 <= time.time()
 
 
 @pytest.mark.parametrize("content", ["", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", None])
 def test_file_without_certificate_has_error_and_no_expiry_time(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "c.pem").write_text(content)
-    (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))
-    assert row["ends"] is None
-    assert row["error"]
+    (certificate,) = first_expiring_certificate(str(tmp_path / "c.pem"))
+    assert certificate["ends"] is None
+    assert certificate["error"]
 
 
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])

@@ -116,8 +116,8 @@ def test_evidence_archive_with_invalid_member_changes_nothing(
 def test_truncated_evidence_archive_changes_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
-    content = Path(write_archive(tmp_path / "a.tar.gz", {"log": os.urandom(100_000)})).read_bytes()
-    (tmp_path / "half").write_bytes(content[: len(content) // 2])
+    archive_content = Path(write_archive(tmp_path / "a.tar.gz", {"log": os.urandom(100_000)})).read_bytes()
+    (tmp_path / "half").write_bytes(archive_content[: len(archive_content) // 2])
 
     with pytest.raises(AnsibleActionFail, match="cannot be unpacked"):
         unpack_evidence(directory, str(tmp_path / "half"))

@@ -66,10 +66,10 @@ class Host:
             "agent": {"config": f"{self.root}/etc", "state": str(self.state), "unit": None},
             "megabytes": 4, "days": 1, "dumps": "hung",
         }  # fmt: skip
-        result: dict[str, Any] = host_collection.write_evidence_archive(parameters | overrides)
+        module_result: dict[str, Any] = host_collection.write_evidence_archive(parameters | overrides)
         with tarfile.open(archive) as members:
             files = {member.name: members.extractfile(member).read() for member in members}  # type: ignore[union-attr]
-        return files, result
+        return files, module_result
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_collected_evidence_contains_logs_journals_configuration_and_listing(hos
     (host.data / "db-1.log").write_text("messages of customers")
     (host.state / "agent" / "journal-000000001.jsonl").write_text('{"v":1}\n')
 
-    files, result = host.collect()
+    files, module_result = host.collect()
 
     assert files["activemq.log"].decode() == LINE.format("one")
     assert files["activemq.log.1"].decode() == LINE.format("two")
@@ -95,8 +95,8 @@ def test_collected_evidence_contains_logs_journals_configuration_and_listing(hos
     assert files["configuration/agent.conf"] == b"mb.urls = a:1883\n"
     assert "db-1.log" in files["listing/data.txt"].decode()
     assert not any(b"customers" in content for content in files.values())
-    assert result["facts"]["broker"]["state"] == "stopped"
-    assert result["left_out"] == []
+    assert module_result["facts"]["broker"]["state"] == "stopped"
+    assert module_result["left_out"] == []
 
 
 def test_operation_records_of_lab_are_collected_with_broker(host: Host) -> None:
@@ -136,14 +136,14 @@ def test_collected_evidence_contains_no_secret(host: Host) -> None:
     (host.root / "etc" / "mb.password").write_text(f"{FOREIGN}\n")
     (host.data / "activemq.log.2").write_text(f"a known secret without a key: {KNOWN}\n")
 
-    files, result = host.collect()
+    files, module_result = host.collect()
 
     for name, content in files.items():
         unpacked = gzip.decompress(content) if name.endswith(".gz") else content
         assert b"canary" not in unpacked, name
-    assert "canary" not in json.dumps(result)
+    assert "canary" not in json.dumps(module_result)
     assert files["activemq.log.2"] == b"a known secret without a key: @activemq_users[0].password@\n"
-    assert {omission["why"] for omission in result["left_out"]} == {
+    assert {omission["why"] for omission in module_result["left_out"]} == {
         "the file is a keystore",
         "the file is a private key or a certificate",
         "the file is not text",
@@ -158,11 +158,11 @@ def test_secret_changed_by_hand_is_reported_as_changed(host: Host) -> None:
 
     file_state = json.loads(files["configuration/.fleet-found.json"])["conf/credentials.properties"]
     manifest = json.loads(files["configuration/.fleet-manifest.json"])
-    text = files["configuration/conf/credentials.properties"].decode()
+    credentials = files["configuration/conf/credentials.properties"].decode()
     assert file_state["status"] == "changed"
     assert manifest["conf/credentials.properties"] != file_state["sha256"]
-    assert "activemq.user.till.password=@secret@" in text
-    assert "activemq.network.password=@activemq_network_password@" in text
+    assert "activemq.user.till.password=@secret@" in credentials
+    assert "activemq.network.password=@activemq_network_password@" in credentials
 
 
 def test_line_added_to_file_of_secrets_keeps_masks_of_known_secrets(host: Host) -> None:
@@ -209,8 +209,8 @@ def test_configuration_without_manifest_is_masked_by_rule(tmp_path: Path) -> Non
     )
 
     with tarfile.open(archive) as members:
-        text = members.extractfile("configuration/conf/activemq.xml").read().decode()  # type: ignore[union-attr]
-    assert text == '<beans><broker><x password="@secret@"/></broker></beans>'
+        activemq_xml = members.extractfile("configuration/conf/activemq.xml").read().decode()  # type: ignore[union-attr]
+    assert activemq_xml == '<beans><broker><x password="@secret@"/></broker></beans>'
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can collect for another account: run the test as root")
@@ -229,14 +229,14 @@ def test_newest_logs_have_priority_at_size_limit_and_omitted_logs_are_named(host
         path.write_text(f"{age} {'x' * 97}\n" * 3000)  # 300 kB each
         os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
 
-    files, result = host.collect(megabytes=1)
+    files, module_result = host.collect(megabytes=1)
 
     complete = [name for name, content in files.items() if name.startswith("activemq.log") and len(content) == 300_000]
     truncated = files["activemq.log.3"].decode()
     assert sorted(complete) == ["activemq.log", "activemq.log.1", "activemq.log.2"]
     assert truncated.startswith("3 x")
     assert truncated.endswith("x\n")
-    assert [omission["path"] for omission in result["left_out"]] == [
+    assert [omission["path"] for omission in module_result["left_out"]] == [
         "activemq.log.3",
         "activemq.log.4",
         "activemq.log.5",
@@ -247,11 +247,11 @@ def test_newest_logs_have_priority_at_size_limit_and_omitted_logs_are_named(host
 def test_compressed_log_above_limit_after_unpacking_is_left_out(host: Host) -> None:
     (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * (3 << 20)))
 
-    files, result = host.collect(megabytes=1)
+    files, module_result = host.collect(megabytes=1)
 
     assert "activemq.log.1.gz" not in files
     assert (
-        result["left_out"][0]["why"]
+        module_result["left_out"][0]["why"]
         == "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect "
         "the log"
     )
@@ -261,32 +261,32 @@ def test_damaged_compressed_log_does_not_affect_other_logs(host: Host) -> None:
     (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * 1000)[:-12])
     (host.data / "activemq.log").write_text("here\n")
 
-    files, result = host.collect()
+    files, module_result = host.collect()
 
     assert files["activemq.log"] == b"here\n"
-    assert "cannot be read" in result["left_out"][0]["why"]
+    assert "cannot be read" in module_result["left_out"][0]["why"]
 
 
 def test_binary_content_of_log_is_unchanged_except_secrets(host: Host) -> None:
-    content = b"\xff\xfe caf\xe9 password=" + FOREIGN.encode() + b"\n\x00rest"
-    (host.data / "activemq.log").write_bytes(content)
+    log_content = b"\xff\xfe caf\xe9 password=" + FOREIGN.encode() + b"\n\x00rest"
+    (host.data / "activemq.log").write_bytes(log_content)
 
-    assert host.collect()[0]["activemq.log"] == content.replace(FOREIGN.encode(), b"@secret@")
+    assert host.collect()[0]["activemq.log"] == log_content.replace(FOREIGN.encode(), b"@secret@")
 
 
 def test_very_long_line_of_log_is_truncated_without_secret(host: Host) -> None:
     size = 3 << 20
     (host.data / "activemq.log").write_bytes(b"password=" + FOREIGN.encode() * (size // len(FOREIGN)) + b"\nlast\n")
 
-    files, result = host.collect(megabytes=8)
+    files, module_result = host.collect(megabytes=8)
 
     assert files["activemq.log"].startswith(b"password=@secret@ [")
     assert files["activemq.log"].endswith(b" more characters of this line were left out]\nlast\n")
-    assert result["left_out"][0]["why"] == (
+    assert module_result["left_out"][0]["why"] == (
         "the collected copy of this log contains only the beginning of very long lines. Read the log on the host for "
         "the complete lines"
     )
-    assert result["left_out"][0]["bytes"] > size // 2
+    assert module_result["left_out"][0]["bytes"] > size // 2
 
 
 def test_time_to_mask_hostile_text_grows_less_than_quadratically(host: Host) -> None:
@@ -315,10 +315,10 @@ def test_files_omitted_at_deadline_of_collect_are_named(host: Host, monkeypatch:
     monkeypatch.setattr(masking, "mask_text", pass_time_and_mask)
     monkeypatch.setattr(evidence_archive, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    files, result = host.collect(seconds=2, megabytes=8)
+    files, module_result = host.collect(seconds=2, megabytes=8)
 
     omitted_bytes = {
-        omission["path"]: omission["bytes"] for omission in result["left_out"] if "time" in omission["why"]
+        omission["path"]: omission["bytes"] for omission in module_result["left_out"] if "time" in omission["why"]
     }
     assert omitted_bytes.keys() == {"activemq.log", "activemq.log.1.gz"}
     assert 0 < omitted_bytes["activemq.log"] < len(LINE.format("one")) * 30_000
@@ -338,10 +338,10 @@ def test_symlink_of_another_account_and_fifo_are_not_read(host: Host) -> None:
     os.lchown(host.data / "activemq.log.9", 12345, 12345)
     os.mkfifo(host.data / "activemq.log.8")
 
-    files, result = host.collect()
+    files, module_result = host.collect()
 
     assert not {"activemq.log.8", "activemq.log.9"} & files.keys()
-    assert len(result["left_out"]) == 2
+    assert len(module_result["left_out"]) == 2
 
 
 def test_log_rotated_during_collection_is_neither_lost_nor_duplicated(

@@ -65,9 +65,9 @@ def test_diff_of_changed_password_is_single_line_without_value(tmp_path: Path) -
 
 def test_diff_of_file_with_secrets_shows_masked_text(tmp_path: Path) -> None:
     install(tmp_path, credentials=credentials_file("first-canary"))
-    more = MASKED + "activemq.user.bob.password=@activemq_users@\n"
-    (diff,) = install(tmp_path, credentials=credentials_file("second-canary", more)).diff
-    assert (diff["before"], diff["after"]) == (MASKED, more)
+    masked_with_bob = MASKED + "activemq.user.bob.password=@activemq_users@\n"
+    (diff,) = install(tmp_path, credentials=credentials_file("second-canary", masked_with_bob)).diff
+    assert (diff["before"], diff["after"]) == (MASKED, masked_with_bob)
 
 
 def test_diff_masks_file_that_gains_secrets(tmp_path: Path) -> None:

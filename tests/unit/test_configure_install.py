@@ -207,9 +207,9 @@ def test_configuration_install_interrupted_after_link_change_keeps_restart_reaso
         with pytest.raises(PowerCut):
             install(base, NEW)
         monkeypatch.undo()
-        second = install(base, NEW)
-        assert not second.changed
-        assert "conf/activemq.xml changed" in second.reasons
+        second_outcome = install(base, NEW)
+        assert not second_outcome.changed
+        assert "conf/activemq.xml changed" in second_outcome.reasons
 
 
 def test_configuration_files_are_synced_before_version_directory_is_renamed(
@@ -233,10 +233,15 @@ def test_configuration_files_are_created_exclusively_with_mode_0600(
 
 
 def test_second_install_of_same_configuration_changes_nothing(tmp_path: Path) -> None:
-    first = install(tmp_path, OLD)
-    second = install(tmp_path, OLD)
-    assert first.changed
-    assert (second.changed, second.version, second.changed_files, second.diff) == (False, first.version, (), ())
+    first_outcome = install(tmp_path, OLD)
+    second_outcome = install(tmp_path, OLD)
+    assert first_outcome.changed
+    assert (second_outcome.changed, second_outcome.version, second_outcome.changed_files, second_outcome.diff) == (
+        False,
+        first_outcome.version,
+        (),
+        (),
+    )
 
 
 def test_name_of_configuration_version_depends_only_on_its_files(tmp_path: Path) -> None:
@@ -247,10 +252,10 @@ def test_name_of_configuration_version_depends_only_on_its_files(tmp_path: Path)
 
 
 def test_configuration_with_different_file_mode_is_another_version(tmp_path: Path) -> None:
-    first = install(tmp_path, OLD)
-    second = install(tmp_path, {**OLD, "bin/env": ConfigurationFile(b"HEAP=1\n", 0o640)})
-    assert second.version != first.version
-    assert second.diff == ({"prepared": "bin/env: mode 0644 -> 0640\n"},)
+    first_outcome = install(tmp_path, OLD)
+    second_outcome = install(tmp_path, {**OLD, "bin/env": ConfigurationFile(b"HEAP=1\n", 0o640)})
+    assert second_outcome.version != first_outcome.version
+    assert second_outcome.diff == ({"prepared": "bin/env: mode 0644 -> 0640\n"},)
 
 
 def test_manifest_contains_hash_of_every_deployed_file(tmp_path: Path) -> None:
@@ -272,9 +277,9 @@ def test_modes_of_installed_configuration_files_do_not_depend_on_umask(tmp_path:
 
 def test_configuration_install_in_check_mode_writes_nothing_and_has_same_outcome(tmp_path: Path) -> None:
     base = tmp_path / "base"
-    first = install(base, OLD, check=True)
+    predicted_outcome = install(base, OLD, check=True)
     assert not base.exists()
-    assert install(base, OLD) == first
+    assert install(base, OLD) == predicted_outcome
     expected = install(base, NEW, check=True)
     assert active_files(base) == contents_of(OLD)
     assert install(base, NEW) == expected
@@ -298,7 +303,7 @@ def test_previous_configuration_version_is_kept_regardless_of_age(tmp_path: Path
 
 @pytest.mark.parametrize("change", ["changed", "removed", "added", "mode"])
 def test_change_by_hand_of_deployed_file_is_reported_and_undone(tmp_path: Path, change: str) -> None:
-    first = install(tmp_path, OLD)
+    first_outcome = install(tmp_path, OLD)
     target = tmp_path / "current" / "conf" / "activemq.xml"
     edits: dict[str, tuple[Callable[[], object], str]] = {
         "changed": (lambda: target.write_text("<beans>mine</beans>\n"), "conf/activemq.xml was changed by hand"),
@@ -312,8 +317,8 @@ def test_change_by_hand_of_deployed_file_is_reported_and_undone(tmp_path: Path, 
     assert outcome.changed
     assert outcome.drift == (message,)
     assert active_files(tmp_path) == contents_of(OLD)
-    assert outcome.version == f"{first.version}-1"
-    assert outcome.previous == first.version
+    assert outcome.version == f"{first_outcome.version}-1"
+    assert outcome.previous == first_outcome.version
     assert not install(tmp_path, OLD).changed
 
 
@@ -339,26 +344,26 @@ def test_configuration_symlink_that_leads_outside_versions_is_refused(tmp_path: 
 
 
 def test_symlink_to_removed_configuration_version_is_repaired(tmp_path: Path) -> None:
-    first = install(tmp_path, OLD)
-    shutil.rmtree(tmp_path / "versions" / first.version)
+    first_outcome = install(tmp_path, OLD)
+    shutil.rmtree(tmp_path / "versions" / first_outcome.version)
     assert install(tmp_path, OLD).changed
     assert active_files(tmp_path) == contents_of(OLD)
 
 
 def test_old_configuration_version_can_be_restored(tmp_path: Path) -> None:
-    old = install(tmp_path, OLD).version
-    new = install(tmp_path, NEW).version
-    outcome = restore_installed_version(str(tmp_path), old)
-    assert (outcome.changed, outcome.version, outcome.previous) == (True, old, new)
+    old_version = install(tmp_path, OLD).version
+    new_version = install(tmp_path, NEW).version
+    outcome = restore_installed_version(str(tmp_path), old_version)
+    assert (outcome.changed, outcome.version, outcome.previous) == (True, old_version, new_version)
     assert active_files(tmp_path) == contents_of(OLD)
-    assert not restore_installed_version(str(tmp_path), old).changed
+    assert not restore_installed_version(str(tmp_path), old_version).changed
 
 
 def test_restored_configuration_requires_restart_when_broker_read_later_version(tmp_path: Path) -> None:
-    old = install(tmp_path, OLD).version
+    old_version = install(tmp_path, OLD).version
     install(tmp_path, NEW)
     os.unlink(ConfigurationPaths(str(tmp_path)).pending)  # as after a restart
-    assert restore_installed_version(str(tmp_path), old).reasons == (f"version {old} was restored",)
+    assert restore_installed_version(str(tmp_path), old_version).reasons == (f"version {old_version} was restored",)
 
 
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
@@ -402,11 +407,11 @@ def test_first_configuration_install_requires_no_restart(tmp_path: Path) -> None
 def test_restart_is_pending_until_broker_starts_after_change(tmp_path: Path) -> None:
     from activemq_fleet.node.config import pending_restart
 
-    first = install(tmp_path, OLD)
+    first_outcome = install(tmp_path, OLD)
     install(tmp_path, NEW)
     restart = pending_restart.read_pending_restart(ConfigurationPaths(str(tmp_path)))
     assert restart is not None
-    assert restart.previous == first.version
+    assert restart.previous == first_outcome.version
     now = process.seconds_since_boot()
     assert not restart.is_restart_no_longer_needed(process.Process(1, now - 60, "S", ()))
     assert restart.is_restart_no_longer_needed(process.Process(1, now + 60, "S", ()))
@@ -430,9 +435,9 @@ def test_restart_record_is_readable_and_removed_after_restart(tmp_path: Path, mo
 
 
 def test_return_to_configuration_that_broker_runs_requires_no_restart(tmp_path: Path) -> None:
-    first = install(tmp_path, OLD)
+    first_outcome = install(tmp_path, OLD)
     install(tmp_path, NEW)
-    assert restore_installed_version(str(tmp_path), first.version).reasons == ()
+    assert restore_installed_version(str(tmp_path), first_outcome.version).reasons == ()
     assert not install(tmp_path, OLD).reasons
     install(tmp_path, NEW)
     assert install(tmp_path, OLD, check=True).reasons == ()
@@ -441,9 +446,9 @@ def test_return_to_configuration_that_broker_runs_requires_no_restart(tmp_path: 
 
 
 def test_two_changes_before_restart_keep_configuration_that_broker_ran_last(tmp_path: Path) -> None:
-    first = install(tmp_path, OLD)
+    first_outcome = install(tmp_path, OLD)
     install(tmp_path, NEW)
     install(tmp_path, {**NEW, "bin/env": ConfigurationFile(b"HEAP=2\n", 0o644)})
     outcome = install(tmp_path, {**NEW, "bin/env": ConfigurationFile(b"HEAP=2\n", 0o644)})
-    assert outcome.previous == first.version
+    assert outcome.previous == first_outcome.version
     assert outcome.reasons == ("conf/activemq.xml changed", "systemd/activemq.service changed", "bin/env changed")

@@ -88,9 +88,9 @@ def test_plan_of_each_naming_convention_has_same_brokers_as_fleet(convention: Co
     components = plan_components(hosts, context_of(hosts))
 
     assert [component.error for component in components.values()] == [None] * len(fleet.groups)
-    rows = sorted(rows_of([*components.values()], "brokers"), key=lambda row: row["host"])
+    broker_rows = sorted(rows_of([*components.values()], "brokers"), key=lambda row: row["host"])
     fields = ("host", "group", "pair", "node", "role")
-    assert [[row[name] for name in fields] for row in rows] == [
+    assert [[row[name] for name in fields] for row in broker_rows] == [
         [broker.to_dict()[name] for name in fields] for broker in fleet.brokers
     ]
 
@@ -105,8 +105,8 @@ def test_commands_check_names_and_graph_accept_each_naming_convention(
     assert main(["graph", "-i", inventory, "-o", str(tmp_path / "fleet.svg")]) == 0
     capsys.readouterr()
     assert main(["names", "-i", inventory, "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["hosts"]
-    assert {row["host"]: (row["pair"], row["role"]) for row in rows} == {
+    printed_hosts = json.loads(capsys.readouterr().out)["hosts"]
+    assert {row["host"]: (row["pair"], row["role"]) for row in printed_hosts} == {
         host: (pair, role)
         for pair, hosts in convention.pairs.items()
         for host, role in zip(hosts, ("master", "slave"), strict=True)
@@ -135,12 +135,12 @@ def random_hosts(rng: random.Random) -> dict[str, dict[str, Any]]:
         common["activemq_master_node"] = rng.choice(("a", "b", "1", "primary", "even"))
     hosts = {}
     for host in rng.sample(convention.hosts, rng.randint(2, 4)):
-        parts = re.split(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-zA-Z])|(?=[-.])", host)
+        name_parts = re.split(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-zA-Z])|(?=[-.])", host)
         if rng.random() < 0.2:
-            parts[rng.randrange(len(parts))] = rng.choice(PARTS)
+            name_parts[rng.randrange(len(name_parts))] = rng.choice(PARTS)
         host_variables = dict(convention.host_variables.get(host, {}))
         host_variables |= {f"activemq_{part}": rng.choice(MARKS) for part in STATED_PARTS if rng.random() < 0.04}
-        hosts["".join(parts)] = {**common, **host_variables}
+        hosts["".join(name_parts)] = {**common, **host_variables}
     return hosts
 
 
@@ -153,8 +153,8 @@ def test_random_host_names_are_identified_or_error_names_host_or_pair() -> None:
         try:
             fleet = build_fleet(hosts, {})
         except InputError as error:
-            text = str(error)
-            assert any(host in text for host in hosts) or "activemq_naming_" in text, text
+            error_text = str(error)
+            assert any(host in error_text for host in hosts) or "activemq_naming_" in error_text, error_text
             refusals += 1
             continue
         read_hosts = {broker.host for broker in fleet.brokers}

@@ -82,16 +82,16 @@ def test_hostile_texts_are_escaped_in_drill_report() -> None:
         replace(FAULT, number=2, problem="lost", note="late"),
     )
     account = replace(ACCOUNT, lost=1, handled=999, units=(FaultyEvent("e:7", "lost", "it was lost"),))
-    result = result_of([void_fault, failed_fault], [account])
-    conditions = replace(result.conditions, notes=("a note",))
+    drill_result = result_of([void_fault, failed_fault], [account])
+    conditions = replace(drill_result.conditions, notes=("a note",))
 
-    text = drill_html_page(
-        with_evil_texts(replace(result, conditions=conditions), kept=["what", "where", "state", "verdict"])
+    report_page = drill_html_page(
+        with_evil_texts(replace(drill_result, conditions=conditions), kept=["what", "where", "state", "verdict"])
     )
 
-    assert_well_formed_and_inert(text)
-    assert text.count("&lt;script&gt;") > 20
-    assert "\\u0000" in text
+    assert_well_formed_and_inert(report_page)
+    assert report_page.count("&lt;script&gt;") > 20
+    assert "\\u0000" in report_page
 
 
 def test_drill_without_measurements_has_report() -> None:
@@ -108,17 +108,17 @@ def test_drill_without_measurements_has_report() -> None:
 
 
 def test_drill_result_survives_json_round_trip() -> None:
-    result = drill_with_faults(3)
+    drill_result = drill_with_faults(3)
 
-    assert DrillResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert DrillResult.from_dict(json.loads(json.dumps(drill_result.to_dict()))) == drill_result
 
 
 def test_timeline_of_drill_groups_hosts_by_pair_regardless_of_host_names() -> None:
     fault = replace(FAULT, pair="north", host="kestrel.example.com", successor="merlin.example.com")
-    result = result_of([fault], [replace(ACCOUNT, pair="north")])
+    drill_result = result_of([fault], [replace(ACCOUNT, pair="north")])
 
-    page = parse_page(result)
+    page = parse_page(drill_result)
 
-    assert [span.pair for span in result.spans] == ["north"] * len(result.spans)
+    assert [span.pair for span in drill_result.spans] == ["north"] * len(drill_result.spans)
     assert {"kestrel", "merlin"} <= set(page.texts_of_class("host"))
     assert page.elements("rect", "s-active")

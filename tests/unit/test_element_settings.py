@@ -159,9 +159,9 @@ def test_attribute_missing_in_release_is_finding_and_not_rendered() -> None:
         "5.8.0 does "
         "not support it (only 5.11.2 and later do)"
     )
-    entry = find_policy(render_broker_element("5.8.0", destination_policies=policies), queue="a")
+    policy_entry = find_policy(render_broker_element("5.8.0", destination_policies=policies), queue="a")
     # This release misspells the attribute inactiveTimeoutBeforeGC.
-    assert entry.items() == [("queue", "a"), ("inactiveTimoutBeforeGC", "5")]
+    assert policy_entry.items() == [("queue", "a"), ("inactiveTimoutBeforeGC", "5")]
     assert (
         find_policy(render_broker_element(destination_policies=policies), queue="a").get("inactiveTimeoutBeforeGC")
         == "5"
@@ -346,8 +346,8 @@ def test_plugins_precede_authentication_and_redelivery_follows_discarding() -> N
 )
 def test_different_element_settings_within_pair_are_t009(variable: str, values: tuple[Any, Any]) -> None:
     variables_by_host = hosts("a-mq1")
-    for host_variables, value in zip(variables_by_host.values(), values, strict=True):
-        host_variables[f"activemq_{variable}"] = value
+    for host_variables, setting in zip(variables_by_host.values(), values, strict=True):
+        host_variables[f"activemq_{variable}"] = setting
     [finding] = build_fleet(variables_by_host, {}).findings
     assert (finding.rule, finding.message.split()[0]) == ("T009", f"activemq_{variable}")
 

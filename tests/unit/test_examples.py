@@ -120,9 +120,9 @@ def test_secrets_of_example_are_generated_once_and_shared_by_all_brokers(
     copy_example: Callable[[str], Path], name: str
 ) -> None:
     path = copy_example(name)
-    first, second = load_fleet([str(path)]), load_fleet([str(path)])
-    assert first.brokers == second.brokers
-    assert len({broker.settings.network_password for broker in first.brokers}) == 1
+    first_fleet, second_fleet = load_fleet([str(path)]), load_fleet([str(path)])
+    assert first_fleet.brokers == second_fleet.brokers
+    assert len({broker.settings.network_password for broker in first_fleet.brokers}) == 1
 
 
 class TestHaNetwork:
@@ -180,22 +180,26 @@ class TestHaNetwork:
 
 class TestSingleMachine:
     def test_second_node_of_single_machine_example_listens_ten_ports_higher(self, load: Load) -> None:
-        first, second = load("single-machine").brokers
-        assert dict(first.ports) == {
+        first_node, second_node = load("single-machine").brokers
+        assert dict(first_node.ports) == {
             "openwire": 61616, "amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614, "console": 8161,
         }  # fmt: skip
-        assert dict(second.ports) == {name: port + 10 for name, port in first.ports.items()}
-        assert first.address == second.address
+        assert dict(second_node.ports) == {name: port + 10 for name, port in first_node.ports.items()}
+        assert first_node.address == second_node.address
 
     def test_nodes_of_single_machine_example_share_store_but_not_instance(self, load: Load) -> None:
-        first, second = load("single-machine").brokers
-        assert first.store_directory == second.store_directory
-        assert first.settings.instance != second.settings.instance
+        first_node, second_node = load("single-machine").brokers
+        assert first_node.store_directory == second_node.store_directory
+        assert first_node.settings.instance != second_node.settings.instance
 
     def test_each_node_of_single_machine_example_links_to_peer(self, load: Load) -> None:
-        first, second = load("single-machine").brokers
-        assert [(link.kind, link.addresses) for link in first.links] == [("static", (("office.example.com", 61626),))]
-        assert [(link.kind, link.addresses) for link in second.links] == [("static", (("office.example.com", 61616),))]
+        first_node, second_node = load("single-machine").brokers
+        assert [(link.kind, link.addresses) for link in first_node.links] == [
+            ("static", (("office.example.com", 61626),))
+        ]
+        assert [(link.kind, link.addresses) for link in second_node.links] == [
+            ("static", (("office.example.com", 61616),))
+        ]
 
     def test_jndi_properties_of_single_machine_example_list_both_nodes(self, load: Load) -> None:
         clients = render_fleet(load("single-machine"))["clients/office/jndi.properties"].decode()

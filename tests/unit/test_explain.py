@@ -376,17 +376,20 @@ class TestFilesAndFindings:
 
     def test_explain_page_lists_finding_of_both_nodes_once_with_both_names(self) -> None:
         shop_fleet = shop()
-        first = Finding(
+        first_finding = Finding(
             rule="S022",
             severity="info",
             host="orders-mq01-a.example.com",
             message="5.5.1 is unsupported",
             fix="upgrade",
         )
-        second = replace(first, host="orders-mq01-b.example.com", file="conf/activemq.xml", line=3)
-        findings_of_both = [replace(first, message="same"), replace(first, message="same", host=second.host, line=4)]
+        second_finding = replace(first_finding, host="orders-mq01-b.example.com", file="conf/activemq.xml", line=3)
+        findings_of_both = [
+            replace(first_finding, message="same"),
+            replace(first_finding, message="same", host=second_finding.host, line=4),
+        ]
         explanation = explain_host_by_name(
-            replace(shop_fleet, findings=(first, second, *findings_of_both)), "orders-mq01-a"
+            replace(shop_fleet, findings=(first_finding, second_finding, *findings_of_both)), "orders-mq01-a"
         )
         assert [finding.text for finding in entries(explanation, "findings", "info S022")] == [
             "5.5.1 is unsupported",

@@ -45,9 +45,9 @@ def test_bridges_of_route_are_shown_with_link_and_its_broker() -> None:
     explanation = route_explanation(chain_fleet(), "orders-mq01-a", "orders-mq03-b")
     assert outcome(explanation) == "reaches"
     assert bridges(explanation) == [("orders-mq01", "orders-mq02"), ("orders-mq02", "orders-mq03")]
-    first = explanation.section("way").entries[1]
-    assert first.why == "the message crosses the link orders-mq01-to-orders-mq02 of orders-mq01-a.example.com"
-    assert first.details == ("masterslave, networkTTL 2: a message crosses at most 2 bridges",)
+    first_bridge = explanation.section("way").entries[1]
+    assert first_bridge.why == "the message crosses the link orders-mq01-to-orders-mq02 of orders-mq01-a.example.com"
+    assert first_bridge.details == ("masterslave, networkTTL 2: a message crosses at most 2 bridges",)
 
 
 def test_return_route_uses_duplex_links() -> None:
@@ -113,20 +113,24 @@ def test_broker_failures_with_same_effect_on_route_share_line() -> None:
     explanation = route_explanation(
         fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a"
     )
-    first, middle, last = explanation.section("failures").entries
-    assert (first.label, middle.label, last.label) == ("orders-mq00-a", "any one of 28 brokers", "orders-mq29-a")
+    first_failure, middle_failures, last_failure = explanation.section("failures").entries
+    assert (first_failure.label, middle_failures.label, last_failure.label) == (
+        "orders-mq00-a",
+        "any one of 28 brokers",
+        "orders-mq29-a",
+    )
     assert len(brokers_that_break_route(explanation)) == 30
-    assert middle.details[0].startswith("orders-mq01-a, orders-mq02-a, ")
-    assert middle.details[0].endswith(" and 8 more")
+    assert middle_failures.details[0].startswith("orders-mq01-a, orders-mq02-a, ")
+    assert middle_failures.details[0].endswith(" and 8 more")
 
 
 def test_failures_without_effect_on_broken_route_share_line() -> None:
     explanation = route_explanation(
         fleet("orders-mq01", "orders-mq02", topology="none"), "orders-mq01-a", "orders-mq02-a"
     )
-    (entry,) = explanation.section("failures").entries
-    assert (entry.label, entry.text) == ("any one of 4 brokers", "changes nothing")
-    assert entry.why == "the result is the same as when all brokers are up: does not reach"
+    (failures_entry,) = explanation.section("failures").entries
+    assert (failures_entry.label, failures_entry.text) == ("any one of 4 brokers", "changes nothing")
+    assert failures_entry.why == "the result is the same as when all brokers are up: does not reach"
 
 
 def test_ring_of_three_data_centers_strands_no_message() -> None:

@@ -119,10 +119,10 @@ def find_two_writers(
         world = pending.popleft()
         if all(host.writes for host in world.hosts):
             return True, len(explored)
-        for after in next_worlds(world, decide, fences=fences):
-            if after not in explored:
-                explored.add(after)
-                pending.append(after)
+        for next_world in next_worlds(world, decide, fences=fences):
+            if next_world not in explored:
+                explored.add(next_world)
+                pending.append(next_world)
     return False, len(explored)
 
 

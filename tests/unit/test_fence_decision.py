@@ -97,8 +97,8 @@ def next_worlds(world: World, decide: type[StoreCopyingGuardState], most_claims:
                 )
             yield decided
         else:
-            after = worlds_after_step(world, freed, index, host, host.fence, host.step)
-            yield from (world for world in after if len(world.claims) <= most_claims)
+            worlds_after = worlds_after_step(world, freed, index, host, host.fence, host.step)
+            yield from (world for world in worlds_after if len(world.claims) <= most_claims)
 
 
 def worlds_after_step(
@@ -151,17 +151,17 @@ def find_broken_promise(world: World) -> str:
 
 def explore(decide: type[StoreCopyingGuardState], wanted: str = "") -> tuple[str, set[World]]:
     """Return the first broken promise whose text contains ``wanted``, and all worlds that were explored until then."""
-    start = World()
-    known, pending = {start}, deque([start])
+    first_world = World()
+    known, pending = {first_world}, deque([first_world])
     while pending:
         world = pending.popleft()
         promise = find_broken_promise(world)
         if promise and wanted in promise:
             return promise, known
-        for after in next_worlds(world, decide):
-            if after not in known:
-                known.add(after)
-                pending.append(after)
+        for next_world in next_worlds(world, decide):
+            if next_world not in known:
+                known.add(next_world)
+                pending.append(next_world)
     return "", known
 
 

@@ -31,10 +31,10 @@ COMMITTED = bytes([COMMIT, 0])
 
 
 def uncopied_message_texts(source: Path, copied: GenerationCopyResult) -> list[str]:
-    rows = [
+    message_rows = [
         message.to_dict() for message in uncopied_messages_of_generation(str(source), copied.open_file, copied.ends)
     ]
-    return [f"{row['destination']} {row['message']}" for row in rows]
+    return [f"{row['destination']} {row['message']}" for row in message_rows]
 
 
 @pytest.fixture
@@ -103,13 +103,13 @@ def test_file_of_moved_acknowledgements_that_broker_continued_is_open_file(sourc
 def test_later_writes_of_old_broker_are_reported_and_not_in_new_generation(source: Path) -> None:
     target = source.with_name("2-b")
     copied = copy_store_into_new_generation(str(source), str(target))
-    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    files_at_copy = {path.name: path.read_bytes() for path in target.iterdir()}
     with (source / "db-3.log").open("r+b") as file:
         file.seek(copied.ends["db-3.log"])
         file.write(journal_batch(add_command("four")))
     (source / "db-4.log").write_bytes(journal_batch(add_command("five"), add_command("six")))
     (source / "db.data").write_bytes(b"another")
-    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == files_at_copy
     assert uncopied_message_texts(source, copied) == ["queue://q four", "queue://q five", "queue://q six"]
 
 
@@ -197,10 +197,10 @@ def test_large_store_file_is_copied_completely_and_failed_sync_raises_error(
 ) -> None:
     monkeypatch.setattr(generation, "_CHUNK", 1000)
     # The size is not a multiple of the page size, so that the file is not parsed as an index.
-    content = bytes(4097) + os.urandom(1403)
-    (source / "db.data").write_bytes(content)
+    index_bytes = bytes(4097) + os.urandom(1403)
+    (source / "db.data").write_bytes(index_bytes)
     copy_store_into_new_generation(str(source), str(source.parent / "2-b"))
-    assert (source.parent / "2-b/db.data").read_bytes() == content
+    assert (source.parent / "2-b/db.data").read_bytes() == index_bytes
 
     sync, synced = os.fdatasync, iter(range(100))
 

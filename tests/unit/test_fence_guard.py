@@ -94,9 +94,9 @@ def test_second_guard_of_broker_refuses_to_start_while_broker_runs(nodes: tuple[
     a, _ = nodes
     a.start()
     wait_for(lambda: a.served == [1])
-    second = Node(a.store.parent, "a").start()
-    assert second.wait(60) == 1
-    assert "another process of this broker's guard (activemq_fence) still runs. Stop" in output_of(second)
+    second_guard = Node(a.store.parent, "a").start()
+    assert second_guard.wait(60) == 1
+    assert "another process of this broker's guard (activemq_fence) still runs. Stop" in output_of(second_guard)
 
 
 def test_guard_exits_with_status_of_killed_broker(nodes: tuple[Node, Node]) -> None:
@@ -113,14 +113,14 @@ def test_other_node_takes_over_from_killed_broker_and_old_generation_is_removed(
     wait_for(lambda: a.served == [1])
     b.start()
     wait_for(b.is_waiting)
-    (first,) = (a.store / "generations").iterdir()
-    (first / "db.data").write_bytes(b"index")
+    (first_generation,) = (a.store / "generations").iterdir()
+    (first_generation / "db.data").write_bytes(b"index")
     os.kill(int(a.rows[0][0]), signal.SIGKILL)
     wait_for(lambda: b.served == [2])
-    (second,) = (a.store / "generations").glob("2-*/db.data")
-    assert second.stat().st_nlink == 2  # nothing was copied
+    (second_index,) = (a.store / "generations").glob("2-*/db.data")
+    assert second_index.stat().st_nlink == 2  # nothing was copied
     a.start()
-    wait_for(lambda: not first.exists())
+    wait_for(lambda: not first_generation.exists())
     assert b.served == [2]
 
 
@@ -168,7 +168,7 @@ def test_guard_stops_broker_if_another_process_acquires_cleared_lock(nodes: tupl
 
 def test_store_keeps_messages_if_guard_crashes_at_any_step_of_takeover(tmp_path: Path) -> None:
     """The next generation of the other node has the content of the store, whatever files the crash leaves behind."""
-    content = journal_batch(add_command("one"))
+    journal_content = journal_batch(add_command("one"))
     crashes = 0
     for step in range(0, 100, 3):
         root = tmp_path / f"{step}"
@@ -176,8 +176,8 @@ def test_store_keeps_messages_if_guard_crashes_at_any_step_of_takeover(tmp_path:
         a, b = Node(root, "a"), Node(root, "b")
         guard = b.start()
         wait_for(lambda: b.served == [1])  # noqa: B023
-        (first,) = (root / "store/generations").glob("1-*")
-        (first / "db-1.log").write_bytes(content)
+        (first_generation,) = (root / "store/generations").glob("1-*")
+        (first_generation / "db-1.log").write_bytes(journal_content)
         guard.kill()
         guard.wait()
         crashing = a.start_crashing(step, signal.SIGKILL)
@@ -188,7 +188,7 @@ def test_store_keeps_messages_if_guard_crashes_at_any_step_of_takeover(tmp_path:
         guard = b.start()
         wait_for(lambda: len(b.served) == 2)  # noqa: B023
         newest = root / "store/generations" / b.rows[-1][1]
-        assert (newest / "db-1.log").read_bytes() == content
+        assert (newest / "db-1.log").read_bytes() == journal_content
         guard.kill()
         guard.wait()
         assert guard.stdout
@@ -204,16 +204,16 @@ def test_takeover_on_full_disk_leaves_no_files_and_succeeds_once_space_is_free(
 ) -> None:
     """The kernel limits the files of the guard to a size that is smaller than the index."""
     a, b = nodes
-    first = a.start()
+    first_guard = a.start()
     wait_for(lambda: a.served == [1])
     (generation,) = (a.store / "generations").iterdir()
     (generation / "db.data").write_bytes(bytes(1_000_000))
-    second = b.start()
+    second_guard = b.start()
     wait_for(b.is_waiting)
-    resource.prlimit(second.pid, resource.RLIMIT_FSIZE, (500_000, resource.RLIM_INFINITY))
-    first.kill()
+    resource.prlimit(second_guard.pid, resource.RLIMIT_FSIZE, (500_000, resource.RLIM_INFINITY))
+    first_guard.kill()
     time.sleep(2.5)
     assert b.served == []
     wait_for(lambda: list((a.store / "generations").iterdir()) == [generation])
-    resource.prlimit(second.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    resource.prlimit(second_guard.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     wait_for(lambda: b.served == [2])

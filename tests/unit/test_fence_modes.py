@@ -173,22 +173,23 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     file = write_fence_command(store, "exit 1")
     guard = a.start("--fence-command", file)
     wait_for(lambda: a.rows)
-    second = b.start("--fence-command", file)
+    second_guard = b.start("--fence-command", file)
     wait_for(b.is_waiting)
     guard.kill()
     guard.wait()
     with pytest.raises(LateError):
         wait_for(lambda: b.rows, 3)
     confirm = [*GUARD, "--store", str(store), "--confirm"]
-    wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 1
+    wrong_confirmation = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
+    assert wrong_confirmation.returncode == 1
     assert (
-        f"the guard changed nothing: the newest takeover of the store {store} has the number 1, not 7." in wrong.stdout
+        f"the guard changed nothing: the newest takeover of the store {store} has the number 1, not 7."
+        in wrong_confirmation.stdout
     )
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     wait_for(lambda: b.rows)
     b.terminate()
-    assert second.returncode is not None
+    assert second_guard.returncode is not None
 
 
 def test_guard_with_fence_command_refuses_store_with_generations(store: Path, nodes: tuple[Node, Node]) -> None:
@@ -196,9 +197,9 @@ def test_guard_with_fence_command_refuses_store_with_generations(store: Path, no
     wait_for(lambda: nodes[0].served == [1])
     guard.terminate()
     guard.wait(60)
-    second = nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
-    assert second.wait(60) == 1
-    assert "was used with activemq_fence: guard, but activemq_fence is now command" in output_of(second)
+    second_guard = nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
+    assert second_guard.wait(60) == 1
+    assert "was used with activemq_fence: guard, but activemq_fence is now command" in output_of(second_guard)
     unfence_store(str(store))
     nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
     wait_for(lambda: len(nodes[0].rows) == 2)

@@ -29,8 +29,10 @@ def guard_errors(fence: str, xml: str) -> list[str]:
 )
 def test_store_that_guard_cannot_fence_is_error_of_each_node(xml: str, reason: str) -> None:
     errors = guard_errors("guard", xml)
-    text = f"activemq_xml_fragments {reason}, but activemq_fence: guard protects only the kahaDB directory of the pair"
-    assert errors == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
+    error_text = (
+        f"activemq_xml_fragments {reason}, but activemq_fence: guard protects only the kahaDB directory of the pair"
+    )
+    assert errors == [f"orders-mq01-{node}.example.com: {error_text}" for node in "ab"]
 
 
 @pytest.mark.parametrize(("fence", "xml"), [("none", '<mKahaDB directory="/many"/>'), ("guard", "")])

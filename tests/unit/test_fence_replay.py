@@ -23,11 +23,23 @@ def stored_message(version: int, body: bytes) -> bytes:
     queue = b"\1\x64" + openwire_string("orders")
     transaction = b"\1\x6f" + struct.pack(">q", 7) + b"\1\x78" + openwire_string("ID:p")
     message_id = b"\1\x6e" + (b"\0" if version >= 10 else b"") + producer + struct.pack(">qq", 5, 0)
-    content = b"\1" + struct.pack(">i", len(body)) + body
-    before = producer + queue + transaction + b"\0" + message_id + b"\0" + b"\0" + bytes(4) + b"\0" + b"\1" + bytes(9)
-    after = content + b"\0" * 3 + bytes(5) + b"\0" + bytes(8) + openwire_string("user") + bytes(2) + b"\0" + bytes(16)
-    tail = b"\0" if version >= 10 else b""
-    inner = struct.pack(">BiB", 24, 3, 0) + before + b"\0" + bytes(8) + b"\0" + after + tail
+    message_content = b"\1" + struct.pack(">i", len(body)) + body
+    fields_before = (
+        producer + queue + transaction + b"\0" + message_id + b"\0" + b"\0" + bytes(4) + b"\0" + b"\1" + bytes(9)
+    )
+    fields_after = (
+        message_content
+        + b"\0" * 3
+        + bytes(5)
+        + b"\0"
+        + bytes(8)
+        + openwire_string("user")
+        + bytes(2)
+        + b"\0"
+        + bytes(16)
+    )
+    version_tail = b"\0" if version >= 10 else b""
+    inner = struct.pack(">BiB", 24, 3, 0) + fields_before + b"\0" + bytes(8) + b"\0" + fields_after + version_tail
     return struct.pack(">i", len(inner)) + inner
 
 

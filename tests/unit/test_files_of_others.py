@@ -46,8 +46,8 @@ def base() -> Iterator[Path]:
         (base / "versions/v/conf").mkdir(parents=True)
         (base / "versions/v/conf/activemq.xml").write_text(XML)
         (base / "current").symlink_to("versions/v")
-        data = create_owned_directory(base / "data")
-        call_as(BROKER, lambda: (data / "activemq.log").write_text(RECORD))
+        data_directory = create_owned_directory(base / "data")
+        call_as(BROKER, lambda: (data_directory / "activemq.log").write_text(RECORD))
         (place / "secret").write_text(SECRET)
         (place / "secret").chmod(0o600)
         create_owned_directory(place / "agent-state", STRANGER)
@@ -160,19 +160,19 @@ def test_collect_lists_planted_files_and_does_not_copy_them(base: Path) -> None:
 
 
 def test_log_that_account_repeatedly_replaces_with_link_is_never_followed(base: Path, tmp_path: Path) -> None:
-    data = base / "data"
-    call_as(BROKER, lambda: (data / "a").write_text("own\n"))
-    call_as(BROKER, lambda: (data / "b").symlink_to(base.parent / "secret"))
+    data_directory = base / "data"
+    call_as(BROKER, lambda: (data_directory / "a").write_text("own\n"))
+    call_as(BROKER, lambda: (data_directory / "b").symlink_to(base.parent / "secret"))
 
     def replace_log() -> None:
         for name in ("a", "b"):
-            os.link(data / name, data / "new", follow_symlinks=False)
-            os.rename(data / "new", data / "activemq.log.3")
+            os.link(data_directory / name, data_directory / "new", follow_symlinks=False)
+            os.rename(data_directory / "new", data_directory / "activemq.log.3")
 
     bundle = EvidenceArchive(str(tmp_path / "out"), 1 << 20)
     with repeat_as(BROKER, replace_log):
         for _ in range(300):
-            for opened in open_matching_files(str(data), lambda name: name == "activemq.log.3", "", bundle):
+            for opened in open_matching_files(str(data_directory), lambda name: name == "activemq.log.3", "", bundle):
                 with opened.file as file:
                     assert file.read() == b"own\n"
     bundle.close()

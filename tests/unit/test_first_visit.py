@@ -90,11 +90,13 @@ def test_fix_of_file_that_is_not_xml_names_neither_release_nor_spelling(content:
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.15.16", "5.16.7", "5.18.3", "6.0.1", "6.2.7", "6.3.1"])
 def test_release_that_finding_recommends_is_known_and_has_no_such_finding(release: str) -> None:
-    content = document('<transportConnectors><transportConnector uri="tcp://0.0.0.0:61616"/></transportConnectors>')
-    findings = lint_file(content, Release.of(release), schema_of=None, select=["S001", "S002"])
+    activemq_xml = document(
+        '<transportConnectors><transportConnector uri="tcp://0.0.0.0:61616"/></transportConnectors>'
+    )
+    findings = lint_file(activemq_xml, Release.of(release), schema_of=None, select=["S001", "S002"])
     assert findings
     for finding in findings:
         for recommended in re.findall(r"upgrade to (\d+\.\d+\.\d+)", finding.fix):
             known = Release.of(recommended)
             assert known.text == recommended
-            assert lint_file(content, known, schema_of=None, select=["S001", "S002"]) == ()
+            assert lint_file(activemq_xml, known, schema_of=None, select=["S001", "S002"]) == ()

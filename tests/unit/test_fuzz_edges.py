@@ -105,8 +105,8 @@ def test_fleet_json_escapes_lone_surrogate_of_host_name() -> None:
     hosts = ["a-mq01-a", "a-mq01-b", "-MQ0.\ud800"]
     fleet = build_fleet(dict.fromkeys(hosts, variables), {"activemq_brokers": [], "activemq_agents": []})
 
-    content = json.loads(render_fleet(fleet)["fleet.json"])
-    assert "-MQ0.\ud800" in {finding["host"] for finding in content["findings"]}
+    fleet_json = json.loads(render_fleet(fleet)["fleet.json"])
+    assert "-MQ0.\ud800" in {finding["host"] for finding in fleet_json["findings"]}
 
 
 def test_baseline_escapes_lone_surrogate_of_host_name(tmp_path: Path) -> None:

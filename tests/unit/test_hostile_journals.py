@@ -105,9 +105,9 @@ def test_journal_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path
     path = write_data_file(tmp_path, add_record("m"), audit_record())
     record = audit_record()
     path.write_bytes(path.read_bytes().replace(record, record[:5] + b"\x63" + record[6:]))
-    tail = journal.JournalEnd()
-    list(journal.read_journal_commands(str(tmp_path), tail))
-    assert [place.reason for place in tail.places] == ["unknown record type 99, perhaps of a newer release"]
+    journal_end = journal.JournalEnd()
+    list(journal.read_journal_commands(str(tmp_path), journal_end))
+    assert [place.reason for place in journal_end.places] == ["unknown record type 99, perhaps of a newer release"]
     with pytest.raises(NodeError, match=r"1 place of its journal cannot be read"):
         remaining_messages.count_remaining_messages(str(tmp_path))
 

@@ -45,10 +45,10 @@ def test_link_planted_before_root_owned_directory_is_not_followed(common: Path) 
     home = create_owned_directory(common / "home")
     call_as(BROKER, lambda: (home / "activemq").mkdir(), lambda: (home / "activemq" / "versions").symlink_to("/etc"))
     os.chown(home, 0, 0)
-    before = os.stat("/etc")
+    etc_before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match=r"versions is a symbolic link that belongs to account 61616"):
         install_configuration(str(home / "activemq"), TREE, OWNERS)
-    assert (os.stat("/etc").st_mode, os.stat("/etc").st_gid) == (before.st_mode, before.st_gid)
+    assert (os.stat("/etc").st_mode, os.stat("/etc").st_gid) == (etc_before.st_mode, etc_before.st_gid)
 
 
 def test_configuration_version_with_files_of_account_is_not_reused(common: Path) -> None:

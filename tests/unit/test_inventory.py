@@ -42,9 +42,9 @@ def read(path: Path, *extra_vars: str, **more: Any) -> InventoryData:
 def input_error_text(path: Path | str, *extra_vars: str) -> str:
     with pytest.raises(InputError) as caught:
         read_inventory([str(path)], extra_vars=extra_vars)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    error_text = str(caught.value)
+    assert "\n" not in error_text
+    return error_text
 
 
 PAIR = "all: {hosts: {a-mq01-a: , a-mq01-b: }}\n"
@@ -185,8 +185,8 @@ def test_second_read_of_inventory_returns_changed_variables(write: Write) -> Non
 
 def test_plain_inventory_value_is_same_object_for_all_hosts(write: Write) -> None:
     path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x_list: [{a: 1}]\n"})
-    first, second = read(path).hosts.values()
-    assert first["activemq_x_list"] is second["activemq_x_list"]
+    first_values, second_values = read(path).hosts.values()
+    assert first_values["activemq_x_list"] is second_values["activemq_x_list"]
 
 
 @pytest.mark.parametrize("present", [True, False], ids=["with the collection", "without the collection"])
@@ -247,8 +247,8 @@ class TestVault:
         self, write: Write, tmp_path: Path, encrypted: dict[str, str]
     ) -> None:
         (tmp_path / "pw").write_text("right\n")
-        values = read(write(encrypted), vault_password_files=[str(tmp_path / "pw")]).hosts["a-mq01-a"]
-        assert values == {
+        decrypted_variables = read(write(encrypted), vault_password_files=[str(tmp_path / "pw")]).hosts["a-mq01-a"]
+        assert decrypted_variables == {
             "activemq_direct": "{{ not_a_template }}",
             "activemq_indirect": "s3cret",
             "activemq_filtered": "S3CRET",
@@ -262,8 +262,8 @@ class TestVault:
         self, write: Write, tmp_path: Path, encrypted: dict[str, str]
     ) -> None:
         (tmp_path / "pw").write_text("right\n")
-        values = read(write(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts["a-mq01-a"]
-        assert values["activemq_indirect"] == "s3cret"
+        decrypted_variables = read(write(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts["a-mq01-a"]
+        assert decrypted_variables["activemq_indirect"] == "s3cret"
 
     @pytest.mark.parametrize("password", [None, "wrong"])
     def test_vault_value_without_correct_password_remains_encrypted(
@@ -271,22 +271,22 @@ class TestVault:
     ) -> None:
         (tmp_path / "pw").write_text(f"{password}\n")
         files = [str(tmp_path / "pw")] if password else []
-        first, second = read(write(encrypted), vault_password_files=files).hosts.values()
-        users = first.pop("activemq_users")
+        first_values, second_values = read(write(encrypted), vault_password_files=files).hosts.values()
+        users = first_values.pop("activemq_users")
         assert isinstance(users, list)
         assert isinstance(users[0]["password"], UndecryptedVaultValue)
-        assert first.pop("activemq_open") == 2
-        assert {type(value) for value in first.values()} == {UndecryptedVaultValue}
-        assert first == {name: value for name, value in second.items() if name in first}
-        assert first["activemq_direct"] != first["activemq_indirect"]
-        assert "$ANSIBLE_VAULT" not in repr(first)
+        assert first_values.pop("activemq_open") == 2
+        assert {type(value) for value in first_values.values()} == {UndecryptedVaultValue}
+        assert first_values == {name: value for name, value in second_values.items() if name in first_values}
+        assert first_values["activemq_direct"] != first_values["activemq_indirect"]
+        assert "$ANSIBLE_VAULT" not in repr(first_values)
 
     def test_error_about_encrypted_file_without_password_names_file(self, write: Write, tmp_path: Path) -> None:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x: 1\n"})
         (tmp_path / "pw").write_text("right\n")
         run("ansible-vault", "encrypt", "--vault-password-file", "pw", "inventory/group_vars/all.yml", cwd=tmp_path)
-        assert "no vault secrets found" in (text := input_error_text(path))
-        assert "group_vars/all.yml" in text
+        assert "no vault secrets found" in (error_text := input_error_text(path))
+        assert "group_vars/all.yml" in error_text
 
     def test_missing_vault_password_file_is_refused(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR})
@@ -318,9 +318,9 @@ class TestRefusals:
         self, write: Write, template: str, reason: str
     ) -> None:
         path = write({"hosts.yml": json.dumps({"all": {"hosts": {"a-mq01-a": {"activemq_x_t": template}}}})})
-        text = input_error_text(path)
-        assert text.startswith("a-mq01-a: the template in activemq_x_t has no value, because ")
-        assert reason in text
+        error_text = input_error_text(path)
+        assert error_text.startswith("a-mq01-a: the template in activemq_x_t has no value, because ")
+        assert reason in error_text
 
     def test_variable_with_identity_of_broker_is_omitted_on_other_hosts(self, write: Write) -> None:
         path = write({
@@ -387,9 +387,9 @@ class TestRefusals:
         assert "run chmod -x" in input_error_text(script)
 
     def test_error_about_list_as_inventory_has_no_class_names(self, write: Write) -> None:
-        text = input_error_text(write({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
-        assert "the file contains a list, but an inventory is a mapping of groups" in text
-        assert "class" not in text
+        error_text = input_error_text(write({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
+        assert "the file contains a list, but an inventory is a mapping of groups" in error_text
+        assert "class" not in error_text
 
     def test_error_about_missing_inventory_file_suggests_comma_for_host(self, tmp_path: Path) -> None:
         problem = f"{tmp_path}/nowhere: this inventory file or directory does not exist: correct the path"
@@ -403,9 +403,9 @@ class TestRefusals:
 
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
     def test_invalid_extra_variables_are_error(self, write: Write, extra: str) -> None:
-        text = input_error_text(write({"hosts.yml": PAIR}), extra)
-        assert text.startswith(("the extra variables (-e) cannot be read (", "the text "))
-        assert "Correct the value of -e" in text or "write NAME=VALUE" in text
+        error_text = input_error_text(write({"hosts.yml": PAIR}), extra)
+        assert error_text.startswith(("the extra variables (-e) cannot be read (", "the text "))
+        assert "Correct the value of -e" in error_text or "write NAME=VALUE" in error_text
 
     def test_inventory_read_returns_warnings_and_prints_nothing(
         self, write: Write, capfd: pytest.CaptureFixture[str]
@@ -448,7 +448,7 @@ class TestRefusals:
 
 def count_hosts_in_new_process(path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a process that prints the number of hosts of the inventory, or the error."""
-    code = """
+    program = """
 import sys
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import read_inventory
@@ -458,7 +458,7 @@ except InputError as error:
     print(error)
 """
     return subprocess.run(
-        [sys.executable, "-c", code, str(path)],
+        [sys.executable, "-c", program, str(path)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

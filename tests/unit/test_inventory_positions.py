@@ -78,13 +78,13 @@ def test_position_of_variable_is_in_host_vars_before_group_vars(inventory: Path)
 def test_variable_that_is_defined_twice_has_line_of_last_definition(
     inventory: Path, directory: str, first: str, last: str, between: str
 ) -> None:
-    before = f"{first}\n{between}"
-    (inventory / directory).write_text(f"{before}{last}\nmore: 1\n")
+    lines_before = f"{first}\n{between}"
+    (inventory / directory).write_text(f"{lines_before}{last}\nmore: 1\n")
     name = first.partition(":")[0]
 
     position = positions(inventory)[A][name]
 
-    assert (position.file, position.line) == (str(inventory / directory), before.count("\n") + 1)
+    assert (position.file, position.line) == (str(inventory / directory), lines_before.count("\n") + 1)
 
 
 @pytest.mark.parametrize("value", ["1G", "true", "[1]"])
@@ -209,9 +209,9 @@ def test_misspelled_prefix_is_warning_with_file_and_line(inventory: Path, capsys
 
     assert main(["check", "-i", "inventory", "--select", "T036"]) == 0
 
-    out = " ".join(capsys.readouterr().out.split())
-    assert "warning T036 inventory/group_vars/all.yml:7: the variable active_mq_fence has no effect" in out
-    assert "to activemq_fence. If active_mq_fence has another purpose" in out
+    warnings_printed = " ".join(capsys.readouterr().out.split())
+    assert "warning T036 inventory/group_vars/all.yml:7: the variable active_mq_fence has no effect" in warnings_printed
+    assert "to activemq_fence. If active_mq_fence has another purpose" in warnings_printed
 
 
 @pytest.mark.parametrize("misspelled", ["actvemq_release", "active_mq_release", "activemqrelease"])

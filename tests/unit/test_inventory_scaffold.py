@@ -95,8 +95,8 @@ def test_init_of_readme_derives_pair_from_names(tmp_path: Path) -> None:
 
 def test_commented_lines_of_init_set_archive_that_site_installs(tmp_path: Path) -> None:
     """The README names these edits: 2 comment marks and the line ``activemq_install``."""
-    text = (create_inventory(tmp_path, "a-mq01-a", "a-mq01-b") / "group_vars/all.yml").read_text()
-    lines = [line.removeprefix("# ") if line.startswith("# activemq_") else line for line in text.splitlines()]
+    group_vars = (create_inventory(tmp_path, "a-mq01-a", "a-mq01-b") / "group_vars/all.yml").read_text()
+    lines = [line.removeprefix("# ") if line.startswith("# activemq_") else line for line in group_vars.splitlines()]
     variables = yaml.safe_load("\n".join(line for line in lines if line != "activemq_install: none"))
     assert variables["activemq_archive"] == "/srv/software/apache-activemq-6.3.1-bin.tar.gz"
     assert variables["activemq_archive_sha512"] == "CHECKSUM"
@@ -120,13 +120,13 @@ def test_broker_on_localhost_listens_on_loopback_only(tmp_path: Path) -> None:
 
 def test_no_file_of_init_contains_password(tmp_path: Path) -> None:
     directory = create_inventory(tmp_path, *NAMES["default"], "--tls")
-    text = (directory / "group_vars/all.yml").read_text()
-    for value in re.findall(r"password: (.*)", text):
+    group_vars = (directory / "group_vars/all.yml").read_text()
+    for value in re.findall(r"password: (.*)", group_vars):
         assert value.startswith('"{{ lookup(')
     assert not (directory / ".secrets").exists()
     assert (directory / ".gitignore").read_text() == ".secrets/\n"
-    assert "ansible-vault encrypt_string" in text
-    assert "ansible.builtin.env" in text
+    assert "ansible-vault encrypt_string" in group_vars
+    assert "ansible.builtin.env" in group_vars
 
 
 def test_files_of_init_are_valid_against_schemas_that_they_name(tmp_path: Path) -> None:
@@ -177,12 +177,12 @@ def test_newer_release_is_warning_of_init(tmp_path: Path, capsys: pytest.Capture
 
 def test_service_unit_uses_home_directory_of_inventory(tmp_path: Path) -> None:
     directory = create_inventory(tmp_path, "orders-mq01-a", release="5.18.3")
-    text = (directory / "group_vars/all.yml").read_text()
-    home = yaml.load(text, Loader=yaml.BaseLoader)["activemq_home"]  # noqa: S506 -- reads text only
+    group_vars = (directory / "group_vars/all.yml").read_text()
+    home = yaml.load(group_vars, Loader=yaml.BaseLoader)["activemq_home"]  # noqa: S506 -- reads text only
     files = render_fleet(load_fleet(directory))
     unit = next(files[path].decode() for path in files if path.endswith("/activemq.service"))
     assert f"{home}/bin/activemq" in unit
-    assert not set(re.findall(r"/opt/[a-z0-9.-]+", text)) - {home}
+    assert not set(re.findall(r"/opt/[a-z0-9.-]+", group_vars)) - {home}
 
 
 @pytest.mark.parametrize(
@@ -235,20 +235,20 @@ def test_console_account_of_init_is_comment_that_works_when_uncommented(
 ) -> None:
     directory = create_inventory(tmp_path, *names, release=release)
     path = directory / "group_vars/all.yml"
-    text = path.read_text()
-    before = {
+    group_vars = path.read_text()
+    findings_before = {
         (finding.rule, finding.host, finding.message) for finding in check_fleet(load_fleet(directory), schema_of=None)
     }
     assert [user.name for user in load_fleet(directory).brokers[0].settings.users] == ["app"]
     assert b"admin" not in b"".join(console_account_lines(directory))
 
-    text = re.sub(r"(?m)^  # (- name: admin|  groups: \[admins\]|  password: )", r"  \1", text)
-    path.write_text(re.sub(r"(read|write|admin): apps", r"\1: [apps, admins]", text))
+    group_vars = re.sub(r"(?m)^  # (- name: admin|  groups: \[admins\]|  password: )", r"  \1", group_vars)
+    path.write_text(re.sub(r"(read|write|admin): apps", r"\1: [apps, admins]", group_vars))
 
     fleet = load_fleet(directory)
     assert [(user.name, user.groups) for user in fleet.brokers[0].settings.users][1:] == [("admin", ("admins",))]
-    after = {(finding.rule, finding.host, finding.message) for finding in check_fleet(fleet, schema_of=None)}
-    assert after <= before  # The accounts shift the line numbers of activemq.xml.
+    findings_after = {(finding.rule, finding.host, finding.message) for finding in check_fleet(fleet, schema_of=None)}
+    assert findings_after <= findings_before  # The accounts shift the line numbers of activemq.xml.
     assert any(b"admin" in content for content in console_account_lines(directory))
 
 

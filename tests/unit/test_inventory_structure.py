@@ -55,8 +55,8 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         options = ["--select", "T", "--ignore", "T016,T030,T029", "--format", "json"]
-        code = main(["check", "-i", "inventory", *options])
-        return code, json.loads(capsys.readouterr().out)["findings"]
+        exit_code = main(["check", "-i", "inventory", *options])
+        return exit_code, json.loads(capsys.readouterr().out)["findings"]
 
     return run_check
 
@@ -364,7 +364,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
 def test_structural_mistake_of_inventory_is_one_finding_with_position_and_fix(
     files: dict[str, str], rule: str, position: str, message: str, fix: str, check: Check
 ) -> None:
-    code, findings = check(files)
+    exit_code, findings = check(files)
 
     reported = [
         (f"{finding['rule']} {finding['severity']}", f"{finding['file']}:{finding['line']}") for finding in findings
@@ -372,7 +372,7 @@ def test_structural_mistake_of_inventory_is_one_finding_with_position_and_fix(
     assert reported == [(rule, f"inventory/{position}")]
     assert message in findings[0]["message"]
     assert fix in findings[0]["fix"]
-    assert code == (1 if rule.endswith("error") else 0)
+    assert exit_code == (1 if rule.endswith("error") else 0)
 
 
 UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
@@ -460,9 +460,9 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
 def test_structural_mistake_of_inventory_that_hides_hosts_is_input_error(
     files: dict[str, str], position: str, message: str, check: Check
 ) -> None:
-    code, findings = check(files)
+    exit_code, findings = check(files)
 
-    assert code == 2
+    assert exit_code == 2
     assert {finding["rule"] for finding in findings} == {"T000"}
     assert f"inventory/{position}" in [f"{finding['file']}:{finding['line']}" for finding in findings]
     assert any(message in join_problem_and_remedy(finding["message"], finding["fix"]) for finding in findings)
@@ -498,9 +498,9 @@ def test_structural_mistake_in_ini_inventory_has_position(
     text: str, position: str, message: str, check: Check, tmp_path: Path
 ) -> None:
     (tmp_path / "inventory").mkdir()
-    code, findings = check({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
+    exit_code, findings = check({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
 
-    assert code in {1, 2}
+    assert exit_code in {1, 2}
     assert f"{findings[0]['file']}:{findings[0]['line']}" == f"inventory/{position}"
     assert message in findings[0]["message"]
 

@@ -22,10 +22,10 @@ def deserialize(data: bytes) -> object:
     source = io.BytesIO(HEADER + data)
 
     def take(count: int) -> bytes:
-        content = source.read(count)
-        if len(content) < count:
+        read_bytes = source.read(count)
+        if len(read_bytes) < count:
             raise EOFError
-        return content
+        return read_bytes
 
     return ObjectReader(take).read_value()
 

@@ -88,20 +88,20 @@ def seconds_for(work: Callable[[], object]) -> float:
     """Return the shortest CPU time of three runs in this thread, in seconds."""
     durations = []
     for _ in range(3):
-        start = time.thread_time()
+        start_time = time.thread_time()
         work()
-        durations.append(time.thread_time() - start)
+        durations.append(time.thread_time() - start_time)
     return min(durations)
 
 
 def read_blocks(count: int) -> None:
-    content = memoryview(HEADER + blocks(count))
+    stream_bytes = memoryview(HEADER + blocks(count))
     position = 0
 
     def take(size: int) -> bytes:
         nonlocal position
         position += size
-        return bytes(content[position - size : position])
+        return bytes(stream_bytes[position - size : position])
 
     java_object = ObjectReader(take).read_value()
     assert isinstance(java_object, JavaObject)

@@ -37,17 +37,17 @@ VaultLoader.add_multi_constructor("!", lambda loader, _suffix, node: loader.cons
 
 def problems_of(kind: str, text: str) -> list[str]:
     validator = Draft202012Validator(json.loads(read_json_schema_text(kind)))
-    content = yaml.load(text, VaultLoader)  # noqa: S506 -- a SafeLoader
-    return [f"{problem.json_path}: {problem.message}" for problem in validator.iter_errors(content)]
+    document = yaml.load(text, VaultLoader)  # noqa: S506 -- a SafeLoader
+    return [f"{problem.json_path}: {problem.message}" for problem in validator.iter_errors(document)]
 
 
 @some_situations(1)
 @pytest.mark.parametrize("kind", ["variables", "inventory"])
 def test_json_schema_is_valid_and_printed_by_command(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", kind]) == 0
-    content = json.loads(capsys.readouterr().out)
-    Draft202012Validator.check_schema(content)
-    assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    json_schema = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(json_schema)
+    assert json_schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
 def test_json_schemas_match_models_of_variables() -> None:
@@ -113,8 +113,8 @@ def test_every_example_file_names_its_json_schema(path: Path) -> None:
 )
 def test_json_schema_rejects_variable_with_wrong_key_or_value(text: str) -> None:
     assert problems_of("variables", text)
-    (content,) = [yaml.safe_load(text)]
-    inventory: dict[str, Any] = {"all": {"hosts": {"a-mq01-a": content}}}
+    (documents,) = [yaml.safe_load(text)]
+    inventory: dict[str, Any] = {"all": {"hosts": {"a-mq01-a": documents}}}
     assert problems_of("inventory", yaml.safe_dump(inventory))
 
 
@@ -179,9 +179,9 @@ def test_inventories_of_molecule_scenarios_are_valid_in_json_schema(path: Path) 
 
 @pytest.mark.parametrize("path", ROLE_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
 def test_json_schema_rejects_wrong_key_or_type_of_agent_or_balancer_in_file(path: Path) -> None:
-    text = path.read_text()
-    for position in range(len(role_variables_in(yaml.safe_load(text)))):
-        misspelled, mistyped = yaml.safe_load(text), yaml.safe_load(text)
+    file_text = path.read_text()
+    for position in range(len(role_variables_in(yaml.safe_load(file_text)))):
+        misspelled, mistyped = yaml.safe_load(file_text), yaml.safe_load(file_text)
         mapping, name = role_variables_in(misspelled)[position]
         mapping[f"{name}_"] = mapping.pop(name)
         assert problems_of(kind_of(path), yaml.safe_dump(misspelled)), name
@@ -194,7 +194,7 @@ def test_json_schema_rejects_wrong_key_or_type_of_agent_or_balancer_in_file(path
 @pytest.mark.parametrize("name", ROLE_VARIABLES)
 def test_json_schema_rejects_wrong_key_or_type_of_each_agent_and_balancer_variable(name: str) -> None:
     assert len(ROLE_VARIABLES) > 45
-    for content in ({f"{name}s": "a"}, {name[:-1]: "a"}, {name: [{"key": 1}]}, {name: {"key": {"key": 1}}}):
-        assert problems_of("variables", yaml.safe_dump(content)), content
-        inventory = {"all": {"children": {"activemq_agents": {"hosts": {"shop01": content}}}}}
-        assert problems_of("inventory", yaml.safe_dump(inventory)), content
+    for wrong_settings in ({f"{name}s": "a"}, {name[:-1]: "a"}, {name: [{"key": 1}]}, {name: {"key": {"key": 1}}}):
+        assert problems_of("variables", yaml.safe_dump(wrong_settings)), wrong_settings
+        inventory = {"all": {"children": {"activemq_agents": {"hosts": {"shop01": wrong_settings}}}}}
+        assert problems_of("inventory", yaml.safe_dump(inventory)), wrong_settings

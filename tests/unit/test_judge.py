@@ -152,8 +152,8 @@ def test_broker_state_of_lab_is_that_of_judge(
     profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
     hosts = make_lab_hosts(tmp_path, is_full_distribution=False, **profile)
     deployed = DeployedBrokerSettings(store="/store", pure=case.pure)
-    run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
-    monkeypatch.setattr(processes, "last_broker_process_run", lambda *_: run)
+    broker_run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
+    monkeypatch.setattr(processes, "last_broker_process_run", lambda *_: broker_run)
     monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))
     monkeypatch.setattr(hosts, "_read_deployed_settings", lambda *_: deployed)
     monkeypatch.setattr(hosts, "_read_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))

@@ -61,16 +61,16 @@ def test_kahadb_index_that_broker_can_use_or_rebuild_is_not_renamed(store: Path,
     (store / "db.data").unlink()
     if content is not None:
         (store / "db.data").write_bytes(content)
-    before = file_names(store)
+    names_before = file_names(store)
     assert repair(store) == []
-    assert file_names(store) == before
+    assert file_names(store) == names_before
 
 
 @pytest.mark.usefixtures("broker")
 def test_kahadb_index_is_not_renamed_while_broker_holds_lock(store: Path) -> None:
-    before = file_names(store)
+    names_before = file_names(store)
     assert repair(store) == []
-    assert file_names(store) == before
+    assert file_names(store) == names_before
 
 
 def test_repair_of_kahadb_index_does_not_create_missing_store(tmp_path: Path) -> None:

@@ -147,11 +147,11 @@ def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
         subscription_record("prices", key),
         number=5,
     )
-    before = [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))]
+    sizes_before = [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))]
     (store / "db.data").write_bytes(index_with_topics({"prices": [key]}, last_update=77))
     repair(store)
-    end = JournalEnd()
-    commands = read_journal_commands(str(store), end, verify=True)
+    journal_end = JournalEnd()
+    commands = read_journal_commands(str(store), journal_end, verify=True)
     records = [command for command in commands if command.kind in (SUBSCRIPTION, TRACE)]
     kinds = [(command.kind, command.subscription) for command in records if command.span[0] or command.kind]
     assert kinds == [
@@ -161,8 +161,8 @@ def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
         (SUBSCRIPTION, key),
         (SUBSCRIPTION, key),
     ]
-    assert end.damaged + end.unread == 0
-    assert [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))] == before
+    assert journal_end.damaged + journal_end.unread == 0
+    assert [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))] == sizes_before
 
 
 def test_kept_copy_of_index_is_not_used_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
@@ -185,9 +185,9 @@ def test_kept_copy_of_index_of_other_data_files_is_not_used(store: Path, keeper:
     """A resync or a restored backup has replaced the data files."""
     begin_and_remove_data_file(store, keeper)
     for path in store.glob("db-*.log"):
-        content = path.read_bytes()
+        journal_content = path.read_bytes()
         path.unlink()
-        path.write_bytes(content)
+        path.write_bytes(journal_content)
     with pytest.raises(RebuildRefusedError):
         repair(store)
     keeper.update_index_and_data_file_copies()
@@ -245,12 +245,12 @@ def test_loss_of_subscriptions_is_refused_or_recorded_if_operator_accepts_it(sto
     (store / "db-1.log").unlink()
     write_data_file(store, remove_record("m1", "topic/prices", KEY), number=4)
     (store / "db.data").write_bytes(UNUSABLE)
-    before = {path.name: path.read_bytes() for path in store.glob("db*")}
+    files_before = {path.name: path.read_bytes() for path in store.glob("db*")}
     with pytest.raises(
         RebuildRefusedError, match=r"reporting:daily of topic://prices \(at most 2 messages\).*--accept-loss"
     ):
         repair(store)
-    assert {path.name: path.read_bytes() for path in store.glob("db*")} == before
+    assert {path.name: path.read_bytes() for path in store.glob("db*")} == files_before
     assert "subscriptions may be lost" in repair(store, accept_loss=True)
     (record,) = read_newest_risk_records_of_store(str(store))
     assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
@@ -280,8 +280,8 @@ def test_all_messages_are_at_risk_if_broker_ignores_subscription_records(store: 
 
 def test_index_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
     keeper._copy_attempt_seconds = 0
-    content = index_with_topics({"prices": [KEY, "new:one"]}, last_update=3)
-    (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
+    index_bytes = index_with_topics({"prices": [KEY, "new:one"]}, last_update=3)
+    (store / "db.data").write_bytes(index_bytes[:4100] + b"x" + index_bytes[4101:])
     keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).subscriptions_in_copy() == {("1:prices", KEY), ("1:prices", "new:one")}
 
@@ -304,9 +304,9 @@ def test_truncated_kahadb_index_is_error(tmp_path: Path, size: int) -> None:
 
 def test_error_about_overlong_integer_names_index(tmp_path: Path) -> None:
     path = tmp_path / "db.data"
-    content = index_with_topics({"prices": [KEY]}, 1)
-    size = content.index(KEY.encode()) + len(KEY) + 1  # after the byte that marks a leaf
-    path.write_bytes(content[:size] + b"\xff" * 12 + content[size + 12 :])
+    index_bytes = index_with_topics({"prices": [KEY]}, 1)
+    size = index_bytes.index(KEY.encode()) + len(KEY) + 1  # after the byte that marks a leaf
+    path.write_bytes(index_bytes[:size] + b"\xff" * 12 + index_bytes[size + 12 :])
     with pytest.raises(IndexPageError, match=r"^the index .*/db\.data is damaged \(.*: restore the store"):
         subscriptions_in_index(str(path))
 

@@ -25,9 +25,9 @@ def make_store(directory: Path, *contents: bytes) -> Path:
 
 
 def last_commands(store: Path, name: str) -> list[str]:
-    end = JournalEnd()
-    traces = [command.message for command in read_journal_commands(str(store), end) if command.kind == TRACE]
-    assert (end.damaged, end.unread, f"db-{end.file}.log") == (0, 0, name)
+    journal_end = JournalEnd()
+    traces = [command.message for command in read_journal_commands(str(store), journal_end) if command.kind == TRACE]
+    assert (journal_end.damaged, journal_end.unread, f"db-{journal_end.file}.log") == (0, 0, name)
     return traces
 
 
@@ -46,14 +46,14 @@ def test_new_data_file_begins_if_last_file_has_moved_acknowledgements(
     tmp_path: Path, contents: list[bytes], new_file: str
 ) -> None:
     store = make_store(tmp_path / "store", *contents)
-    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    files_before = {path.name: path.read_bytes() for path in store.iterdir()}
 
     assert begin_data_file_if_acks_moved(str(store)) == new_file
     if new_file:
         assert "activemq.fleet created this data file" in last_commands(store, new_file)[-1]
         assert inspect_store_journal(str(store)).damaged == 0
     assert {path.name: path.read_bytes() for path in store.iterdir() if path.name != new_file} == {
-        name: content for name, content in before.items() if name != new_file
+        name: content for name, content in files_before.items() if name != new_file
     }
     assert begin_data_file_if_acks_moved(str(store)) == ""
 

@@ -74,19 +74,19 @@ def test_longest_idle_reservation_is_replaced_if_all_address_blocks_are_reserved
     tmp_path: Path, reservations: AddressBlockReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST + 1)
-    first = reservations.reserve_address_block_number(lab_directory(tmp_path, "a"))
+    first_block = reservations.reserve_address_block_number(lab_directory(tmp_path, "a"))
     reservations.reserve_address_block_number(lab_directory(tmp_path, "b"))
-    assert reservations.reserve_address_block_number(lab_directory(tmp_path, "c")) == first
+    assert reservations.reserve_address_block_number(lab_directory(tmp_path, "c")) == first_block
 
 
 def test_lab_that_reserves_address_block_again_is_not_longest_idle(
     tmp_path: Path, reservations: AddressBlockReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST + 1)
-    first = reservations.reserve_address_block_number(lab_directory(tmp_path, "a"))
-    second = reservations.reserve_address_block_number(lab_directory(tmp_path, "b"))
-    assert reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), first) == first
-    assert reservations.reserve_address_block_number(lab_directory(tmp_path, "c")) == second
+    first_block = reservations.reserve_address_block_number(lab_directory(tmp_path, "a"))
+    second_block = reservations.reserve_address_block_number(lab_directory(tmp_path, "b"))
+    assert reservations.reserve_address_block_number(lab_directory(tmp_path, "a"), first_block) == first_block
+    assert reservations.reserve_address_block_number(lab_directory(tmp_path, "c")) == second_block
 
 
 def test_labs_with_different_temporary_directories_have_different_address_blocks(

@@ -25,11 +25,11 @@ START = 1795266000.0  # 13:00:00
 
 def test_journal_tail_continues_after_incomplete_line_and_in_new_file(directory: Path) -> None:
     tail = JournalTail(directory)
-    first = directory / "journal-000000001.jsonl"
-    first.write_text(record_line("handled", 1) + record_line("handled", 2)[:20])
+    first_file = directory / "journal-000000001.jsonl"
+    first_file.write_text(record_line("handled", 1) + record_line("handled", 2)[:20])
     assert tail.count_new_journal_records().counts["handled"] == 1
 
-    first.write_text(record_line("handled", 1) + record_line("handled", 2))
+    first_file.write_text(record_line("handled", 1) + record_line("handled", 2))
     (directory / "journal-000000002.jsonl").write_text(record_line("handled", 3))
 
     assert tail.count_new_journal_records().counts["handled"] == 3

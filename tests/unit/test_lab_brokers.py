@@ -68,9 +68,12 @@ def test_broker_starts_with_variables_of_its_environment_file(tmp_path: Path, mo
     broker = hosts.fleet.broker(A)
     make_shared_store_directory(broker)
     hosts.launch_process(broker)
-    content = unit_environment_and_log_files(broker)[environment_file_relative_path(broker)].decode()
+    environment_file = unit_environment_and_log_files(broker)[environment_file_relative_path(broker)].decode()
     assert environments[0]["ACTIVEMQ_DATA"]
-    assert all(f"{name}=" in content and value.split()[0] in content for name, value in environments[0].items())
+    assert all(
+        f"{name}=" in environment_file and value.split()[0] in environment_file
+        for name, value in environments[0].items()
+    )
 
 
 def test_heap_size_of_lab_broker_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,9 +127,9 @@ def test_lab_status_as_text_has_line_for_each_host(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("status", directory=tmp_path)
-    _, first, second = capsys.readouterr().out.splitlines()
-    assert first.split() == ["orders-mq01-a", "master", "active", "127.77.1.1", "4711", "12", "s", "-"]
-    assert second.split() == ["orders-mq01-b", "slave", "stopped", "127.77.1.2", "-", "-", "-"]
+    _, first_line, second_line = capsys.readouterr().out.splitlines()
+    assert first_line.split() == ["orders-mq01-a", "master", "active", "127.77.1.1", "4711", "12", "s", "-"]
+    assert second_line.split() == ["orders-mq01-b", "slave", "stopped", "127.77.1.2", "-", "-", "-"]
 
 
 def test_lab_status_as_text_shows_no_role_of_single_broker(

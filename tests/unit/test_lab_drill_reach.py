@@ -139,8 +139,8 @@ def test_drill_error_about_rejected_login_names_user_and_no_password(unused_addr
 def test_drill_checks_login_of_load_over_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = server_context(authority.certificate("127.0.0.1"))
-    for code, reason in ((0, ""), (5, "the broker rejects the user 'till' or its password")):
-        with server(context, response=bytes([0x20, 2, 0, code])) as port:
+    for return_code, reason in ((0, ""), (5, "the broker rejects the user 'till' or its password")):
+        with server(context, response=bytes([0x20, 2, 0, return_code])) as port:
             keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
             tls_spec = spec(f"ssl://127.0.0.1:{port}", **keys)
             if reason:

@@ -45,9 +45,9 @@ def test_log_tail_reads_lines_that_are_written_later(log: Path) -> None:
 
 def test_log_tail_ignores_log_of_earlier_broker_run(log: Path) -> None:
     append(log, log_line(STARTED))
-    run = run_from(log)
+    broker_run = run_from(log)
     append(log, log_line(WAITS))
-    assert LogTail(log.parent, run).read_run_state().phase == "waiting"
+    assert LogTail(log.parent, broker_run).read_run_state().phase == "waiting"
 
 
 def test_log_tail_reads_rotated_log_to_its_end_before_new_log(log: Path) -> None:
@@ -62,11 +62,11 @@ def test_log_tail_reads_rotated_log_to_its_end_before_new_log(log: Path) -> None
 
 def test_log_tail_after_rotation_reads_broker_run_from_its_start(log: Path) -> None:
     append(log, log_line(STARTED))
-    run = run_from(log)
+    broker_run = run_from(log)
     append(log, log_line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, log_line("Started responder end of duplex bridge second@null"))
-    assert LogTail(log.parent, run).read_run_state().one_way_duplex_link_names == ("first", "second")
+    assert LogTail(log.parent, broker_run).read_run_state().one_way_duplex_link_names == ("first", "second")
 
 
 def test_log_tail_reads_character_split_between_two_writes(log: Path) -> None:
@@ -82,10 +82,10 @@ def test_log_tail_reads_character_split_between_two_writes(log: Path) -> None:
 
 def test_failure_of_lab_broker_is_explained_by_last_error_of_its_run(log: Path) -> None:
     append(log, log_line("old", "ERROR"))
-    run = run_from(log)
+    broker_run = run_from(log)
     append(log, log_line("new", "ERROR") + "Caused by: java.net.BindException: Address already in use\n")
-    assert explain_failed_run(log.parent, run) == "new: java.net.BindException: Address already in use"
-    assert len(log_records_of_broker_run(log.parent, run)) == 1
+    assert explain_failed_run(log.parent, broker_run) == "new: java.net.BindException: Address already in use"
+    assert len(log_records_of_broker_run(log.parent, broker_run)) == 1
 
 
 def test_failure_of_lab_broker_before_first_log_line_is_explained_by_output(log: Path) -> None:
@@ -101,10 +101,10 @@ def test_failure_of_lab_broker_before_first_log_line_is_explained_by_output(log:
     ],
 )
 def test_failure_of_lab_broker_is_explained_by_last_line_of_guard_or_java(log: Path, fatal_line: str) -> None:
-    run = run_from(log)
+    broker_run = run_from(log)
     append(log, log_line("Transport failed", "ERROR"))
     log.with_name("console.log").write_text(f"Loading message broker\n{fatal_line}\nguard: generation 2 was removed\n")
-    assert explain_failed_run(log.parent, run) == fatal_line
+    assert explain_failed_run(log.parent, broker_run) == fatal_line
 
 
 def test_failure_of_lab_broker_without_output_has_no_explanation(log: Path) -> None:

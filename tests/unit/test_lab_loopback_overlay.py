@@ -42,11 +42,11 @@ def test_brokers_of_same_machine_share_loopback_address() -> None:
 
 
 def test_host_keeps_its_loopback_address_when_hosts_are_added() -> None:
-    before = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK)
+    addresses_before = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK)
     larger_fleet = fleet_of(variables("archive-mq01-a.example.com", *PAIR, ha="none"))
-    after = assign_loopback_addresses(larger_fleet, BLOCK, before)
-    assert {host: after[host] for host in PAIR} == before
-    assert len(set(after.values())) == 3
+    addresses_after = assign_loopback_addresses(larger_fleet, BLOCK, addresses_before)
+    assert {host: addresses_after[host] for host in PAIR} == addresses_before
+    assert len(set(addresses_after.values())) == 3
 
 
 def test_loopback_addresses_of_other_block_are_not_kept() -> None:
@@ -132,9 +132,9 @@ def test_lab_replaces_encrypted_secret_of_list_in_its_position() -> None:
         {"name": "app", "password": UndecryptedVaultValue("x"), "groups": ["g"]},
         {"name": "ops", "password": "open"},
     ]
-    first, second = overlay_of(variables(users=users))[A]["activemq_users"]
-    assert (first["name"], first["groups"], second) == ("app", ["g"], users[1])
-    assert isinstance(first["password"], str)
+    first_user, second_user = overlay_of(variables(users=users))[A]["activemq_users"]
+    assert (first_user["name"], first_user["groups"], second_user) == ("app", ["g"], users[1])
+    assert isinstance(first_user["password"], str)
 
 
 def test_lab_does_not_replace_secret_that_is_not_encrypted() -> None:
@@ -197,8 +197,8 @@ def test_fleet_with_lab_overlay_renders_loopback_addresses(release: str) -> None
 
 def test_lab_overlay_keeps_names_addresses_connectors_links_and_accounts() -> None:
     hosts = variables(*TWO_PAIRS)
-    before, after = fleet_of(hosts), fleet_of(variables_with_overlay(hosts, overlay_of(hosts)))
-    for original, overlaid in zip(before.brokers, after.brokers, strict=True):
+    fleet_before, fleet_after = fleet_of(hosts), fleet_of(variables_with_overlay(hosts, overlay_of(hosts)))
+    for original, overlaid in zip(fleet_before.brokers, fleet_after.brokers, strict=True):
         assert overlaid.broker_name == original.broker_name
         assert overlaid.address == original.address
         assert overlaid.connectors == original.connectors

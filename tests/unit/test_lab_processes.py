@@ -46,15 +46,15 @@ def running_process(layout: LabLayout, run: ProcessRun) -> psutil.Process:
 
 
 def test_started_lab_process_is_found_by_its_record_on_disk(layout: LabLayout) -> None:
-    run = launch(layout)
+    broker_run = launch(layout)
     recorded_run = processes.last_broker_process_run(layout, "a")
-    assert recorded_run == run
-    assert running_process(layout, recorded_run).pid == run.pid
+    assert recorded_run == broker_run
+    assert running_process(layout, recorded_run).pid == broker_run.pid
 
 
 def test_lab_broker_is_leader_of_session_and_process_group(layout: LabLayout) -> None:
-    run = launch(layout)
-    assert os.getsid(run.pid) == os.getpgid(run.pid) == run.pid
+    broker_run = launch(layout)
+    assert os.getsid(broker_run.pid) == os.getpgid(broker_run.pid) == broker_run.pid
 
 
 def test_lab_broker_has_environment_and_umask_of_its_unit(layout: LabLayout) -> None:
@@ -65,10 +65,10 @@ def test_lab_broker_has_environment_and_umask_of_its_unit(layout: LabLayout) -> 
 
 
 def test_killed_lab_process_leaves_no_zombie(layout: LabLayout) -> None:
-    run = launch(layout)
-    processes.terminate_processes([running_process(layout, run)], grace=0)
-    assert processes.find_process(layout, run) is None
-    assert not psutil.pid_exists(run.pid)
+    broker_run = launch(layout)
+    processes.terminate_processes([running_process(layout, broker_run)], grace=0)
+    assert processes.find_process(layout, broker_run) is None
+    assert not psutil.pid_exists(broker_run.pid)
 
 
 # The first thread of the process ends immediately. Another thread keeps the process and its port open for 1.5 s.
@@ -90,10 +90,10 @@ def test_termination_waits_for_last_thread_that_keeps_port_open(layout: LabLayou
 
 
 def test_exit_status_of_broker_run_is_known_after_its_end(layout: LabLayout) -> None:
-    run = launch(layout)
-    assert processes.exit_status_of_run(run) is None
-    processes.terminate_processes([running_process(layout, run)], grace=0)
-    assert processes.exit_status_of_run(run) == -signal.SIGKILL
+    broker_run = launch(layout)
+    assert processes.exit_status_of_run(broker_run) is None
+    processes.terminate_processes([running_process(layout, broker_run)], grace=0)
+    assert processes.exit_status_of_run(broker_run) == -signal.SIGKILL
 
 
 def test_zombie_process_has_ended(layout: LabLayout) -> None:
@@ -110,8 +110,10 @@ def test_running_process_has_not_ended(layout: LabLayout) -> None:
 
 
 def test_children_of_broker_are_terminated_with_it(layout: LabLayout) -> None:
-    run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}")
-    process = running_process(layout, run)
+    broker_run = launch(
+        layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
+    )
+    process = running_process(layout, broker_run)
     wait_until(process.children, "the process has a child", pause=0.02)
     children = process.children()
     processes.terminate_processes([process], grace=0)
@@ -126,29 +128,31 @@ def test_ports_of_broker_are_free_after_termination_of_its_guard(layout: LabLayo
         "server = socket.create_server(('127.0.0.1', 0))\n"
         f"print(server.getsockname()[1], flush=True); {SLEEP}"
     )
-    run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}")
+    broker_run = launch(
+        layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}"
+    )
     port = int(_wait_for_output(layout))
-    processes.terminate_processes([running_process(layout, run)], grace=0)
+    processes.terminate_processes([running_process(layout, broker_run)], grace=0)
     assert not is_port_taken(("127.0.0.1", port))
 
 
 def test_process_with_different_start_time_is_not_found(layout: LabLayout) -> None:
-    run = launch(layout)
-    assert processes.find_process(layout, replace(run, created=run.created - 60)) is None
+    broker_run = launch(layout)
+    assert processes.find_process(layout, replace(broker_run, created=broker_run.created - 60)) is None
 
 
 def test_process_without_mark_of_lab_is_not_found(layout: LabLayout) -> None:
-    run = launch(layout, mark="-Dactivemq.fleet.lab=/another")
-    assert processes.find_process(layout, run) is None
-    os.killpg(run.pid, signal.SIGKILL)
-    os.waitpid(run.pid, 0)
+    broker_run = launch(layout, mark="-Dactivemq.fleet.lab=/another")
+    assert processes.find_process(layout, broker_run) is None
+    os.killpg(broker_run.pid, signal.SIGKILL)
+    os.waitpid(broker_run.pid, 0)
 
 
 def test_lab_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
-    run = launch(layout, STUBBORN)
+    broker_run = launch(layout, STUBBORN)
     _wait_for_output(layout)
-    processes.terminate_processes([running_process(layout, run)], grace=0.2)
-    assert processes.find_process(layout, run) is None
+    processes.terminate_processes([running_process(layout, broker_run)], grace=0.2)
+    assert processes.find_process(layout, broker_run) is None
 
 
 def test_frozen_process_is_distinguished_from_running_process(layout: LabLayout) -> None:
@@ -177,17 +181,17 @@ def test_frozen_process_is_killed_without_grace_period(layout: LabLayout, monkey
 
 
 def test_lab_processes_without_record_are_found_by_their_mark(layout: LabLayout) -> None:
-    run = launch(layout)
+    broker_run = launch(layout)
     processes.delete_broker_run_record(layout, "a")
-    assert [process.pid for process in processes.lab_processes(layout)] == [run.pid]
+    assert [process.pid for process in processes.lab_processes(layout)] == [broker_run.pid]
 
 
 def test_broker_run_begins_at_end_of_existing_log(layout: LabLayout) -> None:
-    data = layout.activemq_base_directory("a")
-    data.mkdir(parents=True)
-    (data / "activemq.log").write_text("before\n")
-    run = launch(layout)
-    assert (run.log_inode, run.log_offset) == ((data / "activemq.log").stat().st_ino, 7)
+    data_directory = layout.activemq_base_directory("a")
+    data_directory.mkdir(parents=True)
+    (data_directory / "activemq.log").write_text("before\n")
+    broker_run = launch(layout)
+    assert (broker_run.log_inode, broker_run.log_offset) == ((data_directory / "activemq.log").stat().st_ino, 7)
 
 
 def test_missing_program_of_lab_broker_is_error(layout: LabLayout) -> None:
@@ -206,9 +210,9 @@ def test_java_options_of_environment_are_not_passed_to_broker(
     layout: LabLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx8g")
-    run = launch(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
+    broker_run = launch(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
     assert "JAVA_TOOL_OPTIONS" not in _wait_for_output(layout)
-    assert subprocess.run(["kill", "-0", str(run.pid)], check=False).returncode == 0
+    assert subprocess.run(["kill", "-0", str(broker_run.pid)], check=False).returncode == 0
 
 
 def _wait_for_output(layout: LabLayout) -> str:

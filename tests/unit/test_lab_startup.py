@@ -162,9 +162,9 @@ def fake_pure_pair(*alive: str, **log_events: str) -> FakeBrokers:
     brokers = FakeBrokers(fleet(release="5.5.1", ha="pure"))
     brokers.alive.update(alive)
     for node, event in log_events.items():
-        run = BrokerRun()
-        setattr(run, event, True)
-        brokers.runs[{"a": A, "b": B}[node]] = run
+        broker_run = BrokerRun()
+        setattr(broker_run, event, True)
+        brokers.runs[{"a": A, "b": B}[node]] = broker_run
     return brokers
 
 

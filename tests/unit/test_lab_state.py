@@ -67,10 +67,12 @@ def test_lab_requires_java_of_its_newest_release(
         return Path("/usr/lib/jvm/bin/java")
 
     monkeypatch.setattr(artifacts, "java_executable", find_java)
-    first, second = releases
-    hosts = variables(release=first, ha="shared-file", store_directory="/srv/a")
-    others = variables("sales-mq01-a", "sales-mq01-b", release=second, ha="shared-file", store_directory="/srv/b")
-    prepare(layout, hosts | others)
+    first_release, second_release = releases
+    hosts = variables(release=first_release, ha="shared-file", store_directory="/srv/a")
+    other_hosts = variables(
+        "sales-mq01-a", "sales-mq01-b", release=second_release, ha="shared-file", store_directory="/srv/b"
+    )
+    prepare(layout, hosts | other_hosts)
     assert required == [minimum]
 
 
@@ -82,8 +84,8 @@ def test_lab_files_with_secrets_are_private(layout: LabLayout) -> None:
 
 
 def test_repeated_preparation_of_lab_changes_nothing(layout: LabLayout) -> None:
-    first = prepare(layout, variables(network_password=UndecryptedVaultValue("x")))
-    assert prepare(layout, variables(network_password=UndecryptedVaultValue("x"))) == first
+    first_state = prepare(layout, variables(network_password=UndecryptedVaultValue("x")))
+    assert prepare(layout, variables(network_password=UndecryptedVaultValue("x"))) == first_state
 
 
 def test_host_that_was_removed_from_inventory_has_no_overlay(layout: LabLayout) -> None:
@@ -278,9 +280,9 @@ def test_lab_of_fleet_has_brokers_and_agents_of_fleet(tmp_path: Path) -> None:
     assert [broker.host for broker in lab.fleet.brokers] == list(names)
     assert [agent.host for agent in lab.fleet.agents] == ["shop1"]
     assert [broker.role for broker in lab.fleet.brokers] == ["master", "slave"]
-    first, second = lab.uris("orders-mq1")
-    assert first.startswith("tcp://127.")
-    assert lab.uris("orders1y") == (second,)
+    first_uri, second_uri = lab.uris("orders-mq1")
+    assert first_uri.startswith("tcp://127.")
+    assert lab.uris("orders1y") == (second_uri,)
     assert str(lab.store_directory("orders1x")).startswith(f"{tmp_path}/lab/stores/")
 
 

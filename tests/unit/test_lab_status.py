@@ -33,10 +33,10 @@ def established_message(local: str, remote: str, peer: str) -> str:
 
 
 def bridges_from_log(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...]:
-    text = "".join(
+    log_text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
-    return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(text)))
+    return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(log_text)))
 
 
 def test_lab_status_shows_link_peer_and_remote_host_of_bridge() -> None:

@@ -172,9 +172,9 @@ def test_stomp_round_trip_completes_when_message_returns() -> None:
 
 def test_stomp_publisher_connects_to_next_broker_after_rejected_login() -> None:
     with (
-        scripted_broker(reject_login) as first,
-        scripted_broker(echo_messages) as second,
-        StompPublisher([first, second]) as publisher,
+        scripted_broker(reject_login) as first_address,
+        scripted_broker(echo_messages) as second_address,
+        StompPublisher([first_address, second_address]) as publisher,
     ):
         assert publisher.publish_until_confirmed("/queue/q", "m", timeout=60) == 2
 
@@ -197,5 +197,8 @@ def test_stomp_drain_continues_at_next_broker() -> None:
 
         return script
 
-    with scripted_broker(script_with_message("a")) as first, scripted_broker(script_with_message("b")) as second:
-        assert stomp_drain([first, second], "/queue/q", expected=2, timeout=60) == ["a", "b"]
+    with (
+        scripted_broker(script_with_message("a")) as first_address,
+        scripted_broker(script_with_message("b")) as second_address,
+    ):
+        assert stomp_drain([first_address, second_address], "/queue/q", expected=2, timeout=60) == ["a", "b"]

@@ -95,9 +95,9 @@ def test_name_of_cgroup_does_not_assign_process_to_unit() -> None:
     usable = [hierarchy for hierarchy in HIERARCHIES if os.access(hierarchy[0] / "cgroup.procs", os.W_OK)]
     if not usable:
         pytest.skip("this process cannot create a cgroup on this machine: run the test as root with writable cgroups")
-    top, kind, prefix = usable[0]
+    cgroup_root, kind, prefix = usable[0]
     unit = "line-ends.service"
-    outer = top / f"line-ends-{os.getpid()}\v{prefix}{'systemd:' if kind else ''}"
+    outer = cgroup_root / f"line-ends-{os.getpid()}\v{prefix}{'systemd:' if kind else ''}"
     child = None
     try:
         outer.mkdir()

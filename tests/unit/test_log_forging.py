@@ -47,9 +47,9 @@ def encode_line_breaks(text: str) -> str:
 
 @given(NAMES)
 def test_name_in_encoded_log_record_adds_no_record_for_any_reader(name: str) -> None:
-    first = record(STARTED)
-    log = first + record(
-        encode_line_breaks(f"User name [{name}{SHUTTING_DOWN}{name}{first.rstrip()}{name}"), "o.a.X", CLIENT
+    first_record = record(STARTED)
+    log = first_record + record(
+        encode_line_breaks(f"User name [{name}{SHUTTING_DOWN}{name}{first_record.rstrip()}{name}"), "o.a.X", CLIENT
     )
 
     assert len(list(parse_log(log))) == 2
@@ -118,8 +118,8 @@ def test_broker_phase_ignores_log_record_with_future_date(tmp_path: Path) -> Non
 
 
 def test_invalid_date_in_log_stops_no_reader(tmp_path: Path) -> None:
-    wrong = record("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
-    (tmp_path / "activemq.log").write_text(wrong)
+    invalid_record = record("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
+    (tmp_path / "activemq.log").write_text(invalid_record)
     assert broker_log.last_logged_error(str(tmp_path)) == ""
 
 

@@ -39,8 +39,8 @@ def growth(work: Callable[[str], object], texts: Callable[[int], Iterable[str]])
 
     def seconds(length: int) -> float:
         began = time.thread_time()
-        for text in texts(length):
-            work(text)
+        for searched_text in texts(length):
+            work(searched_text)
         return time.thread_time() - began
 
     return median(seconds(LONG) / max(seconds(SHORT), 1e-6) for _ in range(3))
@@ -54,10 +54,10 @@ def literal_parts(pattern: str) -> list[str]:
 
 def repeated_parts(pattern: str, length: int) -> Iterable[str]:
     """Yield texts that begin with a match of the expression and then repeat one of its parts."""
-    parts = literal_parts(pattern)
-    for number, part in enumerate(parts):
-        for piece in (part or "a", "a "):
-            yield ("x".join(parts[: number + 1]) + piece * (length // len(piece) + 1))[:length]
+    literals = literal_parts(pattern)
+    for number, literal in enumerate(literals):
+        for piece in (literal or "a", "a "):
+            yield ("x".join(literals[: number + 1]) + piece * (length // len(piece) + 1))[:length]
 
 
 @pytest.mark.parametrize("begin", PRINTED)

@@ -65,8 +65,8 @@ def test_phase_of_broker_run_is_that_of_last_phase_record(messages: list[str], p
 
 
 def test_truncated_log_record_shows_no_phase_of_broker_run() -> None:
-    text = log_text([WAITS]) + f"2026-03-01 10:00:09,000 | INFO  | {STARTED}\n" + log_text(["whatever follows"])
-    assert BrokerRun().apply_records(parse_log(text)).phase == "waiting"
+    log = log_text([WAITS]) + f"2026-03-01 10:00:09,000 | INFO  | {STARTED}\n" + log_text(["whatever follows"])
+    assert BrokerRun().apply_records(parse_log(log)).phase == "waiting"
 
 
 def test_phase_of_broker_run_without_phase_record_is_unknown() -> None:
@@ -171,21 +171,21 @@ def test_duplex_link_restarted_with_id_is_not_one_way() -> None:
 
 
 def test_last_error_of_broker_run_contains_root_cause() -> None:
-    text = log_text(["Failed to start Apache ActiveMQ (a, null)"], "ERROR") + (
+    log = log_text(["Failed to start Apache ActiveMQ (a, null)"], "ERROR") + (
         "java.io.IOException: Transport Connector could not be registered\n"
         "\tat x.Y.z(Y.java:1)\n"
         "Caused by: java.net.BindException: Address already in use\n"
     )
-    assert last_error_line(parse_log(text)) == (
+    assert last_error_line(parse_log(log)) == (
         "Failed to start Apache ActiveMQ (a, null): java.net.BindException: Address already in use"
     )
 
 
 def test_last_error_of_broker_run_is_innermost_of_nested_exceptions() -> None:
-    text = log_text(
+    log = log_text(
         ["Failed to load: URL [x], reason: bean; nested exception is java.io.IOException: no space"], "ERROR"
     )
-    assert last_error_line(parse_log(text)) == "java.io.IOException: no space"
+    assert last_error_line(parse_log(log)) == "java.io.IOException: no space"
 
 
 def test_last_error_of_broker_run_is_warning_only_without_error() -> None:

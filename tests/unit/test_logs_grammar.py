@@ -66,9 +66,9 @@ def test_continuation_of_log_record_in_earlier_file_is_omitted() -> None:
 
 
 def test_truncated_log_record_keeps_its_level_and_message() -> None:
-    first, second = parse_log(f"2026-03-01 10:00:00,000 | INFO  | Connector st\n{PLAIN}")
-    assert (first.level, first.message, first.logger) == ("INFO", "Connector st", "")
-    assert second.message == "Connector stomp started"
+    truncated_record, next_record = parse_log(f"2026-03-01 10:00:00,000 | INFO  | Connector st\n{PLAIN}")
+    assert (truncated_record.level, truncated_record.message, truncated_record.logger) == ("INFO", "Connector st", "")
+    assert next_record.message == "Connector stomp started"
 
 
 def test_invalid_date_begins_no_log_record() -> None:
@@ -98,12 +98,12 @@ def test_log_parser_without_stacks_returns_truncated_record_with_next_record() -
 
 @given(st.lists(st.integers(min_value=0, max_value=len(ERROR_WITH_STACK) + len(PLAIN)), max_size=8))
 def test_chunks_of_log_give_same_records_as_complete_log(cuts: list[int]) -> None:
-    text = f"{ERROR_WITH_STACK}{PLAIN}\n"
+    log = f"{ERROR_WITH_STACK}{PLAIN}\n"
     parser, records, last = IncrementalLogParser(), [], 0
-    for cut in [*sorted(cuts), len(text)]:
-        records += parser.feed(text[last:cut])
+    for cut in [*sorted(cuts), len(log)]:
+        records += parser.feed(log[last:cut])
         last = cut
-    assert [*records, *parser.finish_parsing()] == list(parse_log(text))
+    assert [*records, *parser.finish_parsing()] == list(parse_log(log))
 
 
 @given(st.text())

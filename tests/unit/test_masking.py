@@ -80,9 +80,9 @@ PLACES = {
 
 @pytest.mark.parametrize(("path", "line"), [(path, line) for path, lines in PLACES.items() for line in lines])
 def test_unknown_secret_is_masked_in_every_place_of_configuration(path: str, line: str) -> None:
-    text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
+    file_text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
-    masked = mask_configuration_file(f"conf/{path}", text)
+    masked = mask_configuration_file(f"conf/{path}", file_text)
 
     assert CANARY not in masked
     assert path.endswith(".password") or masked.startswith("first line\n")
@@ -101,9 +101,9 @@ SINGLE_SECRETS = [
 @pytest.mark.parametrize(("path", "line"), SINGLE_SECRETS)
 def test_known_secret_is_replaced_by_its_variable(path: str, line: str) -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x.password")])
-    text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
+    file_text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
-    masked = mask_configuration_file(f"conf/{path}", text, known)
+    masked = mask_configuration_file(f"conf/{path}", file_text, known)
 
     assert CANARY not in masked
     assert "@activemq_x.password@" in masked or line == "# {}"

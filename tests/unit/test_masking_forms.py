@@ -58,15 +58,15 @@ def test_secret_with_separators_is_masked_to_end_of_line(form: str, secret: str)
 
 @pytest.mark.parametrize(("path", "form"), FILES)
 def test_every_form_of_secret_in_file_is_masked(path: str, form: str) -> None:
-    text = fill_form(form, WORD)
+    text_with_secret = fill_form(form, WORD)
 
-    masked = mask_configuration_file(f"conf/{path}", text)
+    masked = mask_configuration_file(f"conf/{path}", text_with_secret)
 
     assert "canary" not in masked
     assert UNKNOWN in masked
     assert mask_configuration_file(f"conf/{path}", masked) == masked
     if path.endswith(".xml"):
-        assert is_well_formed_xml(masked) == is_well_formed_xml(text)
+        assert is_well_formed_xml(masked) == is_well_formed_xml(text_with_secret)
 
 
 QUOTED = [
@@ -89,8 +89,12 @@ def test_quoted_secret_is_masked_up_to_closing_quote(form: str, secret: str) -> 
 @pytest.mark.parametrize("secret", [r"canary\"canary", r"canary\\", r"\"canary\" canary", "canary'canary"])
 def test_escaped_quotes_do_not_end_secret(secret: str) -> None:
     outer = json.dumps({"a": json.dumps({"password": secret, "user": "bob"})})
-    for text in (f'{{"password": "{secret}", "user": "bob"}}', json.dumps({"password": secret, "user": "bob"}), outer):
-        masked = mask_text(text)
+    for text_with_secret in (
+        f'{{"password": "{secret}", "user": "bob"}}',
+        json.dumps({"password": secret, "user": "bob"}),
+        outer,
+    ):
+        masked = mask_text(text_with_secret)
         assert "canary" not in masked
         assert "bob" in masked
 
@@ -165,12 +169,12 @@ def test_known_secret_is_masked_in_base64_at_any_offset(before: str, url_safe: b
     secret = "Can4ry?~>>??ÿ-word"
     encode = base64.urlsafe_b64encode if url_safe else base64.b64encode
     for after in ("", "x", "xy", "xyz and more"):
-        text = encode(f"{before}{secret}{after}".encode()).decode()
+        encoded_text = encode(f"{before}{secret}{after}".encode()).decode()
 
-        masked = mask_text(f"sent {text} there", KnownSecrets([KnownSecret(secret, "activemq_x")]))
+        masked = mask_text(f"sent {encoded_text} there", KnownSecrets([KnownSecret(secret, "activemq_x")]))
 
         visible = masked.removeprefix("sent ").removesuffix(" there").replace("@activemq_x@", "").replace(UNKNOWN, "")
-        assert len(visible) <= len(text) - len(secret) * 4 // 3
+        assert len(visible) <= len(encoded_text) - len(secret) * 4 // 3
         assert UNKNOWN in masked or "@activemq_x@" in masked
 
 
@@ -286,9 +290,11 @@ def test_at_most_one_percent_of_ordinary_log_lines_is_masked() -> None:
 @pytest.mark.parametrize("path", ["", "conf/setenv", "conf/x.yml", "conf/x.properties", "users.properties"])
 def test_masking_twice_file_with_every_form_equals_masking_once(path: str) -> None:
     forms = [fill_form(form, WORD) for form in [*ANYTHING, *WORDS, *(form for _, form in FILES)]]
-    text = "\n".join([line for pair in zip(forms, ordinary_lines(len(forms)), strict=True) for line in pair])
+    text_with_secrets = "\n".join(
+        [line for pair in zip(forms, ordinary_lines(len(forms)), strict=True) for line in pair]
+    )
 
-    masked = mask_configuration_file(path, text) if path else mask_text(text)
+    masked = mask_configuration_file(path, text_with_secrets) if path else mask_text(text_with_secrets)
 
     assert (mask_configuration_file(path, masked) if path else mask_text(masked)) == masked
 
@@ -309,18 +315,18 @@ def test_header_of_private_key_hides_no_log_record(end: str) -> None:
 @pytest.mark.parametrize("before", ["", "  ", "Nov 22 05:22:44 host app[1]: ", "# "])
 def test_private_key_is_masked_after_log_prefixes(before: str) -> None:
     key = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}-----END RSA PRIVATE KEY-----\n"
-    text = "".join(f"{before}{line}\n" for line in key.splitlines())
+    log = "".join(f"{before}{line}\n" for line in key.splitlines())
 
-    masked = mask_text(f"{text}{RECORDS}")
+    masked = mask_text(f"{log}{RECORDS}")
 
     assert "canary" not in masked
     assert masked.endswith(RECORDS)
 
 
 def test_overlong_line_is_cut_with_count_of_omitted_characters() -> None:
-    text = f"first\n{'x' * (LINE_LENGTH + 10)}\nlast password=canary"
+    log = f"first\n{'x' * (LINE_LENGTH + 10)}\nlast password=canary"
 
-    masked = mask_text(text)
+    masked = mask_text(log)
 
     assert (
         masked == f"first\n{'x' * LINE_LENGTH} [10 more characters of this line were left out]\nlast password={UNKNOWN}"
@@ -346,12 +352,12 @@ def test_line_with_endlessly_repeated_forms_does_not_change_other_lines(path: st
 def test_heading_with_word_password_in_log_hides_no_record() -> None:
     """In logs of releases with log4j 1, a client's name can fill a separate line."""
     records = [f"2026-11-21 05:22:4{number},001 | INFO  | text {number} | org.x | main" for number in range(3)]
-    text = "\n".join(["user | password | x | y | z", *records, ""])
+    log = "\n".join(["user | password | x | y | z", *records, ""])
 
-    assert mask_text(text) == text
+    assert mask_text(log) == log
 
 
 def test_line_after_backslash_in_log_is_readable() -> None:
-    text = "2026-11-21 05:22:44,001 | WARN  | password=x\\\n2026-11-21 05:22:45,001 | INFO  | text | org.x | main\n"
+    log = "2026-11-21 05:22:44,001 | WARN  | password=x\\\n2026-11-21 05:22:45,001 | INFO  | text | org.x | main\n"
 
-    assert "| INFO  | text | org.x | main" in mask_text(text)
+    assert "| INFO  | text | org.x | main" in mask_text(log)

@@ -173,8 +173,8 @@ def test_brokers_on_same_address_with_same_metrics_port_are_finding() -> None:
 
 def test_prometheus_targets_have_metrics_address_and_labels_of_inventory() -> None:
     files = render_fleet(fleet("o-mq01", metrics=True, metrics_bind="10.1.2.3", **LOGIN))
-    first, _ = json.loads(files["prometheus/targets/activemq-brokers-prom.json"])
-    assert first == {
+    first_target, _ = json.loads(files["prometheus/targets/activemq-brokers-prom.json"])
+    assert first_target == {
         "targets": ["10.1.2.3:9404"],
         "labels": {"host": "o-mq01-a.example.com", "group": "o", "pair": "o-mq01", "node": "a"},
     }
@@ -211,15 +211,17 @@ def test_each_alert_has_section_on_page_and_links_to_it() -> None:
 def test_dashboards_are_json_with_all_panels_inside_grid() -> None:
     files = dashboard_files()
     assert set(files) == {dashboard.name for dashboard in DASHBOARDS}
-    for content in files.values():
-        panels = json.loads(content)["panels"]
+    for dashboard_json in files.values():
+        panels = json.loads(dashboard_json)["panels"]
         assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels)
         assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 and panel["targets"] for panel in panels)
 
 
 def test_prometheus_text_escapes_special_characters_in_labels() -> None:
-    text = to_prometheus_text([MetricSample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}).decode()
-    assert text == '# HELP a_total what\n# TYPE a_total counter\na_total{host="h",x="q\\"\\\\\\n"} 2\n'
+    metrics_text = to_prometheus_text(
+        [MetricSample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}
+    ).decode()
+    assert metrics_text == '# HELP a_total what\n# TYPE a_total counter\na_total{host="h",x="q\\"\\\\\\n"} 2\n'
 
 
 def test_operation_in_progress_is_written_for_node_exporter(tmp_path: Path) -> None:

@@ -232,8 +232,8 @@ def test_variables_on_names_page_identify_its_names_as_pairs() -> None:
     block = PAGE.read_text().split("```yaml\n")[1].split("```")[0]
     conventions = re.findall(r"# (\S+), (\S+)\n((?:\w+: .*\n)+)", block)
     assert len(conventions) == len(CONVENTIONS) - 2
-    for master, slave, text in conventions:
-        variables = yaml.safe_load(text)
+    for master, slave, variables_yaml in conventions:
+        variables = yaml.safe_load(variables_yaml)
         identities = [Naming.naming_of_host(name, variables).identify_broker(name) for name in (master, slave)]
         assert [identity.role for identity in identities if identity] == ["master", "slave"]
         assert len({identity.pair for identity in identities if identity}) == 1

@@ -95,7 +95,7 @@ class TestConnectors:
 
 class TestLinks:
     def test_link_with_addresses_connects_to_them(self) -> None:
-        entry = {
+        link_entry = {
             "from": "o",
             "to": "partner",
             "addresses": ["ssl://one.example.org:61617", "ssl://two.example.org:61617"],
@@ -103,7 +103,7 @@ class TestLinks:
             "attributes": {"dynamicOnly": True, "decreaseNetworkConsumerPriority": False},
             "options": {"initialReconnectDelay": 500},
         }
-        broker = first_broker(links=[entry])
+        broker = first_broker(links=[link_entry])
         [connector] = elements(broker, "networkConnector")
 
         assert connector.get("name") == "o-mq1-to-partner"
@@ -115,8 +115,8 @@ class TestLinks:
         assert broker.links[0].to_dict()["target"] == "partner"
 
     def test_link_with_addresses_to_name_of_inventory_is_t007(self) -> None:
-        entry = {"from": "o-mq1", "to": "o-mq2", "addresses": ["x:1"]}
-        planned = fleet("o-mq1", "o-mq2", links=[entry])
+        link_entry = {"from": "o-mq1", "to": "o-mq2", "addresses": ["x:1"]}
+        planned = fleet("o-mq1", "o-mq2", links=[link_entry])
 
         assert [finding.message for finding in planned.findings if finding.rule == "T007"] == [
             "activemq_links[0] has addresses, but its `to` is 'o-mq2', a group or pair of the inventory"
@@ -200,8 +200,8 @@ class TestManagement:
             render_broker(broker)
 
     def test_jmx_tls_uses_stores_of_activemq_tls(self) -> None:
-        text = render_activemq_xml_bytes(first_broker(jmx={"tls": True}, tls=TLS)).decode()
-        assert 'class="org.apache.activemq.spring.SpringSslContext"' in text
+        activemq_xml = render_activemq_xml_bytes(first_broker(jmx={"tls": True}, tls=TLS)).decode()
+        assert 'class="org.apache.activemq.spring.SpringSslContext"' in activemq_xml
         with pytest.raises(SettingsError, match=r"activemq_jmx\.tls is true, but activemq_tls .* is not set"):
             first_broker(jmx={"tls": True})
 
@@ -219,13 +219,13 @@ class TestManagement:
 
 class TestBeansNextToBroker:
     def test_imports_hooks_and_log_query_are_rendered(self) -> None:
-        text = render_activemq_xml_bytes(
+        activemq_xml = render_activemq_xml_bytes(
             first_broker(imports=["camel.xml"], shutdown_hooks=["a.b.Hook"], log_query=True, release="5.15.16")
         ).decode()
 
-        assert '<import resource="camel.xml"/>' in text
-        assert 'class="a.b.Hook"' in text
-        assert 'class="io.fabric8.insight.log.log4j.Log4jLogQuery"' in text
+        assert '<import resource="camel.xml"/>' in activemq_xml
+        assert 'class="a.b.Hook"' in activemq_xml
+        assert 'class="io.fabric8.insight.log.log4j.Log4jLogQuery"' in activemq_xml
 
     def test_log_query_on_release_without_its_class_is_t011(self) -> None:
         assert "T011" in rules_of_findings(fleet("o-mq1", log_query=True, release="5.18.3"))

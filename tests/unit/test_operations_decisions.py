@@ -34,9 +34,9 @@ def test_outcome_table_shows_state_before_and_after_gap_and_acts_of_each_host() 
 
 
 def test_outcome_table_shows_unchanged_host_with_same_state() -> None:
-    head, line = outcome_table_lines([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
+    header, line = outcome_table_lines([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
     assert line.split() == [A, "active", "active", "-", "no"]
-    assert head.split() == ["host", "before", "after", "gap", "changed"]
+    assert header.split() == ["host", "before", "after", "gap", "changed"]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_outcome_table_shows_unchanged_host_with_same_state() -> None:
 def test_outcome_table_marks_restart_of_active_broker_without_measured_gap(
     before: str, acted: list[str], gap: str
 ) -> None:
-    after = {A: BrokerEvidence("active", release="5.18.3")}
+    evidence_after = {A: BrokerEvidence("active", release="5.18.3")}
 
-    line = outcome_table_lines([A], {A: before}, after, {A: acted}, {})[1]
+    line = outcome_table_lines([A], {A: before}, evidence_after, {A: acted}, {})[1]
 
     assert f"5.18.3 active  {gap} " in line
 
@@ -84,18 +84,24 @@ def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options:
 
 
 def test_progress_of_decision_is_input_of_next_decision_until_table() -> None:
-    first = restart(RunProgress(), {A: {}, B: {}})
-    assert (first["step"]["act"], first["step"]["hosts"], first["progress"]["done"]) == ("restart", [A], [])
-    assert first["progress"]["hosts"] == {
+    first_decision = restart(RunProgress(), {A: {}, B: {}})
+    assert (first_decision["step"]["act"], first_decision["step"]["hosts"], first_decision["progress"]["done"]) == (
+        "restart",
+        [A],
+        [],
+    )
+    assert first_decision["progress"]["hosts"] == {
         A: {"acted": ["restart"], "before": "5.18.3 active", "counts": []},
         B: {"acted": [], "before": "5.18.3 active", "counts": []},
     }
-    second = restart(
-        RunProgress.progress_from_dict(json.loads(json.dumps(first["progress"]))), {A: {"pid": 8, "age": 0.0}, B: {}}
+    second_decision = restart(
+        RunProgress.progress_from_dict(json.loads(json.dumps(first_decision["progress"]))),
+        {A: {"pid": 8, "age": 0.0}, B: {}},
     )
-    assert (second["step"]["hosts"], second["progress"]["done"]) == ([B], [A])
+    assert (second_decision["step"]["hosts"], second_decision["progress"]["done"]) == ([B], [A])
     third = restart(
-        RunProgress.progress_from_dict(second["progress"]), {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}}
+        RunProgress.progress_from_dict(second_decision["progress"]),
+        {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}},
     )
     assert (third["step"]["act"], third["progress"]["done"]) == ("done", [A, B])
     assert [line.split()[-1] for line in third["table"]] == ["changed", "restart", "restart"]

@@ -172,8 +172,13 @@ def test_problem_of_unhealthy_pair_has_host_state_and_remedy(
 def test_each_host_without_installed_broker_has_single_problem(load_state: str) -> None:
     unit = {"ActiveState": "inactive", "LoadState": load_state, "MainPID": "0", "Job": ""}
     absent = STOPPED | {"unit": unit, "version": None, "complete": False, "release": None, "store_marker": None}
-    text = "activemq.fleet has installed no configuration below /var/lib/activemq/activemq. Run the playbook site first"
-    assert [str(problem) for problem in problems_of_pair(absent, absent)] == [f"{A}: {text}", f"{B}: {text}"]
+    problem_text = (
+        "activemq.fleet has installed no configuration below /var/lib/activemq/activemq. Run the playbook site first"
+    )
+    assert [str(problem) for problem in problems_of_pair(absent, absent)] == [
+        f"{A}: {problem_text}",
+        f"{B}: {problem_text}",
+    ]
 
 
 @pytest.mark.parametrize(

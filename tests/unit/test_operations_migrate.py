@@ -91,11 +91,11 @@ def test_migrate_stops_no_broker_without_retire() -> None:
 
 
 def test_retire_stops_slave_before_master() -> None:
-    first = next_step(MASTER, SLAVE, NEW, PEER, retire=True)
-    second = next_step(MASTER, replace(SLAVE, state="stopped"), NEW, PEER, retire=True)
+    first_step = next_step(MASTER, SLAVE, NEW, PEER, retire=True)
+    second_step = next_step(MASTER, replace(SLAVE, state="stopped"), NEW, PEER, retire=True)
 
-    assert (first.act, first.hosts) == ("stop", ("old-mq01-b",))
-    assert (second.act, second.hosts) == ("stop", ("old-mq01-a",))
+    assert (first_step.act, first_step.hosts) == ("stop", ("old-mq01-b",))
+    assert (second_step.act, second_step.hosts) == ("stop", ("old-mq01-a",))
 
 
 def test_retire_waits_for_second_count_before_first_stop() -> None:

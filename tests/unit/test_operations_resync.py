@@ -194,6 +194,6 @@ def test_resync_refuses_choice_of_empty_store_over_store_with_messages() -> None
 @pytest.mark.parametrize(("answering", "listening"), [((), False), (("openwire",), False), (("replication",), True)])
 def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
     broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
-    contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
-    node = PurePairNode.pure_pair_node_from_store(PurePairNodeStore(host=MASTER, role="master"), broker, contents)
+    store_evidence = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
+    node = PurePairNode.pure_pair_node_from_store(PurePairNodeStore(host=MASTER, role="master"), broker, store_evidence)
     assert node.listening is listening

@@ -25,7 +25,7 @@ SINCE = 1_000_000.0
 
 def node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     pair, _, letter = name.rpartition("-")
-    values: dict[str, Any] = {
+    evidence_values: dict[str, Any] = {
         "pid": 7,
         "age": 500.0,
         "store_marker": (pair,),
@@ -33,7 +33,7 @@ def node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
         "how": f"it is {state}",
     }
     role = "master" if letter == "a" else "slave"
-    return ObservedNode(host=name, pair=pair, ha="shared-file", role=role, state=state, **values | more)
+    return ObservedNode(host=name, pair=pair, ha="shared-file", role=role, state=state, **evidence_values | more)
 
 
 A, B = node("x-mq01-a", "active"), node("x-mq01-b", "standby")
@@ -41,24 +41,24 @@ C, D = node("x-mq02-a", "standby"), node("x-mq02-b", "active")
 
 
 def progress_of(*nodes: ObservedNode, **more: Any) -> RollingProgress:
-    values: dict[str, Any] = {"act": "restart", "chosen": {broker.host for broker in nodes}, "done": set()}
-    return RollingProgress(**values | more)
+    progress_values: dict[str, Any] = {"act": "restart", "chosen": {broker.host for broker in nodes}, "done": set()}
+    return RollingProgress(**progress_values | more)
 
 
 def restart_order(*nodes: ObservedNode, chosen: set[str] | None = None) -> list[str]:
     """Return the hosts in the order of their restarts; a restart of the active node makes its peer active."""
     brokers_by_host = {broker.host: broker for broker in nodes}
-    done: set[str] = set()
+    done_hosts: set[str] = set()
     restarted: list[str] = []
     while True:
         step = next_restart_step(
-            list(brokers_by_host.values()), progress_of(*nodes, done=done, chosen=chosen or set(brokers_by_host))
+            list(brokers_by_host.values()), progress_of(*nodes, done=done_hosts, chosen=chosen or set(brokers_by_host))
         )
         if step.act == "done":
             return restarted
         (host,) = step.hosts
         restarted.append(host)
-        done.add(host)
+        done_hosts.add(host)
         if brokers_by_host[host].state == "active":
             brokers_by_host[host] = replace(brokers_by_host[host], state="standby")
             brokers_by_host[step.peer or ""] = replace(brokers_by_host[step.peer or ""], state="active")
@@ -227,8 +227,8 @@ def end_of_run(pairs: SimulatedPairs, outcomes: list[str], to: dict[str, str] | 
     waited = 0.0
     for _ in range(60):
         nodes = pairs.nodes()
-        done = acted | {broker.host for broker in nodes if (broker.age or SINCE) < 100}
-        state = progress_of(*nodes, act="switch" if to else "restart", done=done, acted=acted, waited=waited)
+        done_hosts = acted | {broker.host for broker in nodes if (broker.age or SINCE) < 100}
+        state = progress_of(*nodes, act="switch" if to else "restart", done=done_hosts, acted=acted, waited=waited)
         try:
             step = next_switchover_step(nodes, to, state) if to else next_restart_step(nodes, state)
         except RefusalError:
@@ -258,9 +258,9 @@ def test_random_outcomes_never_restart_node_without_healthy_peer(
     first: tuple[BrokerState, BrokerState], second: tuple[BrokerState, BrokerState], outcomes: list[str]
 ) -> None:
     pairs = SimulatedPairs(dict(zip(HOSTS, (*first, *second), strict=True)), dict.fromkeys(HOSTS, 500.0))
-    while (end := end_of_run(pairs, outcomes, None)) == "killed":
+    while (end_result := end_of_run(pairs, outcomes, None)) == "killed":
         pass
-    if end == "done":
+    if end_result == "done":
         assert all(age == 0 for age in pairs.ages.values())
         assert sorted(pairs.states.values()) == ["active", "active", "standby", "standby"]
 
@@ -282,7 +282,7 @@ def test_switchover_ends_with_chosen_node_active_or_with_refusal(
         f"x-mq0{pair_number}": f"x-mq0{pair_number}-{'a' if activates_a else 'b'}"
         for pair_number, activates_a in enumerate(activate_node_a, 1)
     }
-    while (end := end_of_run(pairs, outcomes, to)) == "killed":
+    while (end_result := end_of_run(pairs, outcomes, to)) == "killed":
         pass
-    if end == "done":
+    if end_result == "done":
         assert all(pairs.states[host] == "active" for host in to.values())

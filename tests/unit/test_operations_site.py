@@ -23,8 +23,8 @@ from tests.support.facts_of_brokers import facts_of_broker
 def node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     pair, _, letter = name.rpartition("-")
     role = "master" if letter == "a" else "slave"
-    values: dict[str, Any] = {"ha": "shared-file", "role": role, "store_used": True, "how": "as found"} | more
-    return ObservedNode(host=name, pair=pair, state=state, **values)
+    evidence_values: dict[str, Any] = {"ha": "shared-file", "role": role, "store_used": True, "how": "as found"} | more
+    return ObservedNode(host=name, pair=pair, state=state, **evidence_values)
 
 
 def pure_node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
@@ -32,8 +32,13 @@ def pure_node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
 
 
 def progress_of(nodes: Iterable[ObservedNode], **more: Any) -> RollingProgress:
-    values: dict[str, Any] = {"act": "site", "chosen": {broker.host for broker in nodes}, "done": (), "settle": 60.0}
-    return RollingProgress(**values | more)
+    progress_values: dict[str, Any] = {
+        "act": "site",
+        "chosen": {broker.host for broker in nodes},
+        "done": (),
+        "settle": 60.0,
+    }
+    return RollingProgress(**progress_values | more)
 
 
 def pending_acts(*nodes: ObservedNode, **more: Any) -> list[str]:
@@ -195,8 +200,8 @@ NODE_WITH_PENDING_RESTART = node("x-mq01-a", "active", restart_required=True)
 @pytest.mark.parametrize("state", ["stopped", "active"])
 def test_active_broker_is_not_restarted_without_standby(state: BrokerState) -> None:
     pair = NODE_WITH_PENDING_RESTART, node("x-mq01-b", state)
-    text = rf"^nothing was changed: x-mq01-a: the active broker is not restarted, .*, x-mq01-b, is {state}"
-    with pytest.raises(RefusalError, match=text):
+    refusal_text = rf"^nothing was changed: x-mq01-a: the active broker is not restarted, .*, x-mq01-b, is {state}"
+    with pytest.raises(RefusalError, match=refusal_text):
         next_site_step(pair, progress_of(pair, chosen={NODE_WITH_PENDING_RESTART.host}))
 
 

@@ -11,8 +11,8 @@ from activemq_fleet.operations.stores import ObservedSharedStore, hosts_of_unmar
 
 
 def observed_store(host: str, **more: Any) -> ObservedSharedStore:
-    values = {"exists": True, "mounted": True, "used": False} | more
-    return ObservedSharedStore(host=host, pair="x-mq01", directory="/srv/x", **values)
+    evidence_values = {"exists": True, "mounted": True, "used": False} | more
+    return ObservedSharedStore(host=host, pair="x-mq01", directory="/srv/x", **evidence_values)
 
 
 def stores_to_mark_and_problems(

@@ -208,11 +208,11 @@ def test_upgrade_to_patch_release_reports_no_changes() -> None:
 
 def test_standby_is_upgraded_first_then_switchover_then_other_node() -> None:
     nodes = observed_pair()
-    first = step_of(nodes)
-    assert (first.act, first.hosts, first.peer) == ("upgrade", (B,), A)
+    first_step = step_of(nodes)
+    assert (first_step.act, first_step.hosts, first_step.peer) == ("upgrade", (B,), A)
     nodes = (nodes[0], replace(nodes[1], release="5.18.3"))
-    second = step_of(nodes)
-    assert (second.act, second.hosts, second.peer) == ("switch", (A,), B)
+    second_step = step_of(nodes)
+    assert (second_step.act, second_step.hosts, second_step.peer) == ("switch", (A,), B)
     nodes = (replace(nodes[0], state="standby"), replace(nodes[1], state="active"))
     third = step_of(nodes)
     assert (third.act, third.hosts, third.peer) == ("upgrade", (A,), B)

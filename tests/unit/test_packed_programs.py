@@ -59,15 +59,15 @@ def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as earlier:
         package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
         earlier.writestr("__main__.py", f"from {package}.guard import main\n\nmain()\n")
-    content = guard_installation.guard_program(PYTHON)
-    assert guard_installation.install_executable(str(path), content)
-    assert path.read_bytes() == content
-    assert not guard_installation.install_executable(str(path), content)
+    guard_program = guard_installation.guard_program(PYTHON)
+    assert guard_installation.install_executable(str(path), guard_program)
+    assert path.read_bytes() == guard_program
+    assert not guard_installation.install_executable(str(path), guard_program)
 
 
 def _packed_guard_program(directory: Path) -> bytes:
-    code = (
+    program = (
         f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.guard_installation import guard_program\n"
         f"sys.stdout.buffer.write(guard_program({PYTHON!r}))"
     )
-    return subprocess.run([PYTHON, "-I", "-c", code], capture_output=True, timeout=60, check=True).stdout
+    return subprocess.run([PYTHON, "-I", "-c", program], capture_output=True, timeout=60, check=True).stdout

@@ -151,11 +151,11 @@ def test_broker_phase_is_last_phase_in_log(name: str) -> None:
 
 def test_broker_phase_ignores_records_of_earlier_process(tmp_path: Path) -> None:
     now = time.time()
-    before, after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
-    log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", before)
+    time_before, time_after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
+    log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", time_before)
     (tmp_path / "activemq.log").write_text(log)
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "unknown"
-    (tmp_path / "activemq.log").write_text(log + record(FIRST_RECORD, after))
+    (tmp_path / "activemq.log").write_text(log + record(FIRST_RECORD, time_after))
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "starting"
 
 
@@ -429,10 +429,10 @@ def test_connector_is_probed_in_its_protocol(
 ) -> None:
     with scripted_server(*replies) as address:
         patience = 0.5 if "sends no data" in detail else 60
-        answer = probe.probe_connector(scheme, address, Login("probe", "made-up"), timeout=patience)
-    assert (answer.answered, answer.returned) == (answered, returned)
-    assert detail in answer.detail
-    assert "made-up" not in answer.detail
+        probe_answer = probe.probe_connector(scheme, address, Login("probe", "made-up"), timeout=patience)
+    assert (probe_answer.answered, probe_answer.returned) == (answered, returned)
+    assert detail in probe_answer.detail
+    assert "made-up" not in probe_answer.detail
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -446,12 +446,12 @@ def test_tls_rejection_counts_as_answer_if_client_certificate_is_required(
     context.load_verify_locations(authority.ca)
 
     with tls_server(context) as port:
-        answer = probe.probe_connector(
+        probe_answer = probe.probe_connector(
             scheme, ("127.0.0.1", port), Login("probe", "made-up"), requires_client_certificate=True
         )
         answer_without_notice = probe.probe_connector(scheme, ("127.0.0.1", port), Login("probe", "made-up"))
 
-    assert answer == probe.ProbeAnswer(
+    assert probe_answer == probe.ProbeAnswer(
         True, None, "the broker answers over TLS and rejects the probe, which has no client certificate"
     )
     assert not answer_without_notice.answered
@@ -459,9 +459,9 @@ def test_tls_rejection_counts_as_answer_if_client_certificate_is_required(
 
 def test_port_that_closes_before_tls_handshake_has_not_answered() -> None:
     with tls_server(None) as port:
-        answer = probe.probe_connector("nio+ssl", ("127.0.0.1", port), Login(), requires_client_certificate=True)
+        probe_answer = probe.probe_connector("nio+ssl", ("127.0.0.1", port), Login(), requires_client_certificate=True)
 
-    assert not answer.answered
+    assert not probe_answer.answered
 
 
 def test_closed_port_refuses_probe(unused_port: int) -> None:
@@ -561,19 +561,19 @@ def wait_for_process(find_process: Callable[[], Process | None]) -> Process | No
 
 
 def test_broker_process_is_identified_by_account_files_and_command_line(tmp_path: Path) -> None:
-    before, started_after = seconds_since_boot(), time.time()
+    boot_seconds_before, started_after = seconds_since_boot(), time.time()
     with running_process(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
         broker_process = wait_for_process(lambda: find_broker_process(str(tmp_path)))
         assert broker_process is not None
         assert broker_process.pid == process.pid
-        assert before - 0.1 <= broker_process.started <= seconds_since_boot()
+        assert boot_seconds_before - 0.1 <= broker_process.started <= seconds_since_boot()
         assert int(started_after) - 1 <= broker_process.start_time <= time.time()
     assert find_broker_process(str(tmp_path)) is None
 
 
 def test_process_of_other_instance_or_control_command_is_no_broker_process(tmp_path: Path) -> None:
-    second, control = f"-Dactivemq.base={tmp_path}/second", f"-Dactivemq.base={tmp_path}"
-    with running_process(tmp_path, second, "start"), running_process(tmp_path, control, "stop"):
+    other_instance, control_command = f"-Dactivemq.base={tmp_path}/second", f"-Dactivemq.base={tmp_path}"
+    with running_process(tmp_path, other_instance, "start"), running_process(tmp_path, control_command, "stop"):
         time.sleep(0.1)
         assert find_broker_process(str(tmp_path)) is None
 

@@ -197,12 +197,12 @@ def test_store_access_names_path_that_broker_account_cannot_use(base: Configurat
     (store / "lock").chmod(0o600)
     with process_with_open_files(user=NOBODY) as running:
         facts = gather_health(base, running, store=str(store))
-        text = str(facts["store_access"])
-        assert f"cannot use {store}/lock, which belongs to root:root (mode 0600): run chown nobody:" in text
+        access_problem = str(facts["store_access"])
+        assert f"cannot use {store}/lock, which belongs to root:root (mode 0600): run chown nobody:" in access_problem
         (store / "lock").unlink()
-        text = str(gather_health(base, running, store=str(store))["store_access"])
-        assert f"{store}, which belongs to root:root (mode 0" in text
-        assert text.endswith(f"chmod 750 {store}")
+        access_problem = str(gather_health(base, running, store=str(store))["store_access"])
+        assert f"{store}, which belongs to root:root (mode 0" in access_problem
+        assert access_problem.endswith(f"chmod 750 {store}")
         store.chmod(0o777)
         assert gather_health(base, running, store=str(store))["store_access"] == ""
 

@@ -39,8 +39,8 @@ def test_release_of_jar_comes_from_record_then_manifest_then_name(
 
 
 def test_release_of_jar_ignores_record_of_another_artifact() -> None:
-    content = jar_content("activemq-client", record="5.18.3", manifest="5.18.6")
-    assert jars.release_of_jar("activemq-broker-5.18.6.jar", io.BytesIO(content)) == "5.18.6"
+    client_jar = jar_content("activemq-client", record="5.18.3", manifest="5.18.6")
+    assert jars.release_of_jar("activemq-broker-5.18.6.jar", io.BytesIO(client_jar)) == "5.18.6"
 
 
 def test_releases_of_lib_directory_are_those_of_all_its_jars(tmp_path: Path) -> None:
@@ -53,11 +53,11 @@ def test_releases_of_lib_directory_are_those_of_all_its_jars(tmp_path: Path) -> 
 
 
 def test_release_of_distribution_archive_is_that_of_jar_in_lib(tmp_path: Path) -> None:
-    top = "apache-activemq-5.18.6"
+    top_directory = "apache-activemq-5.18.6"
     members = {
-        f"{top}/activemq-all-5.18.6.jar": jar_content("activemq-all", record="5.18.6"),
-        f"{top}/lib/activemq-broker-5.18.6.jar": jar_content(record="5.18.3"),
-        f"{top}/lib/optional/activemq-broker-5.5.1.jar": jar_content(record="5.5.1"),
+        f"{top_directory}/activemq-all-5.18.6.jar": jar_content("activemq-all", record="5.18.6"),
+        f"{top_directory}/lib/activemq-broker-5.18.6.jar": jar_content(record="5.18.3"),
+        f"{top_directory}/lib/optional/activemq-broker-5.5.1.jar": jar_content(record="5.5.1"),
     }
     archive = write_archive(tmp_path / "x.tar.gz", members)
     assert jars.releases_in_archive(str(archive), depth=1) == ["5.18.3"]
@@ -116,8 +116,8 @@ def test_release_of_damaged_jar_comes_from_its_name(tmp_path: Path) -> None:
     broken = tmp_path / "activemq-broker-5.18.3.jar"
     with zipfile.ZipFile(broken, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("META-INF/maven/org.apache.activemq/activemq-broker/pom.properties", "version=6.3.1\n" * 99)
-    content = bytearray(broken.read_bytes())
-    content[100:140] = b"\xff" * 40
-    broken.write_bytes(content)
+    jar_bytes = bytearray(broken.read_bytes())
+    jar_bytes[100:140] = b"\xff" * 40
+    broken.write_bytes(jar_bytes)
 
     assert jars.release_of_jar_at(str(broken), broken.name) == "5.18.3"

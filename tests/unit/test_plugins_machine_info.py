@@ -101,8 +101,8 @@ def write_firmware_names(root: Path, **names: str) -> str:
     """Write the files in which the firmware describes the host; return the root directory."""
     directory = root / "sys/class/dmi/id"
     directory.mkdir(parents=True)
-    for name, content in names.items():
-        (directory / name).write_text(f"{content}\n")
+    for name, firmware_name in names.items():
+        (directory / name).write_text(f"{firmware_name}\n")
     return f"{root}/"
 
 

@@ -185,13 +185,13 @@ class PowerCutError(BaseException):
 
 def simulate_power_loss_before_change(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Simulate a loss of power before the disk change with this number; no change is half done."""
-    count = 0
+    change_count = 0
 
     def interrupted(change: Callable[..., None]) -> Callable[..., None]:
         def change_or_raise(*arguments: str) -> None:
-            nonlocal count
-            count += 1
-            if count == number:
+            nonlocal change_count
+            change_count += 1
+            if change_count == number:
                 raise PowerCutError
             change(*arguments)
 
@@ -291,8 +291,8 @@ def test_interrupted_removal_leaves_old_release_complete_or_absent(
 
 def test_old_release_is_not_removed_while_process_uses_it(home: Path) -> None:
     create_release_directory(home, "5.18.6")
-    old = create_release_directory(directory_next_to(home, ".old"), "5.18.3")
-    with process_running_from(old):
+    old_release = create_release_directory(directory_next_to(home, ".old"), "5.18.3")
+    with process_running_from(old_release):
         assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": True}
     assert directory_names(home) == [home.name]

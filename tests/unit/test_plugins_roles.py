@@ -38,11 +38,15 @@ def test_every_variable_is_documented_in_exactly_one_role() -> None:
 
 
 def default_of(field: FieldInfo) -> Any:
-    value = field.default_factory() if field.default_factory else field.default  # type: ignore[call-arg]
-    if isinstance(value, tuple):
+    default = field.default_factory() if field.default_factory else field.default  # type: ignore[call-arg]
+    if isinstance(default, tuple):
         # Settings of this type keep a mapping as pairs, so that they can be hashed.
-        return dict(value) if any(isinstance(metadata, PlainSerializer) for metadata in field.metadata) else list(value)
-    return value
+        return (
+            dict(default)
+            if any(isinstance(metadata, PlainSerializer) for metadata in field.metadata)
+            else list(default)
+        )
+    return default
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))

@@ -37,8 +37,8 @@ class Deployed:
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
     site = make_local_site(tmp_path_factory.mktemp("site"))
     site.write_inventory(A, B, "web01", agents={"kiosk01": KIOSK})
-    code, output = site.play("site", "-vvv", "--diff")
-    assert code == 0, output
+    exit_code, output = site.play("site", "-vvv", "--diff")
+    assert exit_code == 0, output
     return Deployed(site, output)
 
 
@@ -85,8 +85,8 @@ def test_site_leaves_no_archive_after_failure_of_host(site: LocalSite) -> None:
     site.write_inventory(A, B)
     (site.hosts / B / "activemq").mkdir(parents=True)
     (site.hosts / B / "activemq" / "current").mkdir()
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert "current is not a symbolic link to a configuration version" in output
     assert site.temporary_files == []
 
@@ -179,8 +179,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def test_site_reports_all_errors_of_fleet_and_writes_nothing(site: LocalSite) -> None:
     site.write_inventory(A, "orders-mq02-b.example.com", port_offset="many", relase="5.18.3")
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert "activemq_relase is not a variable of activemq.fleet: did you mean activemq_release?" in output
     assert "activemq_port_offset must be" in output
     assert "Traceback" not in output
@@ -190,8 +190,8 @@ def test_site_reports_all_errors_of_fleet_and_writes_nothing(site: LocalSite) ->
 def test_playbooks_report_all_blocking_findings_and_write_nothing(site: LocalSite) -> None:
     site.write_inventory(A, "orders-mq02-b.example.com")
     for playbook in ("check", "site"):
-        code, output = site.play(playbook)
-        assert code != 0
+        exit_code, output = site.play(playbook)
+        assert exit_code != 0
         assert "orders-mq01" in output
         assert "orders-mq02" in output
         assert not site.hosts.exists()
@@ -213,8 +213,8 @@ def test_site_names_encrypted_variable_without_vault_password(site: LocalSite) -
     variables = site.root / "group_vars"
     variables.mkdir()
     (variables / "all.yml").write_text(encrypted.stdout)
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert "activemq_network_password is encrypted, and no vault password decrypts it" in output
     assert not site.hosts.exists()
 
@@ -224,8 +224,8 @@ NO_LOCKS = "-Djava.nio.channels.FileLock.broken=true"
 
 def test_site_changes_no_host_if_any_host_violates_requirements(site: LocalSite) -> None:
     site.write_inventory(A, B, java_options=[NO_LOCKS])
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert "nothing was changed, because hosts do not meet the requirements" in output
     assert f"L006 {A}, {B}: " in output
     assert "Traceback" not in output
@@ -247,8 +247,8 @@ def test_site_changes_no_host_if_any_host_is_unreachable(site: LocalSite, host: 
     site.write_inventory(A, B, vip="192.0.2.9", vip_interface="eth0", vip_username="balancer", vip_password="made-up")
     set_host(site, "lb01", "activemq_loadbalancers", {})
     set_host(site, host, group, UNREACHABLE)
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert f"nothing was changed, because these hosts failed or were not reached: {host}" in output
     assert f"add --limit 'all:!{host}'" in output
     assert not site.hosts.exists()
@@ -266,8 +266,8 @@ def test_site_names_remedy_for_host_without_sudo(site: LocalSite, host: str, gro
     sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
     sudo.chmod(0o755)
     set_host(site, host, group, {**WITHOUT_SUDO, "ansible_become_exe": str(sudo)})
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert (
         f"nothing was changed, because these hosts failed or were not reached: {host}. Permit sudo without a password "
         f"for the SSH user on {host}, or add --ask-become-pass to ansible-playbook, and run the playbook again"
@@ -278,8 +278,8 @@ def test_site_names_remedy_for_host_without_sudo(site: LocalSite, host: str, gro
 def test_site_deploys_reachable_hosts_if_limit_excludes_unreachable_host(site: LocalSite) -> None:
     site.write_inventory(A, B, "web01")
     set_host(site, B, "all", UNREACHABLE)
-    code, output = site.play("site", "--limit", f"all:!{B}")
-    assert code == 0, output
+    exit_code, output = site.play("site", "--limit", f"all:!{B}")
+    assert exit_code == 0, output
     assert list(site.hosts.rglob("activemq.xml"))
 
 
@@ -287,15 +287,15 @@ def test_site_continues_if_finding_of_host_is_waived(site: LocalSite) -> None:
     site.write_inventory(
         A, B, java_options=[NO_LOCKS], waivers=[{"rule": "L006", "reason": "the share has a lock manager"}]
     )
-    code, output = site.play("site")
-    assert code == 0, output
+    exit_code, output = site.play("site")
+    assert exit_code == 0, output
     assert "(waived: the share has a lock manager)" in output
 
 
 def test_site_refuses_invalid_inventory_before_it_inspects_hosts(site: LocalSite) -> None:
     site.write_inventory(A, B, install="archive")
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert "activemq_install is archive, but activemq_archive and activemq_archive_sha512 are not set" in output
     assert "TASK [Inspect the machine" not in output
     assert not site.hosts.exists()
@@ -303,8 +303,8 @@ def test_site_refuses_invalid_inventory_before_it_inspects_hosts(site: LocalSite
 
 def test_playbook_check_warns_of_finding_that_site_refuses(site: LocalSite) -> None:
     site.write_inventory(A, B, install="archive")
-    code, output = site.play("check")
-    assert code == 0
+    exit_code, output = site.play("check")
+    assert exit_code == 0
     assert "T030" in output
     assert "the `site` playbook will fail" in " ".join(output.split())
 
@@ -321,14 +321,14 @@ def test_playbook_warns_of_unread_host_and_misspelled_prefix_with_lines(site: Lo
         for name in ("mqhamburg2", "activemqq_heap")
     )
 
-    code, output = site.play(playbook)
+    exit_code, output = site.play(playbook)
 
-    text = " ".join(output.split())
-    assert code == 0, output
-    assert "T037 mqhamburg2: the host is not read as a broker" in text
-    assert f"({hosts}:{line_of_host})" in text
-    assert f"T036 mqhamburg2, {A}, {B}: the variable activemqq_heap has no effect" in text
-    assert f"({hosts}:{line_of_variable})" in text
+    unwrapped_output = " ".join(output.split())
+    assert exit_code == 0, output
+    assert "T037 mqhamburg2: the host is not read as a broker" in unwrapped_output
+    assert f"({hosts}:{line_of_host})" in unwrapped_output
+    assert f"T036 mqhamburg2, {A}, {B}: the variable activemqq_heap has no effect" in unwrapped_output
+    assert f"({hosts}:{line_of_variable})" in unwrapped_output
 
 
 def test_site_refuses_structural_mistake_with_its_line(site: LocalSite) -> None:
@@ -337,9 +337,9 @@ def test_site_refuses_structural_mistake_with_its_line(site: LocalSite) -> None:
     hosts.write_text(f"{hosts.read_text()}\norders:\n  host:\n    {A}:\n")
     line = hosts.read_text().count("\n") - 1
 
-    code, output = site.play("site")
+    exit_code, output = site.play("site")
 
-    assert code != 0
+    assert exit_code != 0
     assert f"T038 {hosts}:{line}: Ansible ignores the key host of group orders, because it is not" in output
     assert "Rename the key host to hosts" in output
     assert not site.hosts.exists()
@@ -348,33 +348,33 @@ def test_site_refuses_structural_mistake_with_its_line(site: LocalSite) -> None:
 @in_every_situation
 def test_site_refuses_new_convention_unless_deployed_pair_keeps_its_name(site: LocalSite) -> None:
     site.write_inventory(A, B)
-    code, output = site.play("site")
-    assert code == 0, output
-    before = {path: path.read_bytes() for path in site.hosts.rglob("activemq.xml")}
+    exit_code, output = site.play("site")
+    assert exit_code == 0, output
+    deployed_before = {path: path.read_bytes() for path in site.hosts.rglob("activemq.xml")}
     pattern = r"^(?P<pair>(?P<group>orders)-mq)(?P<number>[0-9]+)-(?P<node>[ab])"
 
     site.write_inventory(A, B, naming_pattern=pattern)
-    code, output = site.play("site")
-    assert code != 0
+    exit_code, output = site.play("site")
+    assert exit_code != 0
     assert f"L034 {A}, {B}: " in output
     assert "To keep the pair and its messages, set activemq_pair: orders-mq01 on both nodes" in output
-    assert {path: path.read_bytes() for path in site.hosts.rglob("activemq.xml")} == before
+    assert {path: path.read_bytes() for path in site.hosts.rglob("activemq.xml")} == deployed_before
 
     site.write_inventory(A, B, naming_pattern=pattern, pair="orders-mq01")
-    code, output = site.play("site")
-    assert code == 0, output
-    assert {path: path.read_bytes() for path in site.hosts.rglob("activemq.xml")} == before
+    exit_code, output = site.play("site")
+    assert exit_code == 0, output
+    assert {path: path.read_bytes() for path in site.hosts.rglob("activemq.xml")} == deployed_before
 
 
 def test_site_names_misspelled_required_variable(site: LocalSite) -> None:
     site.write_inventory(A, B)
     path = site.root / "hosts.yml"
-    text = path.read_text().replace("activemq_release:", "active_mq_release:")
-    path.write_text(text)
-    line = text[: text.index("active_mq_release")].count("\n") + 1
+    hosts_file = path.read_text().replace("activemq_release:", "active_mq_release:")
+    path.write_text(hosts_file)
+    line = hosts_file[: hosts_file.index("active_mq_release")].count("\n") + 1
 
-    code, output = site.play("site")
+    exit_code, output = site.play("site")
 
-    assert code != 0
+    assert exit_code != 0
     assert f"active_mq_release of host {A} is ignored: did you mean activemq_release? ({path}:{line})" in output
     assert not site.hosts.exists()

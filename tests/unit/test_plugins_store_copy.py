@@ -48,11 +48,11 @@ def transfer(source: str, target: str) -> str:
 
 def test_store_copy_equals_source_and_backup_keeps_old_store_with_checksums(stores: tuple[str, str]) -> None:
     source, target = stores
-    before = store_copy.store_manifest(target)
+    manifest_before = store_copy.store_manifest(target)
     backup = transfer(source, target)
     assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
-    assert store_copy.store_manifest(backup) == before
-    assert json.loads(Path(f"{backup}.json").read_text())["files"] == before
+    assert store_copy.store_manifest(backup) == manifest_before
+    assert json.loads(Path(f"{backup}.json").read_text())["files"] == manifest_before
     assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
 
 
@@ -77,12 +77,12 @@ def test_backup_shares_no_file_with_store(stores: tuple[str, str]) -> None:
 
 def test_each_store_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
     source, target = stores
-    first = transfer(source, target)
+    first_backup = transfer(source, target)
     Path(source, "db.data").write_bytes(b"newer")
-    second = transfer(source, target)
-    assert first != second
-    assert Path(first, "db.data").read_bytes() == b"old"
-    assert Path(second, "db.data").read_bytes() == b"new"
+    second_backup = transfer(source, target)
+    assert first_backup != second_backup
+    assert Path(first_backup, "db.data").read_bytes() == b"old"
+    assert Path(second_backup, "db.data").read_bytes() == b"new"
 
 
 def test_interrupted_copy_of_store_file_continues_where_it_stopped(stores: tuple[str, str]) -> None:
@@ -112,12 +112,12 @@ def test_store_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[st
 
 def test_incomplete_store_copy_does_not_replace_store(stores: tuple[str, str]) -> None:
     source, target = stores
-    before = store_copy.store_manifest(target)
+    manifest_before = store_copy.store_manifest(target)
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="is not a complete copy"):
         store_copy.replace_store_by_copy(target, files, "a")
-    assert store_copy.store_manifest(target) == before
+    assert store_copy.store_manifest(target) == manifest_before
 
 
 def test_change_of_store_during_copy_is_error(stores: tuple[str, str]) -> None:
@@ -223,14 +223,14 @@ def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     source, target = stores
-    before, expected = store_copy.store_manifest(target), store_copy.store_manifest(source)
-    count, limit = 0, 0
+    manifest_before, expected = store_copy.store_manifest(target), store_copy.store_manifest(source)
+    write_count, limit = 0, 0
 
     def interrupted(operation: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            nonlocal count
-            count += 1
-            number = count
+            nonlocal write_count
+            write_count += 1
+            number = write_count
             if number == limit and not after:
                 raise PowerCutError
             returned = operation(*arguments, **options)
@@ -243,7 +243,7 @@ def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes
     for name in WRITES:
         monkeypatch.setattr(Directory, name, interrupted(getattr(Directory, name)))
     for limit in range(1, 200):
-        count = 0
+        write_count = 0
         try:
             transfer(source, target)
             break
@@ -251,7 +251,7 @@ def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes
             pass
         parent = Path(target).parent
         copies = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
-        assert any(store_copy.store_manifest(str(path)) == before for path in copies), limit
+        assert any(store_copy.store_manifest(str(path)) == manifest_before for path in copies), limit
         limit, interrupted_write = 0, limit
         if store_copy.is_replacement_unfinished(target):
             store_copy.finish_interrupted_store_replacement(target)
@@ -259,7 +259,7 @@ def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes
             transfer(source, target)
         assert store_copy.store_manifest(target) == expected
         limit = interrupted_write
-        _restore_old_store(target, before, parent)
+        _restore_old_store(target, manifest_before, parent)
     assert limit > 10
 
 

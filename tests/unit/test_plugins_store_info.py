@@ -81,13 +81,13 @@ def test_topic_message_of_store_is_counted_per_subscription(tmp_path: Path) -> N
 
 
 def test_ended_subscription_gets_no_later_message(tmp_path: Path) -> None:
-    contents = store_contents(
+    store_hashes = store_contents(
         tmp_path,
         subscription_record("news", "one"),
         subscription_removal_record("news", "one"),
         add_record("m1", "topic/news"),
     )
-    assert contents["messages"] == 0
+    assert store_hashes["messages"] == 0
 
 
 def test_messages_of_transaction_in_store_count_only_after_commit(tmp_path: Path) -> None:
@@ -111,27 +111,27 @@ def test_removal_of_queue_removes_its_messages(tmp_path: Path) -> None:
 
 
 def test_stores_with_same_messages_have_same_state_hash(tmp_path: Path) -> None:
-    first = store_contents(
+    first_store = store_contents(
         tmp_path / "a", trace_record(), add_record("m1"), add_record("m2"), remove_record("m1"), audit_record()
     )
-    second = store_contents(tmp_path / "b", add_record("m2"), trace_record("LOADED another day"))
-    assert first["state"] == second["state"]
-    assert first["order"] != second["order"]
+    second_store = store_contents(tmp_path / "b", add_record("m2"), trace_record("LOADED another day"))
+    assert first_store["state"] == second_store["state"]
+    assert first_store["order"] != second_store["order"]
 
 
 def test_incomplete_last_record_of_store_journal_is_no_damage(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
-    contents = messages.read_store_content_hashes(str(tmp_path))
-    assert (contents["messages"], contents["damaged"]) == (1, 0)
+    store_hashes = messages.read_store_content_hashes(str(tmp_path))
+    assert (store_hashes["messages"], store_hashes["damaged"]) == (1, 0)
 
 
 def test_damage_between_batches_of_store_journal_is_counted(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(
         record_batch(add_record("m1")) + b"\x07 rubbish " + record_batch(add_record("m2"))
     )
-    contents = messages.read_store_content_hashes(str(tmp_path))
-    assert (contents["messages"], contents["damaged"]) == (2, 1)
+    store_hashes = messages.read_store_content_hashes(str(tmp_path))
+    assert (store_hashes["messages"], store_hashes["damaged"]) == (2, 1)
 
 
 def test_truncated_journal_file_before_another_file_is_damage(tmp_path: Path) -> None:
@@ -142,19 +142,19 @@ def test_truncated_journal_file_before_another_file_is_damage(tmp_path: Path) ->
 
 
 def test_missing_store_has_no_files_and_messages(tmp_path: Path) -> None:
-    contents = messages.read_store_content_hashes(str(tmp_path / "nowhere"))
-    assert (contents["files"], contents["messages"]) == ([], 0)
+    store_hashes = messages.read_store_content_hashes(str(tmp_path / "nowhere"))
+    assert (store_hashes["files"], store_hashes["messages"]) == ([], 0)
 
 
 def test_store_above_limit_is_reported_as_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "LIMIT", 3)
-    contents = store_contents(
+    store_hashes = store_contents(
         tmp_path,
         *(add_record(f"m{number}") for number in range(8)),
         *(remove_record(f"m{number}") for number in range(7)),
     )
-    assert contents["whole"] is False
-    assert contents["records"] == 15
+    assert store_hashes["whole"] is False
+    assert store_hashes["records"] == 15
 
 
 @given(inserted=st.binary(max_size=200), cut=st.integers(min_value=0, max_value=400))
@@ -175,11 +175,11 @@ LINE = "{moment},100 | {level:<5} | {message} | {logger} | main\n"
 
 def write_log(path: Path, *records: tuple[str, str], name: str = "activemq.log") -> None:
     path.mkdir(exist_ok=True)
-    text = "".join(
+    log_text = "".join(
         LINE.format(moment=moment, level="INFO", message=message, logger=logger_of(message))
         for moment, message in records
     )
-    (path / name).write_text(text + "java.io.EOFException\n\tat java.lang.Thread\n")
+    (path / name).write_text(log_text + "java.io.EOFException\n\tat java.lang.Thread\n")
 
 
 STARTED = "Using Persistence Adapter: KahaDBPersistenceAdapter[/x]"
@@ -201,8 +201,8 @@ def test_slave_that_lost_its_master_has_served(tmp_path: Path) -> None:
 
 def test_start_message_of_transport_thread_begins_no_run(tmp_path: Path) -> None:
     thread = "ActiveMQ Transport: tcp:///127.0.0.1:47178@61616"
-    text = f"2026-11-21 13:46:33,001 | INFO  | {STARTED} | org.apache.activemq.broker.BrokerService | {thread}\n"
-    (tmp_path / "activemq.log").write_text(text)
+    log_record = f"2026-11-21 13:46:33,001 | INFO  | {STARTED} | org.apache.activemq.broker.BrokerService | {thread}\n"
+    (tmp_path / "activemq.log").write_text(log_record)
     assert pure_log.read_pure_master_slave_runs(str(tmp_path)) == []
 
 
@@ -230,11 +230,11 @@ def test_module_store_info_reports_lock_log_and_store_and_changes_no_file(tmp_pa
     store = base / "data" / "kahadb"
     write_data_file(store, trace_record(), add_record("m1"))
     write_log(base / "data", ("2026-11-21 13:46:33", STARTED))
-    before = sorted(os.listdir(store))
+    names_before = sorted(os.listdir(store))
     facts = store_info.gather_store_and_run_facts(str(base), str(store), read_journal=True)
     assert (facts["exists"], facts["locked"], facts["pid"], facts["unfinished"]) == (True, False, None, False)
     assert (facts["messages"], facts["loads"], len(facts["runs"])) == (1, [LOADED], 1)
-    assert sorted(os.listdir(store)) == before
+    assert sorted(os.listdir(store)) == names_before
 
 
 def test_store_that_is_not_read_has_unknown_contents(tmp_path: Path) -> None:

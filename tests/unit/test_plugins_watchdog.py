@@ -432,14 +432,14 @@ def test_watchdog_detects_slave_of_pure_master_by_its_connection() -> None:
 )
 def test_broker_that_greets_without_delivering_message_has_greeted(scheme: str, replies: tuple[bytes, ...]) -> None:
     with serve_replies(*replies) as address:
-        answer = probe.probe_connector(scheme, address, Login(), timeout=3)
-    assert (answer.answered, answer.returned, answer.greeted) == (False, False, True)
+        probe_answer = probe.probe_connector(scheme, address, Login(), timeout=3)
+    assert (probe_answer.answered, probe_answer.returned, probe_answer.greeted) == (False, False, True)
 
 
 def test_silent_broker_has_not_greeted() -> None:
     with serve_replies() as address:
-        answer = probe.probe_connector("stomp", address, Login(), timeout=0.2)
-    assert (answer.returned, answer.greeted) == (False, False)
+        probe_answer = probe.probe_connector("stomp", address, Login(), timeout=0.2)
+    assert (probe_answer.returned, probe_answer.greeted) == (False, False)
 
 
 @contextlib.contextmanager
@@ -471,9 +471,9 @@ def add_store(rig: Rig) -> Path:
     """Add a store to the configuration of the broker, and return its directory."""
     store = rig.base / "store"
     configuration = rig.base / "versions/v/conf/activemq.xml"
-    text = configuration.read_text()
+    activemq_xml = configuration.read_text()
     kahadb = f'<persistenceAdapter><kahaDB directory="{store}"/></persistenceAdapter></broker>'
-    configuration.write_text(text.replace("</broker>", kahadb))
+    configuration.write_text(activemq_xml.replace("</broker>", kahadb))
     store.mkdir()
     return store
 

@@ -104,9 +104,9 @@ def test_hostile_host_or_message_is_escaped_in_report_of_check(form: str, text: 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_host_name_adds_no_line_to_output_of_drift(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     _print_drift(FleetDrift((HostDriftCounts(text, 1, 0, 0, 0, 1, 0, 0),), 3, (text,), (text,), 1, 1), "out")
-    out = capsys.readouterr().out
-    assert is_harmless(out)
-    assert len(out.splitlines()) == 5
+    printed = capsys.readouterr().out
+    assert is_harmless(printed)
+    assert len(printed.splitlines()) == 5
 
 
 @pytest.mark.parametrize("text", HOSTILE)

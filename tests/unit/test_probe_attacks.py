@@ -69,8 +69,8 @@ class Standby:
         log = create_owned_directory(self.base / "data") / "activemq.log"
         log.touch()
         os.chown(log, BROKER, BROKER)
-        code = f"import time; kept = open({str(log)!r}, 'a'); print('up', flush=True); time.sleep(600)"
-        self._start(BROKER, ["-c", code, f"-Dactivemq.base={self.base}", "start"])
+        program = f"import time; kept = open({str(log)!r}, 'a'); print('up', flush=True); time.sleep(600)"
+        self._start(BROKER, ["-c", program, f"-Dactivemq.base={self.base}", "start"])
         log.write_text(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(time.time() + 1))},000{WAITS}")
 
     def listen(self, protocol: str, host: str, account: int, *pem: str) -> None:
@@ -160,19 +160,19 @@ def test_listener_of_another_account_gets_no_login_and_is_no_broker(
     standby: Standby, scheme: str, protocol: str, host: str, account: int
 ) -> None:
     standby.deploy(scheme)
-    before = gather_broker_state(str(standby.base), None)
-    assert before["state"] == "standby", before
+    state_before = gather_broker_state(str(standby.base), None)
+    assert state_before["state"] == "standby", state_before
     pem = make_certificate(standby.directory) if "ssl" in scheme else ()
     standby.listen(protocol, host, account, *pem)
 
-    after = gather_broker_state(str(standby.base), None)
+    state_after = gather_broker_state(str(standby.base), None)
 
     recorded = standby.recorded()
     assert b"CONNECTION" in recorded, "the attack did not reach its target: the listener has no connection"
     assert NETWORK_PASSWORD.encode() not in recorded
     assert PROBE_PASSWORD.encode() not in recorded
-    assert after["state"] == "standby", after
-    assert after["message_returned"] is None
+    assert state_after["state"] == "standby", state_after
+    assert state_after["message_returned"] is None
 
 
 @requires_root
@@ -256,8 +256,8 @@ def send_other_messages(client: socket.socket) -> None:
     """Greet as an MQTT broker, then send a message that is not of the probe every 0.1 s."""
     client.recv(1000)
     client.sendall(b"\x20\2\0\0")
-    head = client.recv(1000)
-    client.sendall(b"\x90\3" + head[2:4] + b"\1")
+    request_head = client.recv(1000)
+    client.sendall(b"\x90\3" + request_head[2:4] + b"\1")
     pause = threading.Event()
     while True:
         client.sendall(b"\x30\x05\0\1aXX")

@@ -228,14 +228,14 @@ def test_only_upper_layers_import_api() -> None:
     ]
     assert importing
     for path in importing:
-        part = path.relative_to(SOURCES).parts[0]
+        package = path.relative_to(SOURCES).parts[0]
         names = {
             alias.name
             for node in ast.walk(parse(path))
             if isinstance(node, ast.ImportFrom) and node.module == "activemq_fleet" and not node.level
             for alias in node.names
         }
-        assert part in ("cli", "lab", "spark") or names & set(activemq_fleet.__all__) == set(), path
+        assert package in ("cli", "lab", "spark") or names & set(activemq_fleet.__all__) == set(), path
 
 
 def test_code_for_managed_hosts_imports_nothing_of_library() -> None:

@@ -93,9 +93,9 @@ def test_new_patch_release_is_entered_only_with_write_option(
     shutil.copy(release_data.DATA / "releases.toml", tmp_path)
     monkeypatch.setattr(release_data, "DATA", tmp_path)
     commit(source, {"README": "a fix"}, "6.3.99")
-    before = (tmp_path / "releases.toml").read_text()
+    releases_toml_before = (tmp_path / "releases.toml").read_text()
     assert main([str(source)]) == 1
-    assert (tmp_path / "releases.toml").read_text() == before
+    assert (tmp_path / "releases.toml").read_text() == releases_toml_before
     assert main([str(source), "--write"]) == 0
     assert '"6.3" = { last_patch = 99,' in (tmp_path / "releases.toml").read_text()
     assert "6.3.99: entered as the newest release of 6.3" in capsys.readouterr().out

@@ -221,9 +221,9 @@ def test_pure_master_slave_ends_with_5_7() -> None:
 
 
 def test_bridge_before_5_6_has_single_reconnect_attempt() -> None:
-    old, new = Release.of("5.5.1"), Release.of("5.6.0")
-    assert (old.bridge_reconnect_attempts, old.has_masterslave_discovery) == (1, False)
-    assert (new.bridge_reconnect_attempts, new.has_masterslave_discovery) == (0, True)
+    old_release, new_release = Release.of("5.5.1"), Release.of("5.6.0")
+    assert (old_release.bridge_reconnect_attempts, old_release.has_masterslave_discovery) == (1, False)
+    assert (new_release.bridge_reconnect_attempts, new_release.has_masterslave_discovery) == (0, True)
 
 
 def test_mqtt_is_usable_only_since_5_7() -> None:

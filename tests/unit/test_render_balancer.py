@@ -111,9 +111,9 @@ def test_each_mqtt_health_check_has_unique_client_id() -> None:
 
 
 def test_stomp_health_check_sends_connect_with_login_and_disconnect() -> None:
-    text = render_files(fleet(), reveal=True)["haproxy.cfg"]
+    haproxy_cfg = render_files(fleet(), reveal=True)["haproxy.cfg"]
     password = LOGIN["activemq_vip_password"]
-    assert bytes_of_check(text, "orders-mq01.stomp") == [
+    assert bytes_of_check(haproxy_cfg, "orders-mq01.stomp") == [
         f"CONNECT\nlogin:look\npasscode:{password}\n\n\0".encode(),
         b"DISCONNECT\n\n\0",
     ]
@@ -121,18 +121,18 @@ def test_stomp_health_check_sends_connect_with_login_and_disconnect() -> None:
 
 def test_health_check_without_login_sends_no_account_and_has_no_masked_secret() -> None:
     topology = fleet(vip_username=None, vip_password=None)
-    text = render_files(topology)["haproxy.cfg"]
-    assert text == render_files(topology, reveal=True)["haproxy.cfg"]
-    assert bytes_of_check(text, "orders-mq01.stomp")[0] == b"CONNECT\n\n\0"
-    assert bytes_of_check(text, "orders-mq01.mqtt")[0][11] == 2  # only the flag of a clean session
+    haproxy_cfg = render_files(topology)["haproxy.cfg"]
+    assert haproxy_cfg == render_files(topology, reveal=True)["haproxy.cfg"]
+    assert bytes_of_check(haproxy_cfg, "orders-mq01.stomp")[0] == b"CONNECT\n\n\0"
+    assert bytes_of_check(haproxy_cfg, "orders-mq01.mqtt")[0][11] == 2  # only the flag of a clean session
 
 
 @pytest.mark.parametrize(("scheme", "greetings"), [("nio", 0), ("auto+nio", 1)])
 def test_openwire_health_check_sends_greeting_only_to_auto_connector(scheme: str, greetings: int) -> None:
     connectors = [{"name": "openwire", "scheme": scheme, "port": 61616}]
-    text = render_files(fleet(hosts("orders-mq01", connectors=connectors, **ORDERS)))["haproxy.cfg"]
-    assert len(bytes_of_check(text, "orders-mq01.openwire")) == greetings
-    assert f"tcp-check expect binary 01{b'ActiveMQ'.hex()}\n" in text
+    haproxy_cfg = render_files(fleet(hosts("orders-mq01", connectors=connectors, **ORDERS)))["haproxy.cfg"]
+    assert len(bytes_of_check(haproxy_cfg, "orders-mq01.openwire")) == greetings
+    assert f"tcp-check expect binary 01{b'ActiveMQ'.hex()}\n" in haproxy_cfg
 
 
 def test_balancer_forwards_tls_and_checks_brokers_over_tls() -> None:
@@ -140,13 +140,13 @@ def test_balancer_forwards_tls_and_checks_brokers_over_tls() -> None:
         ("keystore_password", "truststore_password"), "hush"
     )
     brokers = hosts("orders-mq01", "orders-mq02", tls=tls | {"client_auth": True}, **ORDERS)
-    text = render_files(fleet(brokers, vip_certificate="/etc/lb.pem"))["haproxy.cfg"]
-    assert "orders-mq01-a.example.com:1883 check check-ssl verify none crt /etc/lb.pem maxconn 990\n" in text
+    haproxy_cfg = render_files(fleet(brokers, vip_certificate="/etc/lb.pem"))["haproxy.cfg"]
+    assert "orders-mq01-a.example.com:1883 check check-ssl verify none crt /etc/lb.pem maxconn 990\n" in haproxy_cfg
     verified = render_files(fleet(brokers, vip_certificate="/etc/lb.pem", vip_broker_ca="/etc/ca.pem"))["haproxy.cfg"]
     expected = "verify required ca-file /etc/ca.pem verifyhost orders-mq01-a.example.com crt /etc/lb.pem maxconn 990\n"
     assert f"orders-mq01-a.example.com:1883 check check-ssl {expected}" in verified
-    assert "mqtt_field_value" not in text  # the client id is encrypted
-    assert "bind 10.77.0.100:1883 transparent\n" in text
+    assert "mqtt_field_value" not in haproxy_cfg  # the client id is encrypted
+    assert "bind 10.77.0.100:1883 transparent\n" in haproxy_cfg
 
 
 @pytest.mark.parametrize(

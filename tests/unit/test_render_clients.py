@@ -216,10 +216,12 @@ def test_java_clients_connect_to_each_broker_with_its_scheme() -> None:
 
 
 def test_java_clients_do_not_connect_to_pure_slave() -> None:
-    text = render_java_client_files(fleet("o-mq1", release="5.5.1", ha="pure"))["clients/o/jndi.properties"].decode()
+    jndi_properties = render_java_client_files(fleet("o-mq1", release="5.5.1", ha="pure"))[
+        "clients/o/jndi.properties"
+    ].decode()
 
-    assert "o-mq1-a" in text
-    assert "o-mq1-b" not in text
+    assert "o-mq1-a" in jndi_properties
+    assert "o-mq1-b" not in jndi_properties
 
 
 def test_group_without_openwire_connector_has_no_java_client_file() -> None:

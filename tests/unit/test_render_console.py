@@ -230,15 +230,15 @@ def test_console_without_inline_scripts_has_content_security_policy(release: str
 
 @pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
 def test_console_connects_to_broker_with_account_of_admin(release: str) -> None:
-    content = render_broker(broker(release), reveal=True)["conf/credentials.properties"]
+    credentials = render_broker(broker(release), reveal=True)["conf/credentials.properties"]
 
-    assert {"activemq.username": "ops", "activemq.password": "sesame"}.items() <= properties(content, "=").items()
+    assert {"activemq.username": "ops", "activemq.password": "sesame"}.items() <= properties(credentials, "=").items()
 
 
 def test_console_without_admin_connects_to_broker_with_empty_account() -> None:
-    content = render_broker(broker(users=[APP]))["conf/credentials.properties"]
+    credentials = render_broker(broker(users=[APP]))["conf/credentials.properties"]
 
-    assert {"activemq.username": "", "activemq.password": ""}.items() <= properties(content, "=").items()
+    assert {"activemq.username": "", "activemq.password": ""}.items() <= properties(credentials, "=").items()
 
 
 def test_console_files_are_reproducible() -> None:

@@ -53,14 +53,14 @@ def test_shell_executes_no_value_of_environment_file(tmp_path: Path) -> None:
     node = broker()
     # The settings reject such a value; this test covers a value that passes them.
     hostile_settings = node.settings.model_copy(update={"java_home": hostile})
-    content = unit_environment_and_log_files(replace(node, settings=hostile_settings))["bin/env"]
+    environment_file = unit_environment_and_log_files(replace(node, settings=hostile_settings))["bin/env"]
 
-    assert source_variable(content, "JAVA_HOME", tmp_path) == hostile
+    assert source_variable(environment_file, "JAVA_HOME", tmp_path) == hostile
     assert [path.name for path in tmp_path.iterdir()] == ["env"]
-    assert all(re.fullmatch(r'#.*|[A-Z_]+=".*"', line) for line in content.decode().splitlines())
+    assert all(re.fullmatch(r'#.*|[A-Z_]+=".*"', line) for line in environment_file.decode().splitlines())
 
 
 def test_java_is_in_environment_file_only_if_set() -> None:
     assert b"JAVA" not in unit_environment_and_log_files(broker())["bin/env"]
-    content = unit_environment_and_log_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
-    assert value_of_key(content, "JAVACMD") == '"/opt/jdk/bin/java"'
+    environment_file = unit_environment_and_log_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
+    assert value_of_key(environment_file, "JAVACMD") == '"/opt/jdk/bin/java"'

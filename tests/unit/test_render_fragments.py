@@ -66,8 +66,10 @@ def test_fragment_with_different_name_adds_network_connector() -> None:
 
 
 def test_policy_for_all_queues_is_merged_with_rendered_policy() -> None:
-    entries = '<policyEntry queue=">" memoryLimit="1mb"/><policyEntry topic=">"/>'
-    fragment = f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+    policy_entries = '<policyEntry queue=">" memoryLimit="1mb"/><policyEntry topic=">"/>'
+    fragment = (
+        f"<destinationPolicy><policyMap><policyEntries>{policy_entries}</policyEntries></policyMap></destinationPolicy>"
+    )
     root = merge_fragment(fragment)
 
     assert attributes_of(root, "//c:policyEntry") == [
@@ -90,10 +92,10 @@ def test_fragment_adds_permissions_and_replaces_none() -> None:
 def test_nested_elements_of_xml_fragment_have_order_of_schema() -> None:
     fragment = "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy><deadLetterStrategy/>"
     root = merge_fragment(fragment, "broker/destinationPolicy/policyMap/policyEntries/policyEntry", release="5.5.1")
-    entry = root.find(".//c:policyEntry", CORE)
-    assert entry is not None
+    policy_entry = root.find(".//c:policyEntry", CORE)
+    assert policy_entry is not None
 
-    assert [etree.QName(child).localname for child in entry] == ["deadLetterStrategy", "pendingQueuePolicy"]
+    assert [etree.QName(child).localname for child in policy_entry] == ["deadLetterStrategy", "pendingQueuePolicy"]
 
 
 def test_xml_fragment_keeps_spring_beans_and_comments_unchanged() -> None:
@@ -178,8 +180,8 @@ def test_network_connectors_without_name_are_not_merged() -> None:
 
 
 def test_policies_of_temporary_queues_and_topics_are_not_merged() -> None:
-    entries = ['<policyEntry tempQueue="true"/>', '<policyEntry tempTopic="true"/>']
-    root = merge_fragment("".join(entries), "broker/destinationPolicy/policyMap/policyEntries")
+    policy_entries = ['<policyEntry tempQueue="true"/>', '<policyEntry tempTopic="true"/>']
+    root = merge_fragment("".join(policy_entries), "broker/destinationPolicy/policyMap/policyEntries")
 
     assert [
         entry for entry in attributes_of(root, "//c:policyEntry") if "queue" not in entry and "topic" not in entry

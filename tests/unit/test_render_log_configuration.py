@@ -22,11 +22,11 @@ ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)
 )
 def test_log_records_have_layout_of_release(release: str, path: str, layout: str) -> None:
     paths = [name for name in unit_environment_and_log_files(broker(release, ha="none")) if "log4j" in name]
-    text = unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
+    log_configuration = unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
 
     assert paths == [path]
-    assert layout in (line.partition("=")[2] for line in text.splitlines())
-    assert "activemq.data}/activemq.log" in text
+    assert layout in (line.partition("=")[2] for line in log_configuration.splitlines())
+    assert "activemq.data}/activemq.log" in log_configuration
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ REPEATED_FILTER = "ActiveMQ.Advisory.Consumer.>,ActiveMQ.Advisory.Consumer.>"
 def fleet_with_old_and_new_pair(release: str, *, duplex: bool = True) -> Fleet:
     """Return a fleet of a pure pair of ``release`` and a new pair with a link to it."""
     links = [{"from": "new", "to": "old", "duplex": duplex}]
-    old = hosts("old-mq01", release=release, ha="pure", links=links)
-    return build_fleet(old | hosts("new-mq01", release="6.3.1", links=links), {})
+    old_hosts = hosts("old-mq01", release=release, ha="pure", links=links)
+    return build_fleet(old_hosts | hosts("new-mq01", release="6.3.1", links=links), {})
 
 
 def link(fleet: Fleet, host: str = NEW) -> dict[str, str]:

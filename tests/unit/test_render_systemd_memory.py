@@ -20,8 +20,10 @@ def memory_limits(**variables: Any) -> dict[str, str]:
         f"activemq_{k}": x for k, x in variables.items()
     }
     files = render_broker(build_fleet({HOST: host_variables}, {}).brokers[0])
-    values = {path: re.findall(r"^MemoryMax=(.*)$", text.decode(), re.M) for path, text in files.items()}
-    return {path.rpartition("/")[2]: limits_of_unit[0] for path, limits_of_unit in values.items() if limits_of_unit}
+    limits_by_path = {path: re.findall(r"^MemoryMax=(.*)$", text.decode(), re.M) for path, text in files.items()}
+    return {
+        path.rpartition("/")[2]: limits_of_unit[0] for path, limits_of_unit in limits_by_path.items() if limits_of_unit
+    }
 
 
 def test_every_unit_of_broker_has_memory_limit() -> None:

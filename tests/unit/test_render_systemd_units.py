@@ -69,10 +69,12 @@ def test_broker_instance_has_directories_below_activemq_base() -> None:
 def test_two_instances_on_host_share_no_unit_and_no_path_below_var_lib() -> None:
     inventory = hosts("o-mq01")
     inventory["o-mq01-b.example.com"] |= {"activemq_instance": "activemq-b", "activemq_port_offset": 10}
-    first, second = build_fleet(inventory, {}).brokers
+    first_broker, second_broker = build_fleet(inventory, {}).brokers
 
-    assert systemd_unit_relative_path(first) != systemd_unit_relative_path(second)
-    shared = set(re.findall(r"/var/lib/\S+", unit_text(first))) & set(re.findall(r"/var/lib/\S+", unit_text(second)))
+    assert systemd_unit_relative_path(first_broker) != systemd_unit_relative_path(second_broker)
+    shared = set(re.findall(r"/var/lib/\S+", unit_text(first_broker))) & set(
+        re.findall(r"/var/lib/\S+", unit_text(second_broker))
+    )
     assert shared == set()
 
 
@@ -92,9 +94,9 @@ def test_unit_environment_and_log_files_contain_no_secret() -> None:
     jdbc_broker = broker(
         ha="shared-jdbc", jdbc=JDBC, users=[{"name": "ops", "password": "sesame", "groups": ["admins"]}]
     )
-    contents = b"".join(unit_environment_and_log_files(jdbc_broker).values())
+    rendered_bytes = b"".join(unit_environment_and_log_files(jdbc_broker).values())
 
-    assert not [word for word in (b"sesame", b"db secret", b"a secret", b"@activemq_") if word in contents]
+    assert not [word for word in (b"sesame", b"db secret", b"a secret", b"@activemq_") if word in rendered_bytes]
 
 
 # -- the command ---------------------------------------------------------------------------------
@@ -115,8 +117,8 @@ def test_unit_runs_java_command_of_install_layout(release: str, install: str, li
     assert command[:2] == ["/usr/bin/java", "$ACTIVEMQ_OPTS"]
     assert command[command.index("-cp") + 1] == library
     arguments = command[command.index("org.apache.activemq.console.Main") + 1 :]
-    start = ["start", "xbean:file:/var/lib/activemq/activemq/current/conf/activemq.xml"]
-    assert arguments == (["--noDefExt", *start] if install == "jars" else start)
+    start_arguments = ["start", "xbean:file:/var/lib/activemq/activemq/current/conf/activemq.xml"]
+    assert arguments == (["--noDefExt", *start_arguments] if install == "jars" else start_arguments)
 
 
 @given(st.text(st.characters(exclude_categories=["C"])))
@@ -162,10 +164,10 @@ def test_start_check_refuses_store_without_marker_of_pair(tmp_path: Path, marker
 
 
 def test_unit_tolerates_missing_store_path_and_requires_its_mount() -> None:
-    text = unit_text(broker(store_directory="/mnt/o"))
+    unit = unit_text(broker(store_directory="/mnt/o"))
 
-    assert value_of_key(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/mnt/o"]
-    assert value_of_key(text, "RequiresMountsFor").split() == ["/var/lib/activemq/activemq", "/mnt/o"]
+    assert value_of_key(unit, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/mnt/o"]
+    assert value_of_key(unit, "RequiresMountsFor").split() == ["/var/lib/activemq/activemq", "/mnt/o"]
 
 
 @pytest.mark.parametrize(("ha", "variables"), [("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
@@ -244,22 +246,22 @@ def test_wait_command_of_pure_slave_ends_only_when_port_accepts_connections() ->
 
 def test_unit_kills_pure_broker_and_does_not_restart_it_or_start_it_at_boot() -> None:
     for node in "ab":
-        text = unit_text(pure_broker(node))
-        assert value_of_key(text, "KillSignal") == "SIGKILL"
-        assert value_of_key(text, "Restart") == "no"
-        assert "SIGKILL" in value_of_key(text, "SuccessExitStatus").split()
-        assert "\n[Install]" not in text
+        unit = unit_text(pure_broker(node))
+        assert value_of_key(unit, "KillSignal") == "SIGKILL"
+        assert value_of_key(unit, "Restart") == "no"
+        assert "SIGKILL" in value_of_key(unit, "SuccessExitStatus").split()
+        assert "\n[Install]" not in unit
 
 
 @pytest.mark.parametrize(("ha", "variables"), [("shared-file", {}), ("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
 def test_unit_always_restarts_broker_without_pure_replication(ha: str, variables: dict[str, Any]) -> None:
-    text = unit_text(broker(ha=ha, **variables))
+    unit = unit_text(broker(ha=ha, **variables))
 
-    assert value_of_key(text, "Restart") == "always"
-    assert value_of_key(text, "StartLimitIntervalSec") == "0"
-    assert value_of_key(text, "SuccessExitStatus") == "143"
-    assert values_of_key(text, "KillSignal") == []
-    assert value_of_key(text, "WantedBy") == "multi-user.target"
+    assert value_of_key(unit, "Restart") == "always"
+    assert value_of_key(unit, "StartLimitIntervalSec") == "0"
+    assert value_of_key(unit, "SuccessExitStatus") == "143"
+    assert values_of_key(unit, "KillSignal") == []
+    assert value_of_key(unit, "WantedBy") == "multi-user.target"
 
 
 # -- hardening -----------------------------------------------------------------------------------
@@ -306,9 +308,9 @@ def test_unit_hides_home_directories_unless_base_is_below_home() -> None:
 
 
 def test_unit_permits_writes_to_store_outside_base() -> None:
-    text = unit_text(broker(ha="none", store_directory="/fast/kahadb"))
+    unit = unit_text(broker(ha="none", store_directory="/fast/kahadb"))
 
-    assert value_of_key(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/fast/kahadb"]
+    assert value_of_key(unit, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/fast/kahadb"]
 
 
 def test_files_of_equal_brokers_are_identical() -> None:
@@ -343,13 +345,13 @@ def test_apt_packages_name_exact_release() -> None:
 
 def test_watchdog_command_contains_base_unit_and_ha_of_broker() -> None:
     files = unit_environment_and_log_files(broker(watchdog="kill", instance="second"))
-    text = files["systemd/second-watchdog.service"].decode()
+    watchdog_unit = files["systemd/second-watchdog.service"].decode()
 
-    assert command_words(value_of_key(text, "ExecStart")) == [
+    assert command_words(value_of_key(watchdog_unit, "ExecStart")) == [
         "/usr/local/sbin/second-watchdog",
         *("--base", "/var/lib/activemq/second", "--unit", "second.service", "--ha", "shared-file", "kill"),
     ]
-    assert value_of_key(text, "PartOf") == value_of_key(text, "WantedBy") == "second.service"
+    assert value_of_key(watchdog_unit, "PartOf") == value_of_key(watchdog_unit, "WantedBy") == "second.service"
 
 
 @pytest.mark.parametrize("setting", ["off", False])

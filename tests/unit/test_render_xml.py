@@ -85,9 +85,9 @@ def test_uri_of_host_without_domain_is_plain_host_name() -> None:
 def test_header_of_rendered_activemq_xml_can_be_read(
     host: str, settings: dict[str, str], is_preferred_master: bool
 ) -> None:
-    content = render_activemq_xml_bytes(fleet("c-mq01", **settings).broker(host))
+    activemq_xml = render_activemq_xml_bytes(fleet("c-mq01", **settings).broker(host))
 
-    assert read_activemq_xml_header(content) == ActivemqXmlHeader(settings["release"], is_preferred_master)
+    assert read_activemq_xml_header(activemq_xml) == ActivemqXmlHeader(settings["release"], is_preferred_master)
 
 
 @pytest.mark.parametrize("hyphens", ["--", "---", "----"])
@@ -182,11 +182,11 @@ def test_jdbc_adapter_is_named_where_releases_do_not_recognize_driver(url: str, 
 @pytest.mark.parametrize(("release", "audit"), [("5.5.1", None), ("5.8.0", "false"), ("5.9.0", "unset")])
 def test_replay_without_consumers_is_enabled_where_release_supports_it(release: str, audit: str | None) -> None:
     root = parsed_activemq_xml("o-mq1-a", "o-mq1", "o-mq2", release=release)
-    entry = root.find(".//c:policyEntry[@queue]", CORE)
+    policy_entry = root.find(".//c:policyEntry[@queue]", CORE)
 
-    assert (entry is None) == (audit is None)
-    if entry is not None:
-        assert entry.get("enableAudit", "unset") == audit
+    assert (policy_entry is None) == (audit is None)
+    if policy_entry is not None:
+        assert policy_entry.get("enableAudit", "unset") == audit
         assert (
             attributes_of_element(root, "//c:conditionalNetworkBridgeFilterFactory")["replayWhenNoConsumers"] == "true"
         )

@@ -53,17 +53,27 @@ def test_fleet_of_pairs_has_no_route_findings(topology: str) -> None:
 
 
 def test_path_of_route_names_each_bridge_and_host_that_opened_it() -> None:
-    first, second = pair_routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
+    first_hop, second_hop = pair_routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
 
-    assert (first.source, first.target, first.link, first.back) == ("o-mq2", "o-mq1", "o-mq2-to-o-mq1", False)
-    assert (second.source, second.target, second.link, second.back) == ("o-mq1", "o-mq3", "o-mq3-to-o-mq1", True)
-    assert second.host == "o-mq3-a.example.com"
+    assert (first_hop.source, first_hop.target, first_hop.link, first_hop.back) == (
+        "o-mq2",
+        "o-mq1",
+        "o-mq2-to-o-mq1",
+        False,
+    )
+    assert (second_hop.source, second_hop.target, second_hop.link, second_hop.back) == (
+        "o-mq1",
+        "o-mq3",
+        "o-mq3-to-o-mq1",
+        True,
+    )
+    assert second_hop.host == "o-mq3-a.example.com"
 
 
 def test_reason_lists_bridges_of_route() -> None:
-    why = pair_routes(*PAIRS, topology="chain").reaches("o-mq1", "o-mq3").why
+    reason = pair_routes(*PAIRS, topology="chain").reaches("o-mq1", "o-mq3").why
 
-    assert why == "messages go from o-mq1 to o-mq3 over 2 bridges (o-mq1-to-o-mq2, o-mq2-to-o-mq3)"
+    assert reason == "messages go from o-mq1 to o-mq3 over 2 bridges (o-mq1-to-o-mq2, o-mq2-to-o-mq3)"
 
 
 def test_target_of_route_can_be_named_by_pair_host_or_short_name() -> None:

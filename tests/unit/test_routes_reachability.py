@@ -107,11 +107,11 @@ def test_failure_cuts_off_consumers_whose_only_route_passes_broker(
     for failed in range(graph.size):
         remaining = BridgeGraph(graph.size, tuple(edge for edge in graph.edges if failed not in edge[:2]))
         for source in set(range(graph.size)) - {failed}:
-            before = graph.message_reach_by_broker[source]
-            lost = before.arrives & ~remaining.message_reach_by_broker[source].arrives & ~(1 << failed)
-            through = before.through.get(failed, 0)
+            reach_before = graph.message_reach_by_broker[source]
+            lost = reach_before.arrives & ~remaining.message_reach_by_broker[source].arrives & ~(1 << failed)
+            through = reach_before.through.get(failed, 0)
             assert not lost & ~through
-            assert not through & ~before.forked & ~lost
+            assert not through & ~reach_before.forked & ~lost
 
 
 def chain_graph(size: int, ttl: int, *, consumer: int | None = None, replays: int = 0, merges: int = 0) -> BridgeGraph:

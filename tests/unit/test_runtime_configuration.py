@@ -55,10 +55,10 @@ def test_runtime_configuration_plugin_is_last_and_start_attribute_is_false() -> 
 
 
 def test_runtime_configuration_plugin_and_start_attribute_require_variable() -> None:
-    text = document(runtime_configuration=False)
+    activemq_xml = document(runtime_configuration=False)
 
-    assert b"runtimeConfigurationPlugin" not in text
-    assert b" start=" not in text
+    assert b"runtimeConfigurationPlugin" not in activemq_xml
+    assert b" start=" not in activemq_xml
 
 
 @pytest.mark.parametrize(("release", "install"), [("5.15.16", "archive"), ("5.18.3", "jars"), ("5.18.3", "package")])
@@ -190,23 +190,23 @@ def log_on_next_installation(host: Host, monkeypatch: pytest.MonkeyPatch, *messa
     original_log_end_position = runtime_configuration.log_end_position
 
     def write_records_at_log_end(layout: ConfigurationPaths) -> runtime_configuration.LogEndPosition:
-        end = original_log_end_position(layout)
+        log_end = original_log_end_position(layout)
         with host.log.open("a") as file:
             file.writelines(f"{line}\n" for line in log_lines(*messages))
-        return end
+        return log_end
 
     monkeypatch.setattr(runtime_configuration, "log_end_position", write_records_at_log_end)
 
 
 def test_live_change_that_plugin_applied_requires_no_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = host.document_mtime()
+    mtime_before = host.document_mtime()
     log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, LINK_STARTED)
 
     outcome = host.install(links=links("b", "c"))
 
     assert (outcome.changed, outcome.reasons) == (True, ())
     assert pending_restart.read_pending_restart(host.layout) is None
-    assert host.document_mtime() > before
+    assert host.document_mtime() > mtime_before
 
 
 @pytest.mark.parametrize(
@@ -230,10 +230,10 @@ def test_earlier_log_records_of_plugin_prove_nothing(host: Host) -> None:
 
 
 def test_plugin_does_not_detect_change_that_it_would_apply_partially(host: Host) -> None:
-    before = host.document_mtime()
+    mtime_before = host.document_mtime()
 
     assert host.install(users=USERS, store_limit="1 gb").reasons == ("conf/activemq.xml changed",)
-    assert host.document_mtime() == before
+    assert host.document_mtime() == mtime_before
 
 
 def test_plugin_detects_rollback_that_it_can_apply(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

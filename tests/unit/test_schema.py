@@ -46,8 +46,8 @@ def test_unknown_attribute_is_named_with_line_and_column() -> None:
 
 
 def test_tags_in_comments_and_instructions_do_not_move_positions() -> None:
-    before = '<!-- <plugins a="> -->\n<?note <plugins/>?>\n<persistenceAdapter><kahaDB directory="a > b"/>'
-    document = broker(f"{before}</persistenceAdapter>\n<transportConector/>")
+    lines_before = '<!-- <plugins a="> -->\n<?note <plugins/>?>\n<persistenceAdapter><kahaDB directory="a > b"/>'
+    document = broker(f"{lines_before}</persistenceAdapter>\n<transportConector/>")
     assert [problem.partition(":")[0] for problem in problem_texts(document)] == ["line 6, column 1"]
 
 
@@ -237,12 +237,12 @@ def test_exponential_entities_are_refused() -> None:
 
 
 def test_schema_does_not_read_included_file(tmp_path: Path) -> None:
-    other = tmp_path / "other.xsd"
-    other.write_bytes(small_xsd())
+    included_schema = tmp_path / "other.xsd"
+    included_schema.write_bytes(small_xsd())
     core = "http://activemq.apache.org/schema/core"
     schema = CompiledActivemqXsd(
         f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="{core}">'
-        f'<xs:include schemaLocation="{other}"/><xs:element name="only"/></xs:schema>'.encode()
+        f'<xs:include schemaLocation="{included_schema}"/><xs:element name="only"/></xs:schema>'.encode()
     )
     assert schema.model.global_element_declarations.keys() == {"only"}
     assert not schema.is_valid(XmlDocument(broker()))

@@ -214,8 +214,8 @@ def test_fix_of_standby_that_was_never_installed_is_playbook_site() -> None:
 
 
 def test_fix_of_two_active_brokers_without_store_names_no_directory() -> None:
-    second = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
-    (finding,) = status(a={"store": None}, b=second).findings
+    second_evidence = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
+    (finding,) = status(a={"store": None}, b=second_evidence).findings
     assert finding.rule == "two-active"
     assert finding.fix == (
         "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
@@ -224,9 +224,9 @@ def test_fix_of_two_active_brokers_without_store_names_no_directory() -> None:
 
 
 def test_two_active_brokers_with_unreadable_generation_are_reported() -> None:
-    second = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "guard": 9, "generation": 4}
+    second_evidence = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "guard": 9, "generation": 4}
 
-    (finding,) = status(a={"guard": 9, "generation": 4}, b=second).findings
+    (finding,) = status(a={"guard": 9, "generation": 4}, b=second_evidence).findings
 
     assert finding.rule == "two-active"
     assert "the newest generation (numbered copy) of the store cannot be read" in finding.message
@@ -234,10 +234,16 @@ def test_two_active_brokers_with_unreadable_generation_are_reported() -> None:
 
 @pytest.mark.parametrize("guard", [None, 9])
 def test_error_of_two_active_brokers_names_their_different_stores(guard: int | None) -> None:
-    first = {"store": "/srv/orders", "guard": guard, "generation": 5, "generation_in_force": 5}
-    second = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "store": "/srv/order", "guard": guard}
+    first_evidence = {"store": "/srv/orders", "guard": guard, "generation": 5, "generation_in_force": 5}
+    second_evidence = {
+        "state": "active",
+        "holds_lock": True,
+        "usage": usage_evidence(),
+        "store": "/srv/order",
+        "guard": guard,
+    }
 
-    (finding,) = status(a=first, b=second | {"generation": 1, "generation_in_force": 1}).findings
+    (finding,) = status(a=first_evidence, b=second_evidence | {"generation": 1, "generation_in_force": 1}).findings
 
     assert (finding.rule, finding.severity) == ("two-active", "error")
     assert f"because they use different stores (/srv/orders on {A}, /srv/order on {B})" in finding.message
@@ -390,8 +396,8 @@ def test_finding_about_pair_is_in_status_of_each_node() -> None:
 
 
 def test_states_and_findings_are_parsed_from_status_json() -> None:
-    text = json.dumps(status(a={"release": "5.5.1"}).to_dict())
-    states, findings = parse_states_and_findings(text, "s.json")
+    status_json = json.dumps(status(a={"release": "5.5.1"}).to_dict())
+    states, findings = parse_states_and_findings(status_json, "s.json")
     assert states == {A: "active", B: "standby"}
     assert [(finding.rule, finding.severity, finding.host) for finding in findings] == [("wrong-release", "error", A)]
     for invalid in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
@@ -421,8 +427,8 @@ def test_status_page_needs_no_package_of_extra_pipeline() -> None:
     """A controller does not have pyarrow and Spark, which belong to the extra ``pipeline``."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy')))"
     imports = "from activemq_fleet.reports.status_page import write_status_file; import activemq_fleet.cli.status"
-    code = f"{blocked}; {imports}"
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    program = f"{blocked}; {imports}"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (completed.returncode, completed.stderr) == (0, "")
 
 

@@ -54,12 +54,12 @@ class Host:
         self.before = self.state_of_secret()
 
     def state_of_secret(self) -> list[tuple[Any, ...]]:
-        entries = []
+        file_states = []
         for path in (self.secret, *sorted(self.secret.iterdir())):
             status = path.lstat()
-            content = path.read_bytes() if path.is_file() else b""
-            entries.append((path.name, status.st_uid, status.st_gid, status.st_mode, status.st_ino, content))
-        return entries
+            file_bytes = path.read_bytes() if path.is_file() else b""
+            file_states.append((path.name, status.st_uid, status.st_gid, status.st_mode, status.st_ino, file_bytes))
+        return file_states
 
     def stage(self) -> dict[str, int]:
         missing: dict[str, int] = store_copy.prepare_staging_directory(str(self.store), self.files)
@@ -69,8 +69,8 @@ class Host:
         for name, offset in missing.items():
             position, size = offset, self.files[name]["size"]
             while position < size:
-                data = store_copy.read_packed_chunk(str(self.source), name, position, size)
-                position = store_copy.append_chunk(str(self.store), self.files, name, position, data)
+                packed_chunk = store_copy.read_packed_chunk(str(self.source), name, position, size)
+                position = store_copy.append_chunk(str(self.store), self.files, name, position, packed_chunk)
 
     def copy(self) -> str:
         self.send(self.stage())
@@ -275,26 +275,26 @@ def test_subdirectory_swapped_with_link_does_not_change_files_of_root(host: Host
 
 
 def test_part_file_swapped_with_link_does_not_change_files_of_root(host: Host) -> None:
-    part = host.staging / "db-1.log.part"
+    part_file = host.staging / "db-1.log.part"
 
     def swap() -> None:
         with contextlib.suppress(OSError):
-            part.rename(f"{part}-away")
+            part_file.rename(f"{part_file}-away")
         with contextlib.suppress(OSError):
-            part.symlink_to(host.secret / "file")
+            part_file.symlink_to(host.secret / "file")
         with contextlib.suppress(OSError):
-            part.unlink()
+            part_file.unlink()
         with contextlib.suppress(OSError):
-            Path(f"{part}-away").rename(part)
+            Path(f"{part_file}-away").rename(part_file)
 
     _copy_during_attack(2, host, swap)
 
 
 def _copy_during_attack(seconds: float, host: Host, swap: Callable[[], None]) -> None:
     """Repeat the copy while the account swaps files; the copy may fail, but must not change files of root."""
-    end, attempts = time.monotonic() + seconds, 0
+    deadline, attempts = time.monotonic() + seconds, 0
     with repeat_as(BROKER, swap):
-        while attempts < 2 or time.monotonic() < end:
+        while attempts < 2 or time.monotonic() < deadline:
             with contextlib.suppress(NodeError, OSError):
                 host.send(host.stage())
             attempts += 1
@@ -304,12 +304,12 @@ def _copy_during_attack(seconds: float, host: Host, swap: Callable[[], None]) ->
 def test_part_file_planted_as_hard_link_receives_no_content(host: Host) -> None:
     """Without fs.protected_hardlinks, the account could link a file of another account."""
     host.stage()
-    spy, part = host.parent / "spy", host.staging / "db-1.log.part"
+    spy, part_file = host.parent / "spy", host.staging / "db-1.log.part"
 
     def plant() -> None:
         spy.touch(0o666)
-        part.unlink(missing_ok=True)
-        os.link(spy, part)
+        part_file.unlink(missing_ok=True)
+        os.link(spy, part_file)
 
     call_as(BROKER, plant)
     host.send(host.stage())
@@ -406,8 +406,8 @@ def test_chunk_of_store_file_that_unpacks_above_limit_is_refused(host: Host) -> 
 
 
 def test_set_uid_bits_of_source_host_are_not_copied(host: Host) -> None:
-    for entry in host.files.values():
-        entry["mode"] |= 0o6000
+    for manifest_entry in host.files.values():
+        manifest_entry["mode"] |= 0o6000
     host.send(host.stage())
     assert all(not path.stat().st_mode & 0o6000 for path in host.staging.rglob("*"))
 

@@ -69,8 +69,8 @@ def subscribe(topic: str, key: str, *, removed: bool = False) -> bytes:
 
 def batch(*commands: bytes) -> bytes:
     records = b"".join(struct.pack(">IB", len(encoded) + 5, 1) + encoded for encoded in commands)
-    head = struct.pack(">IB", 28, 2) + b"WRITE BATCH" + struct.pack(">IQ", len(records), 0)
-    return head + records
+    batch_header = struct.pack(">IB", 28, 2) + b"WRITE BATCH" + struct.pack(">IQ", len(records), 0)
+    return batch_header + records
 
 
 def journal(directory: Path, *commands: bytes, number: int = 1, tail: bytes = b"\0" * 4096) -> str:

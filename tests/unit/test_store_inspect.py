@@ -31,11 +31,11 @@ END_OF_FILE = b"-qMa4"
 
 def change_byte(path: Path, searched: bytes, occurrence: int = 0) -> int:
     """Change the first byte of an occurrence of the bytes in a file; return its offset."""
-    content, offset = bytearray(path.read_bytes()), -1
+    file_bytes, offset = bytearray(path.read_bytes()), -1
     for _ in range(occurrence + 1):
-        offset = content.index(searched, offset + 1)
-    content[offset] ^= 0xFF
-    path.write_bytes(content)
+        offset = file_bytes.index(searched, offset + 1)
+    file_bytes[offset] ^= 0xFF
+    path.write_bytes(file_bytes)
     return offset
 
 
@@ -58,11 +58,11 @@ def test_inspection_of_undamaged_store_lists_files_and_remaining_messages(tmp_pa
         audit_record(),
     )
     write_data_file(tmp_path, update_record("m2"), add_record("e1", "topic/events"), number=2)
-    exit_code, text = inspect_store(tmp_path)
+    exit_code, report = inspect_store(tmp_path)
     assert exit_code == 0
-    assert "  queue://work  1\n  topic://events  1 for client:sub\n" in text
-    assert "db-2.log  " in text
-    assert text.endswith("no damage was found\n")
+    assert "  queue://work  1\n  topic://events  1 for client:sub\n" in report
+    assert "db-2.log  " in report
+    assert report.endswith("no damage was found\n")
 
 
 def test_lost_messages_of_batch_with_wrong_checksum_are_named(tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_lost_messages_of_batch_with_wrong_checksum_are_named(tmp_path: Path) ->
     (damage,) = inspection.damages
     assert damage.messages == (("queue://work", "m4"),)
     assert damage.reason == "wrong checksum"
-    exit_code, text = inspect_store(tmp_path)
+    exit_code, report = inspect_store(tmp_path)
     assert exit_code == 1
     place = f"db-1.log, byte {damage.start} to {damage.stop}"
-    assert f"{place}: the store journal is damaged here (wrong checksum)\n" in text
-    assert "    lost: queue://work  m4\n" in text
+    assert f"{place}: the store journal is damaged here (wrong checksum)\n" in report
+    assert "    lost: queue://work  m4\n" in report
 
 
 def test_wrong_checksum_of_acknowledgements_reports_possible_redelivery(tmp_path: Path) -> None:
@@ -136,17 +136,17 @@ def test_end_of_complete_file_is_no_damage_and_incomplete_write_is_reported(tmp_
     inspection = inspect_store_journal(str(tmp_path))
     assert (inspection.damages, inspection.unfinished, inspection.missing) == ((), 0, (2,))
     (tmp_path / "db-3.log").write_bytes((tmp_path / "db-3.log").read_bytes() + b"\0\0\0\x21\x02WRITE BA")
-    exit_code, text = inspect_store(tmp_path)
+    exit_code, report = inspect_store(tmp_path)
     assert exit_code == 0
-    assert "db-2.log: these data files do not exist" in text
-    assert "db-3.log ends with an incomplete write of a killed broker" in text
+    assert "db-2.log: these data files do not exist" in report
+    assert "db-3.log ends with an incomplete write of a killed broker" in report
 
 
 def test_store_journal_without_records_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
-    exit_code, text = inspect_store(tmp_path)
+    exit_code, report = inspect_store(tmp_path)
     assert exit_code == 1
-    assert "db-1.log, byte 0 to 5000: the store journal is damaged here (no records)\n" in text
+    assert "db-1.log, byte 0 to 5000: the store journal is damaged here (no records)\n" in report
 
 
 @pytest.mark.parametrize(
@@ -165,17 +165,17 @@ def test_store_journal_without_records_is_damaged(tmp_path: Path) -> None:
 def test_index_that_requires_missing_data_files_is_reported(tmp_path: Path, content: bytes, missing: str) -> None:
     write_data_file(tmp_path, add_record("m1"))
     (tmp_path / "db.data").write_bytes(content)
-    exit_code, text = inspect_store(tmp_path)
+    exit_code, report = inspect_store(tmp_path)
     assert exit_code == bool(missing)
-    assert (f"requires these data files, which do not exist: {missing}" in text) == bool(missing)
-    assert ("no damage was found" in text) == (not missing)
+    assert (f"requires these data files, which do not exist: {missing}" in report) == bool(missing)
+    assert ("no damage was found" in report) == (not missing)
 
 
 def test_json_of_store_inspection_contains_queues_damage_and_end(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), checksum=True)
     change_byte(path, b"m2")
-    exit_code, text = inspect_store(tmp_path, "--format", "json")
-    report = json.loads(text)
+    exit_code, report_json = inspect_store(tmp_path, "--format", "json")
+    report = json.loads(report_json)
     assert exit_code == report["damaged_places"] == 1
     assert report["queues"] == [{"name": "work", "messages": 2}]
     assert report["damages"][0]["messages"][0] == {"destination": "queue://work", "message": "m1"}
@@ -192,15 +192,16 @@ def test_inspection_of_fenced_store_reads_generation_in_force(tmp_path: Path) ->
         assert shared.create_claim(claim, {})
     shared.record_broker_dead(1)
     shared.write_uncopied_message_list(1, [{"message": "m"}])
-    _, text = inspect_store(tmp_path)
+    _, report = inspect_store(tmp_path)
     assert (
-        "generation 1 (a copy of the store, made at a takeover): the broker of this copy has stopped, and only" in text
+        "generation 1 (a copy of the store, made at a takeover): the broker of this copy has stopped, and only"
+        in report
     )
     assert (
-        "generation 2 (a copy of the store, made at a takeover): the pair uses this copy, which the following" in text
+        "generation 2 (a copy of the store, made at a takeover): the pair uses this copy, which the following" in report
     )
-    assert "queue://of-new  1" in text
-    assert "of-old" not in text
+    assert "queue://of-new  1" in report
+    assert "of-old" not in report
 
 
 def test_directory_without_store_is_refused_and_stores_below_it_are_named(tmp_path: Path) -> None:
@@ -213,11 +214,11 @@ def test_directory_without_store_is_refused_and_stores_below_it_are_named(tmp_pa
 
 def test_inspection_does_not_change_store(tmp_path: Path) -> None:
     write_data_file(tmp_path, add_record("m1"))
-    before = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
+    status_before = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
     inspect_store(tmp_path)
-    after = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
-    assert {path: (status.st_mtime_ns, status.st_size) for path, status in before.items()} == {
-        path: (status.st_mtime_ns, status.st_size) for path, status in after.items()
+    status_after = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
+    assert {path: (status.st_mtime_ns, status.st_size) for path, status in status_before.items()} == {
+        path: (status.st_mtime_ns, status.st_size) for path, status in status_after.items()
     }
 
 
@@ -230,12 +231,12 @@ def test_name_chosen_by_client_adds_no_line_to_store_inspection(tmp_path: Path) 
         add_record("m2", f"topic/{name}"),
     )
 
-    exit_code, text = inspect_store(tmp_path)
+    exit_code, report = inspect_store(tmp_path)
 
     assert exit_code == 0
-    assert r"  queue://orders  1\nstore journal: 3 files, 812,004 records\nno damage was found\n\u001b[2J  1" in text
-    assert text.count("no damage was found\n") == 1
-    assert "\nstore journal: 3 files" not in text
+    assert r"  queue://orders  1\nstore journal: 3 files, 812,004 records\nno damage was found\n\u001b[2J  1" in report
+    assert report.count("no damage was found\n") == 1
+    assert "\nstore journal: 3 files" not in report
 
 
 def count_inspection_calls(directory: Path, places: int) -> int:

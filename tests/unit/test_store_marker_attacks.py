@@ -77,11 +77,11 @@ def test_store_marker_is_written_as_account_and_not_through_link(common: Path, s
 def test_store_replaced_by_link_is_refused_and_link_target_is_unchanged(common: Path) -> None:
     mount = create_owned_directory(common / "mount")
     call_as(BROKER, lambda: (mount / "orders-mq01").symlink_to("/etc"))
-    before = os.stat("/etc")
+    etc_before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match="is a symbolic link that belongs to account 61616"):
         store_marker.claim_empty_store(str(mount / "orders-mq01"), "orders-mq01", "word")
-    after = os.stat("/etc")
-    assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
+    etc_after = os.stat("/etc")
+    assert (etc_after.st_uid, etc_after.st_mode) == (etc_before.st_uid, etc_before.st_mode)
     assert not Path("/etc", store_marker.MARKER).exists()
 
 
@@ -101,9 +101,9 @@ def test_store_is_created_for_account_below_mount_point_of_root(common: Path, mo
 def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mode: int, uid: int) -> None:
     store = create_owned_directory(common / "store", uid, mode)
     account = SystemAccount(BROKER, BROKER)
-    text = explain_denied_path_access(account, str(store))
+    explanation = explain_denied_path_access(account, str(store))
     owner = "root:root" if uid == 0 else f"account {BROKER}:{BROKER}"
-    assert text == (
+    assert explanation == (
         f"the broker runs as account {BROKER}, and cannot use {store}, which belongs to {owner} (mode {mode:04o}): "
         f"run chown {BROKER}:{BROKER} {store} and chmod 750 {store}"
     )
@@ -111,9 +111,9 @@ def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mod
 
 def test_inaccessible_directory_above_store_is_named(common: Path) -> None:
     store = create_owned_directory(create_owned_directory(common / "share", 0, 0o700) / "store")
-    text = explain_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
-    assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in text
-    assert text.endswith(f"run chmod a+x {common}/share")
+    explanation = explain_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
+    assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in explanation
+    assert explanation.endswith(f"run chmod a+x {common}/share")
 
 
 def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Path) -> None:
@@ -132,7 +132,7 @@ def test_guard_names_owner_and_mode_of_store_that_it_cannot_use(common: Path, mo
     monkeypatch.setattr(guard_cli, "print_to_unit_log", (local / "log").write_text)
     with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
         call_as(BROKER, guard_cli.main)
-    text = (local / "log").read_text()
-    assert text.startswith(
+    guard_log = (local / "log").read_text()
+    assert guard_log.startswith(
         f"the store {store} was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"
     )

@@ -126,13 +126,13 @@ def child_process_ids() -> set[str]:
 @requires_root
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
 def test_child_process_that_receives_signal_is_reported_and_reaped(number: signal.Signals) -> None:
-    before = child_process_ids()
+    children_before = child_process_ids()
     with pytest.raises(
         AccountError,
         match=r"as account 61616 returned no result, because (SIGSTOP stopped|signal \d+ terminated) the process",
     ):
         run_as(ACCOUNT, lambda: os.kill(os.getpid(), number))
-    assert child_process_ids() <= before
+    assert child_process_ids() <= children_before
 
 
 @requires_root
@@ -143,12 +143,12 @@ def test_child_process_that_exceeds_patience_is_reported() -> None:
 
 @requires_root
 def test_root_accesses_path_as_account_that_could_replace_it(common: Path) -> None:
-    data = create_owned_directory(common / "data")
-    assert account_to_access_path_as(str(data / "kahadb")) == ACCOUNT
+    data_directory = create_owned_directory(common / "data")
+    assert account_to_access_path_as(str(data_directory / "kahadb")) == ACCOUNT
     assert account_to_access_path_as(str(common)).is_current_account
-    assert account_to_access_path_as(str(data), "daemon") == account_by_name("daemon")
+    assert account_to_access_path_as(str(data_directory), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="because a directory above it belongs to account"):
-        account_to_access_path_as(str(data), "root")
+        account_to_access_path_as(str(data_directory), "root")
     create_owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
         AccountError,
@@ -156,9 +156,9 @@ def test_root_accesses_path_as_account_that_could_replace_it(common: Path) -> No
     ):
         account_to_access_path_as(str(common / "shared" / "kahadb"))
     # A share with root squash hides the path from root, but not from the account.
-    assert account_to_access_path_as(str(data / "behind-a-share"), "daemon") == account_by_name("daemon")
+    assert account_to_access_path_as(str(data_directory / "behind-a-share"), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="the user missing-user does not exist"):
-        account_to_access_path_as(str(data), "missing-user")
+        account_to_access_path_as(str(data_directory), "missing-user")
 
 
 @requires_root

@@ -61,11 +61,11 @@ def test_links_of_hub_are_duplex_and_links_of_mesh_are_not() -> None:
 
 
 def test_mesh_has_unlimited_message_ttl_if_release_has_separate_ttls() -> None:
-    new = fleet("o-mq1", "o-mq2", "o-mq3").broker("o-mq1-a").links[0]
-    old = fleet("o-mq1", "o-mq2", "o-mq3", release="5.8.0").broker("o-mq1-a").links[0]
+    new_link = fleet("o-mq1", "o-mq2", "o-mq3").broker("o-mq1-a").links[0]
+    old_link = fleet("o-mq1", "o-mq2", "o-mq3", release="5.8.0").broker("o-mq1-a").links[0]
 
-    assert (new.network_ttl, new.consumer_ttl, new.message_ttl) == (None, 1, -1)
-    assert (old.network_ttl, old.consumer_ttl, old.message_ttl) == (1, None, None)
+    assert (new_link.network_ttl, new_link.consumer_ttl, new_link.message_ttl) == (None, 1, -1)
+    assert (old_link.network_ttl, old_link.consumer_ttl, old_link.message_ttl) == (1, None, None)
 
 
 @pytest.mark.parametrize(("topology", "ttl"), [("hub", 2), ("chain", 3), ("ring", 2)])
@@ -164,11 +164,13 @@ TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
 
 
 def test_tls_uses_schemes_of_release() -> None:
-    old, new = (fleet("o-mq1", "o-mq2", release=release, tls=TLS).broker("o-mq1-a") for release in ("5.5.1", "6.3.1"))
+    old_broker, new_broker = (
+        fleet("o-mq1", "o-mq2", release=release, tls=TLS).broker("o-mq1-a") for release in ("5.5.1", "6.3.1")
+    )
 
-    assert [c.scheme for c in old.connectors] == ["ssl", "stomp+ssl"]
-    assert [c.scheme for c in new.connectors] == ["nio+ssl", "stomp+nio+ssl", "mqtt+nio+ssl"]
-    assert "ssl://o-mq2-a.example.com:61616" in new.links[0].uri
+    assert [c.scheme for c in old_broker.connectors] == ["ssl", "stomp+ssl"]
+    assert [c.scheme for c in new_broker.connectors] == ["nio+ssl", "stomp+nio+ssl", "mqtt+nio+ssl"]
+    assert "ssl://o-mq2-a.example.com:61616" in new_broker.links[0].uri
 
 
 @pytest.mark.parametrize(
@@ -205,9 +207,9 @@ def test_urls_of_agent_are_home_pair_with_preferred_master_first() -> None:
 
 @given(st.lists(st.from_regex(r"o-mq[0-9]{2}", fullmatch=True), min_size=2, unique=True), st.text("ab", min_size=1))
 def test_added_pair_moves_agents_only_to_itself(pairs: list[str], host: str) -> None:
-    before, after = default_home_pair_of_agent(host, pairs[:-1]), default_home_pair_of_agent(host, pairs)
+    home_before, home_after = default_home_pair_of_agent(host, pairs[:-1]), default_home_pair_of_agent(host, pairs)
 
-    assert after in (before, pairs[-1])
+    assert home_after in (home_before, pairs[-1])
 
 
 def test_probe_password_is_derived_only_for_revealed_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,12 +316,12 @@ def test_network_user_has_permissions_for_destinations_of_all_links() -> None:
 def test_waiver_accepts_finding_until_its_last_day() -> None:
     waiver = [{"rule": "T002", "reason": "b arrives in May", "hosts": ["o-*"], "until": "2030-05-31"}]
     inventory = hosts("o-mq1", nodes="a", waivers=waiver)
-    before, after = (build_fleet(inventory, {}, today=date(2030, month, 1)) for month in (5, 6))
+    fleet_before, fleet_after = (build_fleet(inventory, {}, today=date(2030, month, 1)) for month in (5, 6))
 
-    assert before.findings[0].waived == "b arrives in May"
-    assert before.blocking_findings == ()
-    assert after.blocking_findings[0].rule == "T002"
-    assert "expired on 2030-05-31" in after.warnings[0]
+    assert fleet_before.findings[0].waived == "b arrives in May"
+    assert fleet_before.blocking_findings == ()
+    assert fleet_after.blocking_findings[0].rule == "T002"
+    assert "expired on 2030-05-31" in fleet_after.warnings[0]
 
 
 def test_inventory_without_brokers_is_refused() -> None:

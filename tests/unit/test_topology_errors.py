@@ -28,16 +28,16 @@ def error_of(rule: str, inventory: dict[str, dict[str, Any]], groups: dict[str, 
 
 
 def test_t001_broker_whose_name_does_not_match_naming_pattern_is_error() -> None:
-    text = error_of("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
+    finding_line = error_of("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
 
-    assert text.startswith("db1: the host is in activemq_brokers")
+    assert finding_line.startswith("db1: the host is in activemq_brokers")
 
 
 def test_t002_pair_without_its_other_node_is_error() -> None:
-    text = error_of("T002", hosts("o-mq1", nodes="b"))
+    finding_line = error_of("T002", hosts("o-mq1", nodes="b"))
 
-    assert "o-mq1-b.example.com: pair o-mq1 has only one node: node a is not in the inventory" in text
-    assert "add o-mq1-a.example.com" in text
+    assert "o-mq1-b.example.com: pair o-mq1 has only one node: node a is not in the inventory" in finding_line
+    assert "add o-mq1-a.example.com" in finding_line
 
 
 @pytest.mark.parametrize("other", ["oders-mq01-b", "ordersmq01-b.example.com", "orders-mq01-c"])
@@ -82,9 +82,9 @@ CUSTOM = r"^(?P<group>[a-z]+)(?P<number>\d\d)(?P<node>[1-3])$"
 
 def test_t002_names_no_missing_host_with_custom_naming_pattern() -> None:
     inventory = {"o011": dict(NETWORK, activemq_release="5.18.3", activemq_master_node="a")}
-    text = build_fleet(inventory, {}, naming_pattern=CUSTOM).findings[0].message
+    message = build_fleet(inventory, {}, naming_pattern=CUSTOM).findings[0].message
 
-    assert text == "pair o-mq01 has only one node: its other node is not in the inventory"
+    assert message == "pair o-mq01 has only one node: its other node is not in the inventory"
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,20 @@ def test_t002_pair_without_preferred_master_or_with_three_nodes_is_reported(node
 
 
 def test_t003_two_hosts_with_same_identity_are_error() -> None:
-    text = error_of("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
+    finding_line = error_of("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
 
-    assert "o-mq1-a.example.org: the host is node a of pair o-mq1, but the host o-mq1-a.example.com is the same" in text
+    assert (
+        "o-mq1-a.example.org: the host is node a of pair o-mq1, but the host o-mq1-a.example.com is the same"
+        in finding_line
+    )
 
 
 def test_t004_different_release_lines_in_pair_are_error() -> None:
     inventory = hosts("o-mq1")
     inventory["o-mq1-b.example.com"]["activemq_release"] = "5.17.6"
 
-    text = error_of("T004", inventory)
-    assert "activemq_release is 5.17.6, but the other node o-mq1-a.example.com of the pair has 5.18.3" in text
+    finding_line = error_of("T004", inventory)
+    assert "activemq_release is 5.17.6, but the other node o-mq1-a.example.com of the pair has 5.18.3" in finding_line
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "6.3.1"])
@@ -125,12 +128,12 @@ def test_t005_pure_profile_on_release_without_it_is_reported(release: str) -> No
 
 
 def test_t006_two_brokers_on_same_address_and_port_are_reported() -> None:
-    text = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
+    messages = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
 
     assert (
         "the broker on o-mq1-a.example.com listens on the same address mq.example.com (activemq_address) and the same "
         "ports 61616 (openwire)"
-    ) in text
+    ) in messages
 
 
 @pytest.mark.parametrize(
@@ -188,10 +191,10 @@ def test_t006_ignores_case_of_address() -> None:
 
 
 def test_t007_link_to_unknown_target_suggests_name() -> None:
-    text = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": "ordres-mq1"}]))
+    finding_line = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": "ordres-mq1"}]))
 
-    assert "activemq_links[0].to is 'ordres-mq1'" in text
-    assert "to orders-mq1, or to another group or pair" in text
+    assert "activemq_links[0].to is 'ordres-mq1'" in finding_line
+    assert "to orders-mq1, or to another group or pair" in finding_line
 
 
 @pytest.mark.parametrize(
@@ -202,17 +205,17 @@ def test_t007_link_to_unknown_target_suggests_name() -> None:
     ],
 )
 def test_t007_list_of_targets_is_reported_as_list(target: str, message: str, fix: str) -> None:
-    text = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": target}]))
+    finding_line = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": target}]))
 
-    assert message in text
-    assert fix in text
+    assert message in finding_line
+    assert fix in finding_line
 
 
 @pytest.mark.parametrize("target", ["o", "o-mq1"])
 def test_t007_link_of_pair_to_itself_is_error(target: str) -> None:
-    text = error_of("T007", hosts("o-mq1", links=[{"from": "o-mq1", "to": target}]))
+    finding_line = error_of("T007", hosts("o-mq1", links=[{"from": "o-mq1", "to": target}]))
 
-    assert "`from` and `to` of activemq_links[0] name the same pair or broker, o-mq1" in text
+    assert "`from` and `to` of activemq_links[0] name the same pair or broker, o-mq1" in finding_line
 
 
 def test_t007_accepts_links_among_pairs_of_group() -> None:
@@ -397,16 +400,22 @@ def test_t029_agents_with_same_account_are_reported() -> None:
 
 
 def test_t001_broker_with_unknown_group_and_pair_is_error() -> None:
-    text = error_of("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
+    finding_line = error_of("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
 
-    assert text.startswith("hal1: the group and pair of the broker are unknown, because the host name does not match ")
-    assert text.endswith("set activemq_group and activemq_pair of the host, or correct activemq_naming_pattern")
+    assert finding_line.startswith(
+        "hal1: the group and pair of the broker are unknown, because the host name does not match "
+    )
+    assert finding_line.endswith("set activemq_group and activemq_pair of the host, or correct activemq_naming_pattern")
 
 
 def test_t003_pair_with_name_of_host_is_error() -> None:
-    text = error_of("T003", hosts("o-mq1", "o-mq2", topology="none", pair="o-mq1-a") | hosts("o-mq1", topology="none"))
+    finding_line = error_of(
+        "T003", hosts("o-mq1", "o-mq2", topology="none", pair="o-mq1-a") | hosts("o-mq1", topology="none")
+    )
 
-    assert "the host is in pair o-mq1-a, but the host o-mq1-a.example.com has the same name as this pair" in text
+    assert (
+        "the host is in pair o-mq1-a, but the host o-mq1-a.example.com has the same name as this pair" in finding_line
+    )
 
 
 def test_t035_variable_takes_precedence_over_host_name_with_warning() -> None:

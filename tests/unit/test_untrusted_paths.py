@@ -50,8 +50,8 @@ def data(common: Path) -> Path:
 
 
 def read(path: Path) -> bytes:
-    content: bytes = read_file(str(path), 100, owners={BROKER})
-    return content
+    file_content: bytes = read_file(str(path), 100, owners={BROKER})
+    return file_content
 
 
 PLANTED: dict[str, Callable[[Path, Path], object]] = {
@@ -171,13 +171,13 @@ def test_repeated_swaps_with_link_never_expose_file_of_root(common: Path, data: 
         os.unlink(data / "store")
 
     call_as(BROKER, plant)
-    contents = set()
+    read_contents = set()
     with repeat_as(BROKER, swap):
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
             with contextlib.suppress(UntrustedPathError, FileNotFoundError):
-                contents.add(read_file(str(data / "store" / "file"), 100))
-    assert contents == {b"harmless"}
+                read_contents.add(read_file(str(data / "store" / "file"), 100))
+    assert read_contents == {b"harmless"}
 
 
 def test_repeated_swaps_with_link_never_create_file_in_directory_of_root(common: Path, data: Path) -> None:
@@ -192,8 +192,8 @@ def test_repeated_swaps_with_link_never_create_file_in_directory_of_root(common:
 
     successes = 0
     with repeat_as(BROKER, swap):
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
             with (
                 contextlib.suppress(UntrustedPathError, FileNotFoundError),
                 open_directory(str(data / "store")) as directory,

@@ -43,10 +43,10 @@ def _down(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    done = Rack(options.state)[options.name].attempt(*options.command, timeout=600)
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
-    return done.returncode
+    completed = Rack(options.state)[options.name].attempt(*options.command, timeout=600)
+    sys.stdout.write(completed.stdout)
+    sys.stderr.write(completed.stderr)
+    return completed.returncode
 
 
 def _inside(options: argparse.Namespace) -> None:

@@ -86,9 +86,9 @@ def _bootstrap(target: Path) -> None:
     # In a separate mount namespace: the mounts of debootstrap end with it.
     command = ["unshare", "--mount", "debootstrap", "--variant=minbase"]
     command += [f"--include={','.join(PACKAGES)}", SUITE, str(target)]
-    done = attempt(command, timeout=1800)
-    if done.returncode:
-        raise UnsupportedError(f"debootstrap {SUITE} failed: {last_line_of(done)}")
+    completed = attempt(command, timeout=1800)
+    if completed.returncode:
+        raise UnsupportedError(f"debootstrap {SUITE} failed: {last_line_of(completed)}")
 
 
 def _customize(target: Path) -> None:

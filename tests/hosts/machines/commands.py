@@ -51,10 +51,10 @@ def run(
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Run ``argv``; return its standard output. Raises MachinesError with the last line of its output."""
-    done = attempt(argv, stdin=stdin, timeout=timeout, env=env)
-    if done.returncode:
-        raise MachinesError(f"{' '.join(argv[:4])} …: {last_line_of(done)}")
-    return done.stdout
+    completed = attempt(argv, stdin=stdin, timeout=timeout, env=env)
+    if completed.returncode:
+        raise MachinesError(f"{' '.join(argv[:4])} …: {last_line_of(completed)}")
+    return completed.stdout
 
 
 def last_line_of(done: Completed) -> str:

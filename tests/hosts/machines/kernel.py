@@ -89,12 +89,12 @@ def _install_tools() -> None:
     env = {"DEBIAN_FRONTEND": "noninteractive"}
     # The package lists may be recent enough, and an update requires the network.
     install = ["apt-get", "install", "-y", "-qq", "-o=DPkg::Lock::Timeout=300", "--no-install-recommends", *packages]
-    done = attempt(install, timeout=600, env=env)
-    if done.returncode:
+    completed = attempt(install, timeout=600, env=env)
+    if completed.returncode:
         attempt(["apt-get", "update", "-qq"], timeout=600, env=env)
-        done = attempt(install, timeout=600, env=env)
-    if done.returncode:
-        raise UnsupportedError(f"{names} not installed, and apt-get failed to install them: {last_line_of(done)}")
+        completed = attempt(install, timeout=600, env=env)
+    if completed.returncode:
+        raise UnsupportedError(f"{names} not installed, and apt-get failed to install them: {last_line_of(completed)}")
 
 
 def _has_cgroups() -> None:

@@ -148,13 +148,13 @@ class Machine:
     def run(self, *argv: str, stdin: str | None = None, timeout: float = PATIENCE) -> str:
         """Run ``argv`` as root; return its output. Raises MachinesError if it fails, or ssh for a minute."""
         deadline = time.monotonic() + 60
-        while _failed_to_connect(done := self.attempt(*argv, stdin=stdin, timeout=timeout)):
+        while _failed_to_connect(completed := self.attempt(*argv, stdin=stdin, timeout=timeout)):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.5)
-        if done.returncode:
-            raise MachinesError(f"{self.name}: {shlex.join(argv)}: {last_line_of(done)}")
-        return done.stdout
+        if completed.returncode:
+            raise MachinesError(f"{self.name}: {shlex.join(argv)}: {last_line_of(completed)}")
+        return completed.stdout
 
     def journal(self, unit: str | None = None) -> str:
         """Return the journal from the disk of the machine, which may be off, frozen or broken."""
@@ -230,8 +230,8 @@ def unmount(tree: Path) -> None:
     """Unmount ``tree`` if it is mounted; retry while a file is open."""
     deadline = time.monotonic() + PATIENCE
     while tree.is_mount():
-        done = attempt(["umount", str(tree)])
-        if done.returncode and time.monotonic() > deadline:
-            raise LateMachineError(f"timed out: {tree} cannot be unmounted: {last_line_of(done)}")
-        if done.returncode:
+        completed = attempt(["umount", str(tree)])
+        if completed.returncode and time.monotonic() > deadline:
+            raise LateMachineError(f"timed out: {tree} cannot be unmounted: {last_line_of(completed)}")
+        if completed.returncode:
             time.sleep(0.1)

@@ -125,6 +125,6 @@ def _remove_namespace(name: str) -> None:
             os.kill(int(pid), signal.SIGKILL)
         except ProcessLookupError:
             continue
-    done = attempt(["ip", "netns", "delete", name])
+    completed = attempt(["ip", "netns", "delete", name])
     if (_NAMESPACES / name).exists():
-        raise MachinesError(f"the network namespace {name} cannot be removed: {done.stderr.strip()}")
+        raise MachinesError(f"the network namespace {name} cannot be removed: {completed.stderr.strip()}")

@@ -40,10 +40,10 @@ def test_uncommitted_job_output_leaves_previous_output_unchanged(tmp_path: Path)
 
 
 def test_second_job_that_writes_to_same_directory_at_same_time_is_refused(tmp_path: Path) -> None:
-    first = _write_staged_output(tmp_path / "out", "first")
+    first_output = _write_staged_output(tmp_path / "out", "first")
     with pytest.raises(InputError, match="another run writes to this directory"):
         LocalTarget(tmp_path / "out").create_staging_directory_if_local()
-    _commit(first)
+    _commit(first_output)
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
 
 
