@@ -8,11 +8,14 @@ from typing import Any
 import yaml
 
 from activemq_fleet.adopt import AdoptedInventory
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.topology import Fleet
 from tests.unit.adopt_files import (
     assert_listed_exactly,
     document,
     render_adopted_inventory,
     write_and_adopt,
+    write_inventory,
 )
 
 ALONE = "o-mq1-a"
@@ -50,3 +53,22 @@ OPENWIRE = "<transportConnectors><transportConnector name='openwire' uri='tcp://
 def pair_files(first_host: str, second_host: str, broker: str, name: str) -> dict[str, bytes]:
     store = f'<persistenceAdapter><kahaDB directory="/mnt/nfs/{name}"/></persistenceAdapter>'
     return {host: document(broker + store + OPENWIRE, brokerName=name) for host in (first_host, second_host)}
+
+
+def directions_by_path(adoption: AdoptedInventory) -> dict[str, str]:
+    """Return the direction of each difference, by its path."""
+    return {difference.path: difference.direction for difference in adoption.differences}
+
+
+def changed_fleet(tmp_path: Path, adoption: AdoptedInventory, **changes: Any) -> Fleet:
+    """Return the fleet of the adopted inventory with variables changed for all hosts."""
+    directory = write_inventory(tmp_path / "changed", adoption)
+    added_lines = "".join(f"activemq_{name}: {value}\n" for name, value in changes.items())
+    path = directory / "group_vars" / "all.yml"
+    kept_lines = [
+        line
+        for line in path.read_text().splitlines()
+        if line.partition(":")[0].removeprefix("activemq_") not in changes
+    ]
+    path.write_text("\n".join(kept_lines) + "\n" + added_lines)
+    return load_fleet([str(directory)])
