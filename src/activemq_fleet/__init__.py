@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from activemq_fleet._version import __version__ as __version__
 
-TYPE_CHECKING = False  # type checkers take it as true; an import of typing takes longer than all else here
+TYPE_CHECKING = False  # Type checkers treat it as true. An import of typing would take longer than this module.
 if TYPE_CHECKING:
     from activemq_fleet.adopt import adopt_files
     from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError

@@ -213,7 +213,7 @@ def _temporary_ansible_globals(options: Mapping[str, object]) -> Iterator[None]:
 
 
 def _clear_cached_variable_files() -> None:
-    """Empty the list of group_vars and host_vars files that Ansible keeps for a whole process."""
+    """Clear the cached list of group_vars and host_vars files, which Ansible keeps until the process ends."""
     plugin = sys.modules.get("ansible.plugins.vars.host_group_vars")
     for cache in ("FOUND", "NAK", "CANONICAL_PATHS"):
         getattr(plugin, cache, set()).clear()
@@ -320,7 +320,7 @@ def _warning_text(event: Any) -> str:
 
 
 def _source_contexts(event: Any) -> Iterator[str]:
-    """Yield the file positions that an Ansible event and its causes name, the event's own first."""
+    """Yield the file positions that an Ansible event and its causes name, the position of the event first."""
     while event is not None:
         if event.formatted_source_context:
             yield event.formatted_source_context
@@ -339,8 +339,8 @@ def _reason_with_remedy_and_place(reason: str, path: str, line: int | None) -> t
     """
     mistake = find_yaml_mistake(path) if _YAML_PARSING_FAILED in reason else None
     if mistake is None:
-        default = f": correct this {'line' if line else 'file'}" if _YAML_PARSING_FAILED in reason else ""
-        remedy = next((remedy for words, remedy in _REMEDIES.items() if words in reason), default)
+        default_remedy = f": correct this {'line' if line else 'file'}" if _YAML_PARSING_FAILED in reason else ""
+        remedy = next((remedy for words, remedy in _REMEDIES.items() if words in reason), default_remedy)
         return reason + remedy, f"{path}:{line}" if line else path
     return f"{_YAML_PARSING_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
 

@@ -43,11 +43,11 @@ def variable_origin(name: object, value: object) -> tuple[str, int] | None:
         # The value is of -e or of a program; the name can be that of a file with lower precedence.
         return None
     tags = (Origin.get_tag(tagged) for tagged in (value, name))
-    places = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
-    if not places:
+    positions = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
+    if not positions:
         return None
-    path, line = places[0]
-    lines = [line for place, line in places if place == path]
+    path, line = positions[0]
+    lines = [line for position_path, line in positions if position_path == path]
     if not Origin.is_tagged_on(value):
         return path, line_of_last_definition(path, str(name), line)
     if len(lines) > 1 and lines[0] == lines[1]:

@@ -32,7 +32,10 @@ def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
     directories of collections; the first one that holds the collection counts. The library's own commands use the
     collection that belongs to it, but ``ansible-playbook`` uses the one on this path.
     """
-    directory = next((place for path in search_path if (place := Path(path) / _DIRECTORY).is_dir()), None)
+    directory = next(
+        (collection_directory for path in search_path if (collection_directory := Path(path) / _DIRECTORY).is_dir()),
+        None,
+    )
     version = None if directory is None else _version_of(directory)
     if version in (None, __version__):
         return ()

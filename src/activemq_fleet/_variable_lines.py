@@ -43,7 +43,7 @@ def line_of_last_definition(path: str, name: str, first_line: int) -> int:
     if first_line > len(lines) or not _key_pattern(name).match(lines[first_line - 1].lstrip()):
         return first_line
     indentation = _indentation(lines[first_line - 1])
-    last = first_line
+    last_line = first_line
     for number in range(first_line + 1, len(lines) + 1):
         line = lines[number - 1]
         content = line.strip()
@@ -52,8 +52,8 @@ def line_of_last_definition(path: str, name: str, first_line: int) -> int:
         if _indentation(line) < indentation or _SECTION_BEGIN.match(line):
             break
         if _indentation(line) == indentation and _key_pattern(name).match(content):
-            last = number
-    return last
+            last_line = number
+    return last_line
 
 
 def _indentation(line: str) -> int:

@@ -119,8 +119,8 @@ def names_to_text(names: Sequence[str], total: int | None = None, *, most: int =
     The text has the first ``most`` names. ``total`` is the number of all names, where ``names`` holds only the first
     of them.
     """
-    shown, more = ", ".join(names[:most]), (total or len(names)) - most
-    return f"{shown} and {more} more" if more > 0 else shown
+    shown_names, remaining = ", ".join(names[:most]), (total or len(names)) - most
+    return f"{shown_names} and {remaining} more" if remaining > 0 else shown_names
 
 
 def positions_to_text(positions: Sequence[str]) -> str:

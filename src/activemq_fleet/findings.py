@@ -131,8 +131,8 @@ def _line_of_equal_findings(findings: Sequence[Finding], source_of: Callable[[Fi
 
 def _finding_line(finding: Finding, host: str) -> str:
     waived = f" (waived: {finding.waived})" if finding.waived else ""
-    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    subject = f"{host} ({place})" if host and place else host or place
+    position = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    subject = f"{host} ({position})" if host and position else host or position
     prefix = " ".join(filter(None, (finding.rule, subject)))
     return escape_unprintable(f"{prefix}: {finding.message_and_fix_sentences}{waived}")
 

@@ -16,17 +16,17 @@ def read_beginning_of_file_or_pipe(path: Path, limit: int) -> bytes:
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         descriptor = file.fileno()
-        begin = b""
+        beginning = b""
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             try:
-                begin = os.read(descriptor, limit)
+                beginning = os.read(descriptor, limit)
             except BlockingIOError:
                 pass  # a process has opened it, and has not written yet
             else:
-                if not begin:
+                if not beginning:
                     raise OSError(
                         0,
                         "the file is a FIFO (named pipe) to which no process writes: start the writer first",
                     )
         os.set_blocking(descriptor, True)
-        return begin + file.read(limit - len(begin))
+        return beginning + file.read(limit - len(beginning))

@@ -381,7 +381,7 @@ def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
         line += hint or _unread_variable_hint(line, hosts[0], data)
         line = f"{line} ({position.file}:{position.line})" if position else line
         lines[line] = None
-        if hosts[0] in data.hosts:  # otherwise, the text before the colon is not a host
+        if hosts[0] in data.hosts:  # In other lines, the text before the colon is not a host.
             hosts_by_line[line] = hosts
     return type(error)(*lines, hosts_by_line=hosts_by_line)
 
@@ -389,7 +389,7 @@ def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
 def _hosts_by_merged_line(error: FleetError, data: InventoryData) -> dict[str, Sequence[str]]:
     """Return the lines of an error with the hosts of each; lines that differ only in their host become one line.
 
-    A line about no host has its first words in place of the hosts.
+    For a line that is not about a host, the text before its first colon is in place of the hosts.
     """
     lines: dict[str, Sequence[str]] = {}
     hosts_by_problem: dict[str, list[str]] = {}

@@ -93,7 +93,7 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An entry of a list or mapping, or the whole value of another variable.
+    """An entry of a list or mapping, or the complete value of another variable.
 
     ``score`` is higher, the more of the rendered element the entry contains; 0 if nothing.
     """
@@ -194,8 +194,8 @@ def _without_destination_prefix(text: str) -> str:
 def _position_of_value(value: Any) -> Position | None:
     from activemq_fleet._ansible_internals import variable_origin
 
-    place = variable_origin("", value)
-    return Position(*place, value) if place else None
+    origin = variable_origin("", value)
+    return Position(*origin, value) if origin else None
 
 
 def _position_in_fragments(position: Position, origin: InventoryVariablesOfValue) -> Position | None:

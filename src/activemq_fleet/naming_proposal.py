@@ -123,7 +123,10 @@ class _Label:
         ``runs`` splits a label of a host name into digits, letters and other characters.
         The number is the last run of digits that does not distinguish the two nodes of a pair.
         """
-        return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
+        return next(
+            (index for index in reversed(range(len(self.runs))) if self.runs[index].isdigit() and index != self.mark),
+            None,
+        )
 
 
 def propose_naming(names: Iterable[str]) -> NamingConventionProposal | None:
@@ -223,7 +226,7 @@ def _has_name_extending_another(names: Iterable[str]) -> bool:
     """Return whether a name is another name with a suffix, such as ``mq01-dr``. Numbers then do not mark nodes."""
     labels = {name.partition(".")[0] for name in names}
     return any(
-        label[:at] in labels for label in labels for at, character in enumerate(label) if character in _SEPARATORS
+        label[:index] in labels for label in labels for index, character in enumerate(label) if character in _SEPARATORS
     )
 
 
@@ -251,9 +254,11 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     """
     runs_by_context: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for label in labels:
-        for at, run in enumerate(label.runs):
-            if run.isalnum() and (run.isalpha() or _can_be_node_mark(label, at)):
-                runs_by_context[*label.runs[:at], "", *label.runs[at + 1 :], str(at - len(label.runs))].append(run)
+        for index, run in enumerate(label.runs):
+            if run.isalnum() and (run.isalpha() or _can_be_node_mark(label, index)):
+                runs_by_context[*label.runs[:index], "", *label.runs[index + 1 :], str(index - len(label.runs))].append(
+                    run
+                )
     counted: Counter[tuple[int, tuple[str, str]]] = Counter()
     for key, runs in runs_by_context.items():
         if len(runs) == 2 and runs[0] != runs[1]:
@@ -264,12 +269,15 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     return ordered[:_MAXIMUM_MARKS]
 
 
-def _can_be_node_mark(label: _Label, at: int) -> bool:
-    """Return whether a run of digits can mark the node: another number follows, or one precedes a separator."""
-    if at != label.pair_number_index:
+def _can_be_node_mark(label: _Label, index: int) -> bool:
+    """Return whether a run of digits can mark the node.
+
+    It can if it is not the number of the pair, or if another number and a separator precede it.
+    """
+    if index != label.pair_number_index:
         return True
-    has_earlier_number = any(run.isdigit() for run in label.runs[:at])
-    return has_earlier_number and at > 0 and label.runs[at - 1][-1] in _SEPARATORS
+    has_earlier_number = any(run.isdigit() for run in label.runs[:index])
+    return has_earlier_number and index > 0 and label.runs[index - 1][-1] in _SEPARATORS
 
 
 def _master_mark_first(run: str, other_run: str) -> tuple[str, str]:
@@ -280,15 +288,15 @@ def _master_mark_first(run: str, other_run: str) -> tuple[str, str]:
     return first, second
 
 
-def _mark_label(label: _Label, at: int, marks: tuple[str, str]) -> _Label | None:
-    """Return a label whose run ``at`` (from the end) is one of the marks, or ends with it; None for another label."""
-    if -at > len(label.runs):
+def _mark_label(label: _Label, index_from_end: int, marks: tuple[str, str]) -> _Label | None:
+    """Return a label with a node mark: the run at ``index_from_end``, or its end. Return None for another label."""
+    if -index_from_end > len(label.runs):
         return None
-    position, run = len(label.runs) + at, label.runs[at]
+    index, run = len(label.runs) + index_from_end, label.runs[index_from_end]
     if run in marks:
-        return _Label(label.runs, position)
+        return _Label(label.runs, index)
     if len(marks[0]) == len(marks[1]) == 1 and run.isalpha() and run[-1] in marks:
-        return _Label(label.runs, position, len(run) - 1)
+        return _Label(label.runs, index, len(run) - 1)
     return None
 
 
@@ -304,7 +312,7 @@ def _suggested_pattern(label: _Label, marks: tuple[str, ...]) -> str | None:
     number, runs = label.pair_number_index, label.runs
     if label.mark == 0 and not label.fixed:
         return _pattern_after_node(label, marks)
-    indices = sorted(at for at in (label.mark, number) if at is not None)
+    indices = sorted(index for index in (label.mark, number) if index is not None)
     beginning = "".join(runs[: indices[0]]) + (runs[indices[0]][: label.fixed] if indices[0] == label.mark else "")
     group, before = _split_group(beginning)
     if not group:
@@ -315,7 +323,7 @@ def _suggested_pattern(label: _Label, marks: tuple[str, ...]) -> str | None:
     if len(indices) > 1 and indices[-1] == label.mark:
         between += runs[indices[-1]][: label.fixed]
     rest = "".join(runs[indices[-1] + 1 :])
-    parts = [node if at == label.mark else digits for at in indices]
+    parts = [node if index == label.mark else digits for index in indices]
     start = f"(?P<group>[^.]+?){_escaped_literal(before)}"
     middle = _escaped_literal(between)
     if marks and indices[-1] == label.mark and not rest and not (between or before).endswith("-"):

@@ -180,6 +180,6 @@ def origin_of_release() -> InventoryVariablesOfValue:
 
 @lru_cache(maxsize=1 << 12)  # the files of many brokers have the same values
 def _value_and_words(value: str) -> tuple[str, ...]:
-    """Return a value of an activemq.xml and the words of which it consists, without destination kinds and ``file:``."""
+    """Return a value of an activemq.xml and its words, each without its destination prefix or ``file:``."""
     parts = (value, *_SEPARATOR.split(value))
     return tuple(dict.fromkeys(KIND.sub("", part, count=1) for part in parts if part))

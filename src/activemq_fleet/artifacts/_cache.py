@@ -43,18 +43,20 @@ def cache_directory() -> Path:
     )
 
 
-def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
+def ensure_cached(
+    name: str, make: Callable[[Path], None], *, progress: Progress, replace_existing: bool = False
+) -> Path:
     """Create a file or directory in the download cache by ``make(path)`` unless it exists, and return its path.
 
-    ``make`` writes to a temporary path that is then renamed, under a lock for ``name``; with ``again`` an existing
-    entry is replaced. Raises ArtifactError when the cache cannot be written.
+    ``make`` writes to a temporary path that is then renamed, under a lock for ``name``; with ``replace_existing``, an
+    existing entry is replaced. Raises ArtifactError when the cache cannot be written.
     """
     target = cache_directory() / name
-    if target.exists() and not again:
+    if target.exists() and not replace_existing:
         return target
     try:
         with _entry_lock(target, progress):
-            if again or not target.exists():
+            if replace_existing or not target.exists():
                 _create_and_replace_entry(target, make)
     except OSError as error:
         unwritable_path = error.filename or target

@@ -100,13 +100,15 @@ def maven_error_line(output: str) -> str:
         (errors or lines or ["the command mvn failed without output"])[0],
     )
     line = line.partition(" -> [Help")[0]
-    cause = _ERROR_CAUSE.search(line)
-    return f"Maven: {line[cause.start() :] if cause else line}"
+    cause_match = _ERROR_CAUSE.search(line)
+    return f"Maven: {line[cause_match.start() :] if cause_match else line}"
 
 
 def _maven_environment() -> dict[str, str]:
     environment = dict(os.environ)
-    executable = java_executable()  # checked here, because Maven's own message about a wrong JAVA_HOME is long
+    executable = (
+        java_executable()
+    )  # This call checks JAVA_HOME, because Maven's message about a wrong JAVA_HOME is long.
     if not environment.get("JAVA_HOME") and shutil.which("java") is None:
         environment["JAVA_HOME"] = str(executable.parent.parent)
     return environment

@@ -83,7 +83,10 @@ def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progr
         return _cached_schema_path(release, progress)
     xsd = _schema_in_package(source, release)
     return ensure_cached(
-        _schema_cache_name(release), lambda path: _write_valid_schema(path, xsd), progress=progress, again=True
+        _schema_cache_name(release),
+        lambda path: _write_valid_schema(path, xsd),
+        progress=progress,
+        replace_existing=True,
     )
 
 
@@ -137,7 +140,9 @@ def _schema_cache_name(release: Release) -> str:
 
 def _cached_schema_path(release: Release, progress: Progress) -> Path:
     target = cache_directory() / _schema_cache_name(release)
-    if target in _download_failures and not target.exists():  # a fleet of 1,000 brokers tries each download once
+    if (
+        target in _download_failures and not target.exists()
+    ):  # For a fleet of many brokers, each download is tried once.
         raise _unavailable_error(release, _download_failures[target])
 
     def write_schema(path: Path) -> None:

@@ -47,7 +47,7 @@ def port_texts(node: BrokerView) -> list[str]:
 def _releases_phrase(brokers: Iterable[Broker]) -> str:
     """Return a phrase with the different releases of brokers.
 
-    The oldest comes first.
+    The oldest release is first.
     """
     releases = {broker.release.text: broker.release.version for broker in brokers}
     return join_words(sorted(releases, key=lambda text: releases[text]))

@@ -70,12 +70,12 @@ class GroupBox:
     """The box that shows one group of broker pairs in a picture of a fleet.
 
     It has a heading and the cards of the group's pairs. It is measured when it is created. ``width`` and ``height`` are
-    in pixels; both may grow before the box is drawn. ``known`` are facts that the picture states elsewhere, which the
-    heading leaves out. ``meshed`` is the kind of links of a full mesh that is drawn as a frame, and ``drawn`` are the
-    connections that are drawn as lines.
+    in pixels; both may grow before the box is drawn. ``shared_facts`` are facts that the heading of the picture shows
+    for all groups, so that the heading of the box omits them. ``meshed`` is the kind of links of a full mesh that is
+    drawn as a frame, and ``drawn`` are the connections that are drawn as lines.
     """
 
-    def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
+    def __init__(self, view: GroupView, *, detailed: bool, shared_facts: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
         style = CardStyle.card_style_for_detail_level(
             usual_release(view), common_result(view.nodes_of_all_pairs, dns_domain_of_broker), detailed=detailed
@@ -113,7 +113,7 @@ class GroupBox:
         self.width = (
             max(widest, min(text_width(view.name, "group-name"), 420.0), 250.0 if detailed else 190.0) + 2 * _PAD
         )
-        facts = [fact for fact in group_heading_texts(view, with_ports=not detailed) if fact not in known]
+        facts = [fact for fact in group_heading_texts(view, with_ports=not detailed) if fact not in shared_facts]
         self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
         self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
         if (hidden := len(self._notes) - _MOST_NOTES) > 0:

@@ -56,22 +56,22 @@ def place_star(
     The hub is next to rows of the other boxes, each joined to the hub. ``gap`` is the room (pixels) between columns and
     rows; their number is chosen for ``sheet``.
     """
-    others = [c.b if c.a == hub.name else c.a for c in connections]
+    spoke_names = [c.b if c.a == hub.name else c.a for c in connections]
     room = min(box.width for box in spokes) - _DROP - _CAPTION_MARGIN
     texts = [wrap_words(captions(connection), "label", room, " · ") for connection in connections]
     channel = gap[1] + LINE_HEIGHT * max(map(len, texts))
-    left = hub.width + 2 * _TRUNK
+    offset = hub.width + 2 * _TRUNK
     placement = most_readable_layout(
         len(spokes), lambda columns: place_in_grid(spokes, columns, (gap[0], channel)), sheet
     )
-    placement.boxes = [(box, area._replace(x=area.x + left, y=area.y + channel)) for box, area in placement.boxes]
+    placement.boxes = [(box, area._replace(x=area.x + offset, y=area.y + channel)) for box, area in placement.boxes]
     top = 0.0 if hub.height <= 2 * _LANE else channel
     placement.boxes.append((hub, Rectangle(0.0, top, hub.width, hub.height)))
-    placement.width += left
+    placement.width += offset
     placement.height = channel + max(placement.height, hub.height)
     areas, start = placement.areas_by_box, (hub.width, top + hub.height / 2)
-    for number, (connection, name, text) in enumerate(zip(connections, others, texts, strict=True)):
-        earlier_count = others[:number].count(name)  # a second connection runs next to the first
+    for number, (connection, name, text) in enumerate(zip(connections, spoke_names, texts, strict=True)):
+        earlier_count = spoke_names[:number].count(name)  # a second connection runs next to the first
         trunk, lane = hub.width + _TRUNK - 9 * earlier_count, areas[name].y - channel + _LANE - 9 * earlier_count
         x, y = areas[name].x + _DROP + 18 * earlier_count, areas[name].y
         points = list(dict.fromkeys([start, (trunk, start[1]), (trunk, lane), (x, lane), (x, y)]))

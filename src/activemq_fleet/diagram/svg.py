@@ -43,7 +43,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     scene = picture_content(fleet, states)
     detailed = len(scene.pairs) <= MOST_FULL
     shared_facts = () if detailed else shared_heading_texts(scene.groups)
-    boxes = [GroupBox(group, detailed=detailed, known=shared_facts) for group in scene.groups]
+    boxes = [GroupBox(group, detailed=detailed, shared_facts=shared_facts) for group in scene.groups]
     placement = _place_groups(boxes, scene)
     group_connections = [connection for connection, _ in placement.lines]
     listed_connections = [connection for connection in scene.between if connection not in group_connections]
@@ -89,8 +89,8 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLa
     hub = hub_name(scene.between)
     if hub is not None:
         spokes = [box for box in boxes if box.name != hub]
-        middle = next(box for box in boxes if box.name == hub)
-        return place_star(middle, spokes, scene.between, (26, 37), _PAPER, captions)
+        hub_box = next(box for box in boxes if box.name == hub)
+        return place_star(hub_box, spokes, scene.between, (26, 37), _PAPER, captions)
     drawn = scene.between if len(scene.between) <= MOST_DRAWN else ()
     gap = (60.0, 40.0) if drawn else (26.0, 26.0)
     return most_readable_layout(len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER)

@@ -70,12 +70,12 @@ def _terminate_line(line: str) -> str:
 
 
 def _limit_length(lines: list[str]) -> str:
-    kept, size = [], 0
+    kept_lines, size = [], 0
     for line in lines[:_MAXIMUM_LINES]:
         if size + len(line) > _MAXIMUM_CHARACTERS:
             break
-        kept.append(line)
+        kept_lines.append(line)
         size += len(line)
-    if len(kept) < len(lines):
-        kept.append(f"… {len(lines) - len(kept)} more lines\n")
-    return "".join(kept)
+    if len(kept_lines) < len(lines):
+        kept_lines.append(f"… {len(lines) - len(kept_lines)} more lines\n")
+    return "".join(kept_lines)

@@ -49,9 +49,9 @@ def arrow_batches_of_host_logs(files: Sequence[tuple[LogFile, memoryview]]) -> I
     be all files of the host. The columns are those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and
     ``release``, and ``sequence``: the order of a host's events, over all its files.
     """
-    begin = slice(BEGINNING)
+    beginning_slice = slice(BEGINNING)
     beginnings = {
-        log.file: preamble_and_first_record_date(file_content[begin], compressed=log.compressed)
+        log.file: preamble_and_first_record_date(file_content[beginning_slice], compressed=log.compressed)
         for log, file_content in files
         if not log.place
     }

@@ -183,15 +183,15 @@ def _dated_lines(padded: NDArray[np.uint8], begins: Places, length: int) -> tupl
 def _days_since_1970(year: Places, month: Places, day: Places) -> Places:
     """Return the days since 1970-01-01; from 1970 to 2099 every fourth year is a leap year."""
     days_before_month = np.array([0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 0])[np.minimum(month, 13)]
-    passed = year - 1970
-    days: Places = passed * 365 + (passed + 1) // 4 + days_before_month + ((month > 2) & (year % 4 == 0)) + day - 1
+    years = year - 1970
+    days: Places = years * 365 + (years + 1) // 4 + days_before_month + ((month > 2) & (year % 4 == 0)) + day - 1
     return days
 
 
 def _level_codes(
     padded: NDArray[np.uint8], offsets: Places, table: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int32], Flags]:
-    """Return the index of the level at each offset, and whether there is a level."""
+    """Return the index of the level at each offset, and whether the bytes at this offset are a level."""
     level_words = np.ascontiguousarray(padded[offsets[:, None] + np.arange(8)]).view("<u8").ravel()
     codes, has_level = np.zeros(len(offsets), np.int32), np.zeros(len(offsets), bool)
     for code, word in enumerate(table):
@@ -254,7 +254,7 @@ def _with_lines_before_first_record(bounds: ChunkRecordOffsets, text: bytes) -> 
         return bounds
     preamble_end = first_record_offset - 1 if text[first_record_offset - 1] == _NEWLINE else first_record_offset
     edges = np.array([[0, 0, 0, *[preamble_end] * 7]])
-    yes, no, zero = np.ones(1, bool), np.zeros(1, bool), np.zeros(1, np.int64)
+    true_flag, false_flag, zero = np.ones(1, bool), np.zeros(1, bool), np.zeros(1, np.int64)
     return ChunkRecordOffsets(
         edges=np.concatenate((edges, bounds.edges)),
         end=bounds.end,
@@ -262,9 +262,9 @@ def _with_lines_before_first_record(bounds: ChunkRecordOffsets, text: bytes) -> 
         seconds=np.concatenate((bounds.seconds[:1] if len(bounds.seconds) else zero, bounds.seconds)),
         millis=np.concatenate((zero, bounds.millis)),
         levels=pa.concat_arrays([pa.nulls(1, pa.string()), bounds.levels]),
-        bare=np.concatenate((yes, bounds.bare)),
-        timeless=np.concatenate((yes, bounds.timeless)),
-        parsed=np.concatenate((no, bounds.parsed)),
+        bare=np.concatenate((true_flag, bounds.bare)),
+        timeless=np.concatenate((true_flag, bounds.timeless)),
+        parsed=np.concatenate((false_flag, bounds.parsed)),
         odd=bounds.odd + 1,
         read=bounds.read,
         others=bounds.others,

@@ -126,14 +126,14 @@ def rolled_files_oldest_first(rolls: Iterable[RolledFile], *, counts_up: bool = 
     return [*(numbered if ascending else reversed(numbered)), *current]
 
 
-def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool = False) -> bool:
+def is_direct_successor(rolls: Sequence[RolledFile], index: int, *, counts_up: bool = False) -> bool:
     """Return whether a rolled log file directly follows the one before it, according to their names.
 
     ``at`` is the index of the file. The oldest is first.
     """
-    if not at:
+    if not index:
         return False
-    previous, following = rolls[at - 1], rolls[at]
+    previous, following = rolls[index - 1], rolls[index]
     if previous.roll_number is not None and following.roll_number is not None:
         return abs(previous.roll_number - following.roll_number) == 1
     numbers = [roll.roll_number for roll in rolls if roll.roll_number is not None]

@@ -126,13 +126,13 @@ def _split_brackets(rest: str) -> tuple[str, str]:
 
 def _split_at_commas(text: str) -> Iterator[str]:
     """Yield the parts of a text between its commas; commas in brackets do not count."""
-    depth, begin = 0, 0
+    depth, part_start = 0, 0
     for delimiter in _DELIMITER.finditer(text):
         depth += _DEPTH_CHANGES[delimiter[0]]
         if delimiter[0] == "," and depth == 0:
-            yield text[begin : delimiter.start()]
-            begin = delimiter.end()
-    yield text[begin:]
+            yield text[part_start : delimiter.start()]
+            part_start = delimiter.end()
+    yield text[part_start:]
 
 
 def _parse_options(query: str) -> dict[str, str]:

@@ -258,7 +258,7 @@ def _group_edges_of_brokers(brokers: Sequence[HostFactsForSeparatePlanning]) -> 
         for column in ("address", "pair", "unit"):
             if (value := getattr(broker, column)) is not None:
                 groups_by_value[column, value].add(group)
-        for name in broker.dialled:
+        for name in broker.connection_targets:
             groups_by_target[name].add(group)
     for groups in groups_by_value.values():
         yield from pairwise(sorted(groups))

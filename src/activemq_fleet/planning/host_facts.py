@@ -45,7 +45,7 @@ class HostFactsForSeparatePlanning:
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
     ``pattern`` the naming pattern that its variables set. Only hosts with a role have the other facts: ``address`` is
-    the one that the variables set, ``dialled`` are other hosts or multicast groups to which its variables connect it,
+    the one that the variables set, ``connection_targets`` are other hosts or multicast groups in its variables,
     and ``names`` are those by which other hosts may connect to it. ``links``, ``waivers`` and ``store`` are JSON;
     ``sets_store`` is False for a store whose directory follows from the pair's name.
     """
@@ -63,7 +63,7 @@ class HostFactsForSeparatePlanning:
     unit: str | None = None
     release: str | None = None
     address: str | None = None
-    dialled: tuple[str, ...] = ()
+    connection_targets: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     store: str | None = None
     sets_store: bool = False
@@ -85,7 +85,7 @@ class HostFactsForSeparatePlanning:
 
 @dataclass(frozen=True)
 class _ParsedVariables:
-    """The parsed variables of any number of hosts. ``settings`` are None where there are problems with them."""
+    """The parsed variables of one or more hosts. ``settings`` is None if the variables have problems."""
 
     settings: HostSettings | None
     release: Release | None = None
@@ -93,7 +93,7 @@ class _ParsedVariables:
     problems: tuple[str, ...] = ()
     links: str | None = None
     waivers: str | None = None
-    dialled: tuple[str, ...] = ()
+    connection_targets: tuple[str, ...] = ()
 
 
 def host_component_facts_and_variables(
@@ -172,7 +172,7 @@ def _facts_of_variables(identity: Identity | None, variables: _ParsedVariables) 
         "unit": identity.pair if settings.ha_profile.has_peer else identity.short_host_name,
         "release": release.text,
         "address": address,
-        "dialled": (*variables.dialled, *_connection_targets_of_settings(identity, settings)),
+        "connection_targets": (*variables.connection_targets, *_connection_targets_of_settings(identity, settings)),
         "names": tuple({lower, short, address or short, _MULTICAST + multicast_group_name(identity.group, settings)}),
         "store": _shared_store(BrokerHost(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.ha_profile.has_database_lease,

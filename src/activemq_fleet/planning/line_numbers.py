@@ -1,6 +1,6 @@
 """Find the line number of an invalid record in a JSON-lines file, for errors that cannot name a host.
 
-Spark reads lines in any order and does not count them, so the driver searches the file once there is such an error.
+Spark reads lines in any order and does not count them, so the driver searches the file after such an error.
 """
 
 from __future__ import annotations

@@ -226,15 +226,15 @@ def known_bean_class(class_name: str) -> SpringBeanClass | None:
     They are from bean_classes.toml, and may be those of the class's package.
     """
     classes = _bean_classes()
-    known = classes.get(class_name)
+    bean_class = classes.get(class_name)
     package = class_name.rpartition(".")[0]
-    while known is None and package:
-        known = classes.get(f"{package}.*")
-        if known is not None and known.instead:
-            instead = known.instead.removesuffix("*").rstrip(".") + class_name.removeprefix(package)
-            return replace(known, instead=instead)
+    while bean_class is None and package:
+        bean_class = classes.get(f"{package}.*")
+        if bean_class is not None and bean_class.instead:
+            instead = bean_class.instead.removesuffix("*").rstrip(".") + class_name.removeprefix(package)
+            return replace(bean_class, instead=instead)
         package = package.rpartition(".")[0]
-    return known
+    return bean_class
 
 
 @dataclass(frozen=True, slots=True)

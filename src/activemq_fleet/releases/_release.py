@@ -409,11 +409,11 @@ def _newest_line(major: int, data: ReleasesAndAdvisories) -> str | None:
 
 
 def _unknown_release_message(text: str, data: ReleasesAndAdvisories) -> str:
-    shown = text if len(text) <= 30 else f"{text[:30]}…"
+    short_text = text if len(text) <= 30 else f"{text[:30]}…"
     match = _LINE.match(text.strip())
     if match is None:
         newest = data.newest_release(list(data.lines)[-1])
-        return f"{shown!r} is not a release of ActiveMQ: set a release such as {newest}"
+        return f"{short_text!r} is not a release of ActiveMQ: set a release such as {newest}"
     requested = int(match[1]), int(match[2] or 0)
 
     line = f"{requested[0]}.{requested[1]}"
@@ -421,14 +421,14 @@ def _unknown_release_message(text: str, data: ReleasesAndAdvisories) -> str:
         example = _example_release_of_line(line, data)
         if re.search("[A-Za-z]", text):
             return (
-                f"{shown!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache release "
-                f"on which it is based, such as {example}"
+                f"{short_text!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache "
+                f"release on which it is based, such as {example}"
             )
-        return f"{shown!r} is not a release number of three parts: set a release such as {example}"
+        return f"{short_text!r} is not a release number of three parts: set a release such as {example}"
     newest_line = _newest_line(requested[0], data)
     if newest_line is not None and text.strip() == match[1]:
         newest = data.newest_release(newest_line)
-        return f"{shown!r} is not a release number of three parts: set a release such as {newest}"
+        return f"{short_text!r} is not a release number of three parts: set a release such as {newest}"
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):
         newest = data.newest_release(newest_line)
@@ -438,15 +438,17 @@ def _unknown_release_message(text: str, data: ReleasesAndAdvisories) -> str:
             hint = f"the newest release line of {requested[0]}.x is {newest_line}. Set a release such as {newest}"
         return f"ActiveMQ has no release line {line}: {hint}"
     if similar and sorted(similar) == sorted(text):
-        return f"release {shown!r} is not known: did you mean {similar}?"
+        return f"release {short_text!r} is not known: did you mean {similar}?"
     if newest_line is None:
-        return _unsupported_major_version_message(shown, requested[0], data)
+        return _unsupported_major_version_message(short_text, requested[0], data)
     lines = [known_line for known_line in data.lines if known_line.startswith(f"{requested[0]}.")]
     nearest = min(lines, key=lambda known_line: abs(int(known_line.partition(".")[2]) - requested[1]))
-    return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
+    return (
+        f"release {short_text!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
+    )
 
 
-def _unsupported_major_version_message(shown: str, major: int, data: ReleasesAndAdvisories) -> str:
+def _unsupported_major_version_message(short_text: str, major: int, data: ReleasesAndAdvisories) -> str:
     """Return the error text for a release whose major version no known release has."""
     known_lines = [*data.lines]
     supported = " and ".join(dict.fromkeys(f"{line.partition('.')[0]}.x" for line in known_lines))
@@ -455,7 +457,7 @@ def _unsupported_major_version_message(shown: str, major: int, data: ReleasesAnd
     else:
         reason = f"{major}.x is not supported"
     return (
-        f"release {shown!r} is not known: {reason}. Set a release of ActiveMQ Classic ({supported}), "
+        f"release {short_text!r} is not known: {reason}. Set a release of ActiveMQ Classic ({supported}), "
         f"such as {data.newest_release(known_lines[-1])}"
     )
 
@@ -463,7 +465,7 @@ def _unsupported_major_version_message(shown: str, major: int, data: ReleasesAnd
 def _is_mistyped(text: str, release: str) -> bool:
     """Return whether a text is a release with its digits in another order, or with one digit too many."""
     return sorted(text) == sorted(release) or any(
-        f"{text[:place]}{text[place + 1 :]}" == release for place in range(len(text))
+        f"{text[:index]}{text[index + 1 :]}" == release for index in range(len(text))
     )
 
 

@@ -84,13 +84,13 @@ def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod
     """Return the longest times without an active node by scrapes, each with the incident that explains it."""
     if report_data.scraped is None:
         return []
-    shown = report_data.incidents.shown_incidents
+    shown_incidents = report_data.incidents.shown_incidents
     numbers = {
         incident.incident_id: f"{number}: {incident_nouns(incident.kind)[0]}"
-        for number, incident in enumerate(shown, 1)
+        for number, incident in enumerate(shown_incidents, 1)
     }
     longest = sorted(report_data.scraped.unserved, key=lambda period: -period.downtime_seconds)[:_MAXIMUM_TABLE_ROWS]
-    incidents = [(period, incident_near_period(period, shown)) for period in longest]
+    incidents = [(period, incident_near_period(period, shown_incidents)) for period in longest]
     return [(period, numbers[incident.incident_id] if incident else "nothing") for period, incident in incidents]
 
 

@@ -39,12 +39,12 @@ class SvgChart(Canvas):
         """
         return Markup(str(self))  # noqa: S704 -- Canvas escapes every text
 
-    def horizontal_position(self, at: float) -> float:
+    def horizontal_position(self, time: float) -> float:
         """Return the horizontal position of a time in a chart, in pixels.
 
         Times beyond the scale are drawn at its end.
         """
-        fraction = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
+        fraction = (min(max(time, self.began), self.ended) - self.began) / (self.ended - self.began)
         return self.left + fraction * (self.right - self.left)
 
     def add_text_label(self, x: float, y: float, text: str, css: str = "small", anchor: str = "middle") -> None:
@@ -84,14 +84,14 @@ class SvgChart(Canvas):
         return self.height - 18
 
     def add_vertical_mark_through_pair_rows(
-        self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0
+        self, kind: str, time: float, number: str, tooltip: str, top: float, shaded_until: float = 0
     ) -> None:
         """Add a vertical line at a time through the rows of a pair in the chart.
 
         The number is omitted where it has no room. Classes are ``KIND-line`` and
         ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
-        x, half = self.horizontal_position(at), _HALF_DIGIT_WIDTH * len(number) + 2
+        x, half = self.horizontal_position(time), _HALF_DIGIT_WIDTH * len(number) + 2
         if (width := self.horizontal_position(shaded_until) - x) >= 1.5:
             self.add_rect("gap", x, top + 14, width, self.height - top - 14, tooltip)
         self.add_line(f"{kind}-line", x, top + 14, x, self.height, tooltip)
@@ -105,8 +105,8 @@ class SvgChart(Canvas):
         They are behind the other shapes. The chart is returned.
         """
         elements, self._elements = self._elements, []
-        for at, label in ticks:
-            x = self.horizontal_position(at)
+        for time, label in ticks:
+            x = self.horizontal_position(time)
             self.add_line("grid", x, 6, x, self.height)
             self.add_text_label(x, self.height + 15, label)
         self.add_text_label((self.left + self.right) / 2, self.height + 31, caption)

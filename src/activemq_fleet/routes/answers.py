@@ -5,9 +5,9 @@ message that a client sends to the broker X? ``reaches`` means that the message 
 usually choose. ``may strand`` means that some routes end at a broker that cannot forward the message. ``does not
 reach`` means that no route arrives, so that the message waits at X. Routes that brokers choose only while a bridge is
 full, and routes that are too many to examine, are notes on a route that ``reaches``, and not a separate outcome. The
-answers apply to a settled network: all bridges are connected again after the failure, and know all consumers. (Releases
-from 5.19.8, 6.2.7 and 6.3.0 to at least 6.3.1 can lose advisories that are sent at the same time. A bridge then does
-not know a consumer until the consumer connects again. The routes do not include this defect.)
+answers apply to a settled network: all bridges are connected again after the failure, and have subscribed for all
+consumers. (Releases from 5.19.8, 6.2.7 and 6.3.0 to at least 6.3.1 can lose advisories that are sent at the same time.
+A bridge then has no subscription for a consumer until the consumer connects again. The routes ignore this defect.)
 """
 
 from __future__ import annotations
