@@ -121,8 +121,8 @@ def xml_facts(root: etree._Element, above: str = "") -> XmlFacts:
     facts: XmlFacts = Counter({(path, "", ""): 1})
     for attribute, value in root.attrib.items():
         facts[path, etree.QName(str(attribute)).localname, " ".join(str(value).split())] += 1
-    pieces = [root.text, *(child.tail for child in root)]
-    text = " ".join(" ".join(piece or "" for piece in pieces).split())
+    text_parts = [root.text, *(child.tail for child in root)]
+    text = " ".join(" ".join(piece or "" for piece in text_parts).split())
     if text:
         facts[path, "text()", text] += 1
     for child in root:
@@ -154,10 +154,13 @@ def _facts_of(path: str, text: str) -> XmlFacts:
 
 def assert_listed_exactly(original: bytes, rendering: bytes, differences: Sequence[XmlDifference]) -> None:
     """Assert that the list contains exactly the facts in which two documents differ, in both directions."""
-    before, after = xml_facts(parse_without_comments(original)), xml_facts(parse_without_comments(rendering))
+    original_facts, rendered_facts = (
+        xml_facts(parse_without_comments(original)),
+        xml_facts(parse_without_comments(rendering)),
+    )
     lacking, added = listed_facts(differences)
     hidden = {(path, name) for path, name, value in lacking.keys() | added.keys() if _SECRET.search(value)}
-    assert _net_facts(before, after, hidden) == _net_facts(lacking, added, hidden)
+    assert _net_facts(original_facts, rendered_facts, hidden) == _net_facts(lacking, added, hidden)
 
 
 def _net_facts(first: XmlFacts, second: XmlFacts, hidden: set[tuple[str, str]]) -> dict[tuple[str, str, str], int]:

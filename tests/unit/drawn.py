@@ -64,7 +64,7 @@ def balanced_groups(count: int) -> Fleet:
 def add_findings(original: Fleet) -> Fleet:
     """Return the fleet with up to three findings per broker, of different severities."""
     kinds: tuple[tuple[str, Severity], ...] = (("T001", "error"), ("S012", "warning"), ("N003", "info"))
-    more = [
+    added_findings = [
         Finding(
             rule=rule,
             severity=severity,
@@ -75,7 +75,7 @@ def add_findings(original: Fleet) -> Fleet:
         for position, broker in enumerate(original.brokers)
         for rule, severity in kinds[: position % 4]
     ]
-    return replace(original, findings=(*original.findings, *more))
+    return replace(original, findings=(*original.findings, *added_findings))
 
 
 FLEETS = {

@@ -62,11 +62,11 @@ def _spans(faults: Sequence[Fault], ended: float) -> list[StateSpan]:
         successor = fault.successor or B
         changes.setdefault(successor, []).append((fault.at + (fault.takeover or 5), "active"))
     pair_of = {host: fault.pair for fault in faults for host in (fault.host, fault.successor or B)}
-    first = {host: "active" if host.partition(".")[0].endswith("a") else "standby" for host in changes}
+    first_state_by_host = {host: "active" if host.partition(".")[0].endswith("a") else "standby" for host in changes}
     return [
         span
         for host in sorted(changes)
-        for span in state_spans(pair_of[host], host, first[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
+        for span in state_spans(pair_of[host], host, first_state_by_host[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
     ]
 
 

@@ -214,13 +214,15 @@ def inventories(draw: st.DrawFn) -> tuple[Hosts, dict[str, list[str]]]:
     for name in draw(st.lists(names, max_size=3)):
         hosts[name] = dict(BASE)
     for name, value in draw(st.lists(variables, max_size=4)):
-        chosen = draw(st.one_of(st.just(sorted(hosts)), st.lists(st.sampled_from(sorted(hosts)), min_size=1)))
-        for host in chosen:
+        hosts_with_variable = draw(
+            st.one_of(st.just(sorted(hosts)), st.lists(st.sampled_from(sorted(hosts)), min_size=1))
+        )
+        for host in hosts_with_variable:
             hosts[host][name] = value
-    others = {"app01.example.com": dict(BASE, activemq_agent_group="a", activemq_agent_username="agent",
+    agent_hosts = {"app01.example.com": dict(BASE, activemq_agent_group="a", activemq_agent_username="agent",
                                         activemq_agent_password="x")}  # fmt: skip
-    group_members = st.lists(st.sampled_from([*sorted(hosts), *others]), max_size=2)
-    return {**hosts, **others}, {"activemq_brokers": draw(group_members), "activemq_agents": draw(group_members)}
+    group_members = st.lists(st.sampled_from([*sorted(hosts), *agent_hosts]), max_size=2)
+    return {**hosts, **agent_hosts}, {"activemq_brokers": draw(group_members), "activemq_agents": draw(group_members)}
 
 
 @st.composite

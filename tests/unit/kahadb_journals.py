@@ -14,12 +14,12 @@ LOADED = "LOADED Sat Nov 21 13:46:31 UTC 2026"
 
 
 def _varint(number: int) -> bytes:
-    out = b""
+    encoded = b""
     while True:
         number, digit = number >> 7, number & 0x7F
-        out += bytes([digit | 0x80 if number else digit])
+        encoded += bytes([digit | 0x80 if number else digit])
         if not number:
-            return out
+            return encoded
 
 
 def _field(number: int, content: bytes | str | int) -> bytes:

@@ -32,22 +32,22 @@ def node_store(
 
     By default the times of the starts are those of the runs.
     """
-    order, live = [], {}
+    operations, live_messages = [], {}
     for word in words.split():
         number = 0 if word == "|" else abs(int(word))
         kind = TRACE if word == "|" else REMOVE if word.startswith("-") else ADD
-        order.append((kind, number))
+        operations.append((kind, number))
         if kind == ADD:
-            live[number] = number
+            live_messages[number] = number
         elif kind == REMOVE:
-            live.pop(number, None)
+            live_messages.pop(number, None)
     times = starts or tuple(run.began.partition(" ")[2] for run in runs)
     return PurePairNodeStore(
         host=MASTER if role == "master" else SLAVE,
         role=role,
-        order=tuple(order),
-        live=live,
-        state=" ".join(map(str, sorted(live))),
+        order=tuple(operations),
+        live=live_messages,
+        state=" ".join(map(str, sorted(live_messages))),
         cleaned=cleaned,
         damaged=damaged,
         loads=tuple(start_record(time) for time in times if time),

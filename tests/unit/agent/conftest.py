@@ -31,7 +31,7 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., RunningAgent]]:
 
 
 @pytest.fixture
-def guarded() -> Iterator[Path]:
+def trusted_directory() -> Iterator[Path]:
     """Yield a directory in which the agent permits handlers."""
     with directory_for_handlers() as directory:
         yield directory

@@ -56,8 +56,8 @@ def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
     ],
 )
 def test_only_wildcard_filter_has_canary_topic_and_matches_it(topic_filter: str, anchor: str | None) -> None:
-    topic = canary_topic_matching(topic_filter, "h")
-    assert topic == anchor
-    if topic is not None:
-        assert is_canary_topic(topic)
-        assert topic_matches_sub(topic_filter, topic)
+    canary = canary_topic_matching(topic_filter, "h")
+    assert canary == anchor
+    if canary is not None:
+        assert is_canary_topic(canary)
+        assert topic_matches_sub(topic_filter, canary)

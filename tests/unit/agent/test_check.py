@@ -89,11 +89,11 @@ class TestTls:
         assert line.startswith(f"ssl://127.0.0.1:{broker.port}  connection test passed  (TLS ")
 
     def test_connection_test_names_cause_of_each_tls_error(self, tmp_path: Path) -> None:
-        authority, foreign = Authority(tmp_path), Authority(tmp_path, "foreign")
+        authority, untrusted_authority = Authority(tmp_path), Authority(tmp_path, "foreign")
         certificates = {
             "not for 127.0.0.1": authority.certificate("other.example.com"),
             "has expired": authority.certificate("127.0.0.1", ends=-DAY),
-            "an authority that the agent does not trust": foreign.certificate("127.0.0.1"),
+            "an authority that the agent does not trust": untrusted_authority.certificate("127.0.0.1"),
         }
         for message, certificate in certificates.items():
             with TinyBroker(tls=server_context(certificate)) as broker:
@@ -131,9 +131,11 @@ class TestDedupePeriod:
 
 
 def test_password_is_masked_in_effective_agent_configuration(tmp_path: Path) -> None:
-    shown = "\n".join(effective_config_lines(make_config(tmp_path, username="u", password=Password("hidden"))))
-    assert "mb.password = ********" in shown
-    assert "hidden" not in shown
+    printed_configuration = "\n".join(
+        effective_config_lines(make_config(tmp_path, username="u", password=Password("hidden")))
+    )
+    assert "mb.password = ********" in printed_configuration
+    assert "hidden" not in printed_configuration
 
 
 class TestCommand:

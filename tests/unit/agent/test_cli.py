@@ -44,9 +44,9 @@ def run(config: Path, *words: str) -> int:
 
 def test_publish_prints_id_of_event_in_outbox(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "publish", "a/b", "hello") == 0
-    (row,) = store.outgoing_events(5)
-    assert capsys.readouterr().out == f"{row.event_id}\n"
-    assert row.payload == b"hello"
+    (event,) = store.outgoing_events(5)
+    assert capsys.readouterr().out == f"{event.event_id}\n"
+    assert event.payload == b"hello"
 
 
 @pytest.mark.parametrize("words", [("-",), ()])

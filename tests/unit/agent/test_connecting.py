@@ -93,10 +93,10 @@ def attempts_while_refused(bench: Bench, seconds: float, conn: int) -> list[tupl
     began, attempts = bench.now, []
     actions = bench.process_event(ConnectionEnded(conn, "refused"))
     while bench.now - began < seconds:
-        opened = connection_attempts(actions)
-        if opened:
-            attempts.append((bench.now - began, opened[0].broker))
-            actions = bench.process_event(ConnectionEnded(opened[0].conn, "refused"))
+        opened_connections = connection_attempts(actions)
+        if opened_connections:
+            attempts.append((bench.now - began, opened_connections[0].broker))
+            actions = bench.process_event(ConnectionEnded(opened_connections[0].conn, "refused"))
         else:
             actions = bench.wait()
     return attempts
@@ -170,7 +170,7 @@ def test_connection_rounds_of_fast_phase_are_200_ms_to_1_second_apart(draw: floa
     bench.answer_canaries(conn)
     bench.process_event(ConnectionEnded(conn, "reset"))
     round_starts = [second for second, broker in attempts_while_refused(bench, 29, conn + 1) if broker == 0]
-    pauses = [after - before for before, after in itertools.pairwise(round_starts)]
+    pauses = [later_start - earlier_start for earlier_start, later_start in itertools.pairwise(round_starts)]
     assert len(pauses) >= 28
     assert all(0.2 - 1e-9 <= pause <= 1.0 for pause in pauses)
 
@@ -180,18 +180,22 @@ def test_connection_attempts_after_fast_phase_are_at_most_30_seconds_apart() -> 
     conn = bench.connect()
     bench.answer_canaries(conn)
     bench.process_event(ConnectionEnded(conn, "reset"))
-    late = [(second, broker) for second, broker in attempts_while_refused(bench, 3600, conn + 1) if second > 30]
-    pauses = [after - before for (before, _), (after, _) in itertools.pairwise(late)]
+    late_attempts = [
+        (second, broker) for second, broker in attempts_while_refused(bench, 3600, conn + 1) if second > 30
+    ]
+    pauses = [
+        later_second - earlier_second for (earlier_second, _), (later_second, _) in itertools.pairwise(late_attempts)
+    ]
     assert all(28.5 <= pause <= 30 for pause in pauses)
-    assert [broker for _, broker in late[:6]] == [0, 1, 0, 1, 0, 1]
-    assert len(late) >= 119
+    assert [broker for _, broker in late_attempts[:6]] == [0, 1, 0, 1, 0, 1]
+    assert len(late_attempts) >= 119
 
 
 def test_pauses_between_attempts_after_start_grow_from_500_ms_to_30_seconds() -> None:
     bench = Bench(1, draw=lambda: 0.0)
     bench.process_event(AgentStartedEvent())
     seconds = [0.0, *(second for second, _ in attempts_while_refused(bench, 200, 1))]
-    pauses = [after - before for before, after in itertools.pairwise(seconds)]
+    pauses = [later_attempt - earlier_attempt for earlier_attempt, later_attempt in itertools.pairwise(seconds)]
     assert pauses[:8] == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 28.5])
 
 
@@ -293,22 +297,24 @@ def test_reconnection_pause_resets_only_after_connection_lasts_5_seconds() -> No
 
 def test_agents_draw_new_random_delays_after_each_fast_phase() -> None:
     """Agents that kept their earlier delays would all connect again in the same second."""
-    pauses = set()
+    first_late_attempts = set()
     for seed in range(10):
         bench = Bench(1, draw=random.Random(seed).random)
         conn = bench.connect()
         for _ in range(2):
             bench.answer_canaries(conn)
             bench.process_event(ConnectionEnded(conn, "reset"))
-            late = [second for second, _ in attempts_while_refused(bench, 100, conn + 1) if second > 30]
+            attempts_after_fast_phase = [
+                second for second, _ in attempts_while_refused(bench, 100, conn + 1) if second > 30
+            ]
             actions: list[Action] = []
             while not connection_attempts(actions):
                 actions = bench.wait()
             conn = connection_attempts(actions)[0].conn
             bench.process_event(accepting_connack(conn))
-        pauses.add(round(late[0]))
-    assert len(pauses) > 5
-    assert max(pauses) - min(pauses) > 10
+        first_late_attempts.add(round(attempts_after_fast_phase[0]))
+    assert len(first_late_attempts) > 5
+    assert max(first_late_attempts) - min(first_late_attempts) > 10
 
 
 def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
@@ -317,11 +323,11 @@ def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
     bench.answer_canaries(conn)
     began = bench.now
     actions = bench.process_event(ConnectionEnded(conn, "canaries", silent=True))
-    rounds: list[float] = []
+    round_starts: list[float] = []
     while bench.now - began < 300:
         for attempt in connection_attempts(actions):
             if attempt.broker == 0:
-                rounds.append(bench.now - began)
+                round_starts.append(bench.now - began)
                 bench.process_event(TransportUp(attempt.conn))  # the broker sends nothing else
                 actions = []
             else:
@@ -329,10 +335,14 @@ def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
                 break
         else:
             actions = bench.wait()
-    pauses = [after - before for before, after in itertools.pairwise(rounds) if after <= 120]
+    pauses = [
+        later_start - earlier_start
+        for earlier_start, later_start in itertools.pairwise(round_starts)
+        if later_start <= 120
+    ]
     assert len(pauses) > 15
     assert max(pauses) < 6.1
-    assert len([second for second in rounds if second > 126]) < 5
+    assert len([second for second in round_starts if second > 126]) < 5
 
 
 def test_host_without_tcp_response_does_not_extend_fast_phase() -> None:
@@ -354,7 +364,7 @@ def test_stopped_state_machine_closes_connection_and_ignores_later_events() -> N
         ReportConnectionDownAction(conn, "stopped"),
     ]
     assert bench.machine.next_tick_time is None
-    late: list[Event] = [
+    later_events: list[Event] = [
         AgentStartedEvent(),
         AgentStoppingEvent(),
         TimePassedEvent(),
@@ -362,7 +372,7 @@ def test_stopped_state_machine_closes_connection_and_ignores_later_events() -> N
         ConnectionEnded(conn, "reset"),
         CanaryReceived(conn, 1),
     ]
-    assert [bench.process_event(event) for event in late] == [[]] * len(late)
+    assert [bench.process_event(event) for event in later_events] == [[]] * len(later_events)
 
 
 def test_connection_state_machine_without_brokers_is_refused() -> None:

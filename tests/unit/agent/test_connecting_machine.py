@@ -59,12 +59,12 @@ class InvariantChecker:
         self.tried: set[int] = set()
 
     def process_event(self, event: Event) -> tuple[Action, ...]:
-        before = copy.deepcopy(self.machine) if self.is_late(event) else None
+        earlier_machine = copy.deepcopy(self.machine) if self.is_late(event) else None
         was_up, was_answered, broker = self.up, self.answered, self.broker
         actions = self.machine.process_event(event, self.now)
-        if before is not None:
+        if earlier_machine is not None:
             assert actions == ()
-            assert self.machine == before or isinstance(event, AgentStoppingEvent)
+            assert self.machine == earlier_machine or isinstance(event, AgentStoppingEvent)
         self.started = self.started or isinstance(event, AgentStartedEvent)
         self.stopped = self.stopped or isinstance(event, AgentStoppingEvent)
         if isinstance(event, CanaryReceived) and event.conn == self.open and self.up and event.number == 1:
@@ -201,7 +201,7 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 
-RUN: tuple[Event | float, ...] = (
+SAMPLE_EVENTS: tuple[Event | float, ...] = (
     *(
         AgentStartedEvent(),
         ConnectionEnded(1, "refused"),
@@ -246,13 +246,13 @@ def test_connection_state_machine_reconnects_after_any_two_interrupting_events()
     """At each point of a run, each pair of events can occur instead; then the machine connects again."""
     checker = InvariantChecker(BrokerSelectionStateMachine(2, POLICY, random.Random(1).random))
     replayed = 0
-    for event in RUN:
-        for first in interruptions(checker):
+    for event in SAMPLE_EVENTS:
+        for first_interruption in interruptions(checker):
             after_first = copy.deepcopy(checker)
-            process_checked(after_first, first)
-            for second in interruptions(after_first):
+            process_checked(after_first, first_interruption)
+            for second_interruption in interruptions(after_first):
                 after_second = copy.deepcopy(after_first)
-                process_checked(after_second, second)
+                process_checked(after_second, second_interruption)
                 replayed += 1
                 assert after_second.stopped or can_connect(after_second)
         process_checked(checker, event)
@@ -375,8 +375,8 @@ def test_memory_of_state_machine_does_not_grow_in_24_hours_without_brokers(hours
 
     fail_until(3600)
     tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
+    bytes_before = tracemalloc.get_traced_memory()[0]
     assert fail_until(3600.0 * hours) > 2800
-    growth = tracemalloc.get_traced_memory()[0] - before
+    growth = tracemalloc.get_traced_memory()[0] - bytes_before
     tracemalloc.stop()
     assert growth < 20_000

@@ -33,74 +33,74 @@ def log() -> RecordedLog:
 
 
 @pytest.fixture
-def path(tmp_path: Path, store: Store, log: RecordedLog) -> Iterator[Path]:
+def control_socket(tmp_path: Path, store: Store, log: RecordedLog) -> Iterator[Path]:
     request_server = LocalRequestServer(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
     request_server.start()
     yield tmp_path / "agent.sock"
     request_server.close()
 
 
-def send_bytes(path: Path, content: bytes) -> list[dict[str, Any]]:
+def send_bytes(control_socket: Path, content: bytes) -> list[dict[str, Any]]:
     """Send bytes, close the sending direction, and return all responses."""
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(20)
-        caller.connect(str(path))
+        caller.connect(str(control_socket))
         caller.sendall(content)
         caller.shutdown(socket.SHUT_WR)
         return [json.loads(line) for line in caller.makefile("rb")]
 
 
-def test_published_event_is_in_outbox_when_id_is_returned(path: Path, store: Store) -> None:
-    event_id = publish("a/b", '{"x": 1}', socket=path)
-    (row,) = store.outgoing_events(10)
-    assert (row.event_id, row.topic, row.payload) == (event_id, "a/b", b'{"x": 1}')
+def test_published_event_is_in_outbox_when_id_is_returned(control_socket: Path, store: Store) -> None:
+    event_id = publish("a/b", '{"x": 1}', socket=control_socket)
+    (event,) = store.outgoing_events(10)
+    assert (event.event_id, event.topic, event.payload) == (event_id, "a/b", b'{"x": 1}')
 
 
-def test_binary_payload_of_event_is_stored_unchanged_in_outbox(path: Path, store: Store) -> None:
-    publish("a/b", b"\xff\x00\n", socket=path)
+def test_binary_payload_of_event_is_stored_unchanged_in_outbox(control_socket: Path, store: Store) -> None:
+    publish("a/b", b"\xff\x00\n", socket=control_socket)
     assert store.outgoing_events(10)[0].payload == b"\xff\x00\n"
 
 
-def test_event_published_repeatedly_with_same_id_is_accepted_once(path: Path, store: Store) -> None:
-    assert [publish("a/b", "x", event_id="mine", socket=path) for _ in range(3)] == ["mine"] * 3
+def test_event_published_repeatedly_with_same_id_is_accepted_once(control_socket: Path, store: Store) -> None:
+    assert [publish("a/b", "x", event_id="mine", socket=control_socket) for _ in range(3)] == ["mine"] * 3
     assert len(store.outgoing_events(10)) == 1
 
 
-def test_control_socket_is_accessible_only_to_agent_user(path: Path) -> None:
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+def test_control_socket_is_accessible_only_to_agent_user(control_socket: Path) -> None:
+    assert stat.S_IMODE(control_socket.stat().st_mode) == 0o600
 
 
-def test_events_published_in_one_call_keep_their_order(path: Path, store: Store) -> None:
-    with Client(path) as client:
+def test_events_published_in_one_call_keep_their_order(control_socket: Path, store: Store) -> None:
+    with Client(control_socket) as client:
         ids = client.publish_all([("a/b", str(number)) for number in range(900)])
-    rows = store.outgoing_events(1000)
-    assert [row.event_id for row in rows] == ids
-    assert [row.payload for row in rows] == [b"%d" % number for number in range(900)]
+    events = store.outgoing_events(1000)
+    assert [event.event_id for event in events] == ids
+    assert [event.payload for event in events] == [b"%d" % number for number in range(900)]
 
 
-def test_large_events_are_accepted_before_client_reads_responses(path: Path, store: Store) -> None:
+def test_large_events_are_accepted_before_client_reads_responses(control_socket: Path, store: Store) -> None:
     """The agent answers each event separately, and the buffers of the sockets hold fewer answers than events."""
-    with Client(path, timeout=10) as client:
+    with Client(control_socket, timeout=10) as client:
         ids = client.publish_all([("a/b", "x" * 65_536)] * 400)
-    assert [row.event_id for row in store.outgoing_events(1000)] == ids
+    assert [event.event_id for event in store.outgoing_events(1000)] == ids
 
 
-def test_full_outbox_is_reported_to_caller(path: Path, store: Store) -> None:
-    with Client(path) as client:
+def test_full_outbox_is_reported_to_caller(control_socket: Path, store: Store) -> None:
+    with Client(control_socket) as client:
         client.publish_all([("a/b", "x")] * 1000)
         with pytest.raises(OutboxFullError, match="the agent's outbox of unsent events is full"):
             client.publish("a/b", "one more")
     assert store.row_and_byte_counts().outbox_rows == 1000
-    assert send_bytes(path, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
+    assert send_bytes(control_socket, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
 
 
-def test_publish_refuses_topic_with_wildcard(path: Path) -> None:
+def test_publish_refuses_topic_with_wildcard(control_socket: Path) -> None:
     with pytest.raises(RequestRefusedError, match="not a topic to which events can be published"):
-        publish("a/#", "x", socket=path)
+        publish("a/#", "x", socket=control_socket)
 
 
-def test_control_socket_answers_status_and_requeue_requests(path: Path) -> None:
-    with Client(path) as client:
+def test_control_socket_answers_status_and_requeue_requests(control_socket: Path) -> None:
+    with Client(control_socket) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
         with pytest.raises(RequestRefusedError, match="expired or unconfirmed event of the agent: unknown-1"):
@@ -158,39 +158,41 @@ def test_control_socket_answers_status_and_requeue_requests(path: Path) -> None:
     ],
 )
 def test_control_socket_answers_invalid_request_and_next_request(
-    path: Path, log: RecordedLog, line: bytes, message: str
+    control_socket: Path, log: RecordedLog, line: bytes, message: str
 ) -> None:
-    responses = send_bytes(path, line + b'\n{"op":"status"}\n')
+    responses = send_bytes(control_socket, line + b'\n{"op":"status"}\n')
     assert responses == [{"error": message, "code": "bad"}, {"broker": "b:1"}]
     assert log.records == []
 
 
-def test_control_socket_refuses_request_above_maximum_length(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_socket_refuses_request_above_maximum_length(
+    control_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(control, "LONGEST", 100_000)
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(20)
-        caller.connect(str(path))
+        caller.connect(str(control_socket))
         caller.sendall(b"x" * 100_001)
         assert b"more than 100000 bytes" in caller.makefile("rb").readline()
 
 
-def test_closed_or_stalled_control_client_does_not_block_other_clients(path: Path, store: Store) -> None:
+def test_closed_or_stalled_control_client_does_not_block_other_clients(control_socket: Path, store: Store) -> None:
     stalled_caller = socket.socket(socket.AF_UNIX)
-    stalled_caller.connect(str(path))
+    stalled_caller.connect(str(control_socket))
     stalled_caller.sendall(b'{"op":"publish","to')
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as closing_caller:
-            closing_caller.connect(str(path))
+            closing_caller.connect(str(control_socket))
             closing_caller.sendall(b'{"op":"publish","topic":"a","payload":""}\n' * 10)
-    assert publish("a/b", "x", socket=path)
+    assert publish("a/b", "x", socket=control_socket)
     stalled_caller.close()
 
 
-def test_concurrent_publishers_receive_different_event_ids(path: Path, store: Store) -> None:
+def test_concurrent_publishers_receive_different_event_ids(control_socket: Path, store: Store) -> None:
     id_lists: list[list[str]] = []
 
     def publish_events() -> None:
-        with Client(path) as client:
+        with Client(control_socket) as client:
             id_lists.append([client.publish("a", "x") for _ in range(10)])
 
     threads = [threading.Thread(target=publish_events) for _ in range(20)]
@@ -201,11 +203,16 @@ def test_concurrent_publishers_receive_different_event_ids(path: Path, store: St
     assert len({event_id for ids in id_lists for event_id in ids}) == 200
 
 
-def test_control_socket_refuses_client_above_limit_of_connections(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_socket_refuses_client_above_limit_of_connections(
+    control_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(control, "CALLERS", 1)
-    with Client(path) as client:
+    with Client(control_socket) as client:
         client.status()
-        with Client(path) as second_client, pytest.raises(AgentError, match="connections to its socket are in use"):
+        with (
+            Client(control_socket) as second_client,
+            pytest.raises(AgentError, match="connections to its socket are in use"),
+        ):
             second_client.status()
 
 
@@ -240,16 +247,16 @@ def test_internal_error_in_status_is_reported_to_caller(tmp_path: Path, store: S
 
 
 def test_stale_control_socket_is_replaced_and_removed_when_agent_stops(tmp_path: Path, store: Store) -> None:
-    path = tmp_path / "s"
+    control_socket = tmp_path / "s"
     stale_socket = socket.socket(socket.AF_UNIX)
-    stale_socket.bind(str(path))
+    stale_socket.bind(str(control_socket))
     stale_socket.close()
-    request_server = LocalRequestServer(path, store, dict, log=RecordedLog())
+    request_server = LocalRequestServer(control_socket, store, dict, log=RecordedLog())
     request_server.start()
-    with Client(path) as client:
+    with Client(control_socket) as client:
         assert client.status() == {}
     request_server.close()
-    assert not path.exists()
+    assert not control_socket.exists()
 
 
 def test_publish_without_running_agent_raises_error_with_remedy(tmp_path: Path) -> None:
@@ -260,7 +267,7 @@ def test_publish_without_running_agent_raises_error_with_remedy(tmp_path: Path) 
 
 
 def test_error_of_lost_control_connection_requests_retry_with_same_event_id(
-    path: Path, store: Store, tmp_path: Path
+    control_socket: Path, store: Store, tmp_path: Path
 ) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "half"))

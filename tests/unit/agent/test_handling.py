@@ -75,8 +75,8 @@ class HandlerBench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, guarded: Path) -> Iterator[HandlerBench]:
-    handler_bench = HandlerBench(tmp_path, guarded / "handlers.d")
+def bench(tmp_path: Path, trusted_directory: Path) -> Iterator[HandlerBench]:
+    handler_bench = HandlerBench(tmp_path, trusted_directory / "handlers.d")
     yield handler_bench
     if handler_bench.handlers:
         handler_bench.handlers.close(5.0)
@@ -88,9 +88,9 @@ def test_handler_program_receives_event_as_json_and_number_of_attempt(bench: Han
     bench.receive("a/x/Started", b'{"eventId": "e1", "n": 1}')
     bench.start()
     bench.wait_empty()
-    seen = json.loads((tmp_path / "seen").read_text())
-    assert seen == {
-        "event_id": "e1", "rx_id": seen["rx_id"], "topic": "a/x/Started",
+    standard_input = json.loads((tmp_path / "seen").read_text())
+    assert standard_input == {
+        "event_id": "e1", "rx_id": standard_input["rx_id"], "topic": "a/x/Started",
         "payload": '{"eventId": "e1", "n": 1}', "attempt": 1,
     }  # fmt: skip
     assert (tmp_path / "env").read_text() == "1 e1 a/x/Started\n"
@@ -105,11 +105,11 @@ def test_handler_program_receives_binary_payload_in_base64(bench: HandlerBench, 
 
 
 def test_python_handler_receives_event(bench: HandlerBench) -> None:
-    seen: list[HandlerEvent] = []
+    handled_events: list[HandlerEvent] = []
     bench.receive("a/E", b'{"eventId": "e1"}')
-    bench.start({"E": [seen.append]})
+    bench.start({"E": [handled_events.append]})
     bench.wait_empty()
-    assert [(event.event_id, event.topic, event.payload, event.attempt) for event in seen] == [
+    assert [(event.event_id, event.topic, event.payload, event.attempt) for event in handled_events] == [
         ("e1", "a/E", b'{"eventId": "e1"}', 1)
     ]
 
@@ -124,56 +124,56 @@ def test_event_without_handler_is_recorded_as_handled_and_counted(bench: Handler
 
 
 def test_events_with_and_without_handler_are_handled_in_order_of_receipt(bench: HandlerBench) -> None:
-    seen: list[bytes] = []
+    handled_payloads: list[bytes] = []
     for number in range(130):
         bench.receive("a/E" if number % 5 == 0 else "a/Nobody", b'{"eventId": "%d"}' % number)
-    handlers = bench.start({"E": [lambda event: seen.append(event.payload)]})
+    handlers = bench.start({"E": [lambda event: handled_payloads.append(event.payload)]})
     bench.wait_until(lambda: (handlers.without_handler, handlers.handled) == (104, 26))
     bench.wait_empty()
-    assert seen == [b'{"eventId": "%d"}' % number for number in range(0, 130, 5)]
+    assert handled_payloads == [b'{"eventId": "%d"}' % number for number in range(0, 130, 5)]
     assert [record["event_id"] for record in bench.journal("handled")] == [str(number) for number in range(130)]
 
 
 def test_events_of_filter_are_handled_in_order_of_receipt(bench: HandlerBench) -> None:
-    seen: list[bytes] = []
+    handled_payloads: list[bytes] = []
     for number in range(130):
         bench.receive(f"a/{number % 7}/E", b"%d" % number)
-    bench.start({"E": [lambda event: seen.append(event.payload)]})
+    bench.start({"E": [lambda event: handled_payloads.append(event.payload)]})
     bench.wait_empty()
-    assert seen == [b"%d" % number for number in range(130)]
+    assert handled_payloads == [b"%d" % number for number in range(130)]
 
 
 def test_overlapping_filters_handle_each_event_once(bench: HandlerBench) -> None:
-    seen: list[bytes] = []
+    handled_payloads: list[bytes] = []
     for number in range(60):
         bench.receive("a/b/E" if number % 2 else "a/c/E", b"%d" % number)
     bench.store.close()
     bench.store = bench.open(topics=("a/b/#", "a/#"))
-    bench.start({"E": [lambda event: seen.append(event.payload)]}, topics=("a/b/#", "a/#"))
+    bench.start({"E": [lambda event: handled_payloads.append(event.payload)]}, topics=("a/b/#", "a/#"))
     bench.wait_empty()
-    assert sorted(map(int, seen)) == list(range(60))
+    assert sorted(map(int, handled_payloads)) == list(range(60))
 
 
 def test_pending_messages_of_topic_removed_from_configuration_are_handled(bench: HandlerBench) -> None:
-    seen: list[str] = []
+    handled_topics: list[str] = []
     bench.receive("b/x/E")
     bench.receive("b/y/E")
     bench.store.close()
     bench.store = bench.open(topics=("a/#",))
-    bench.start({"E": [lambda event: seen.append(event.topic)]}, topics=("a/#",))
+    bench.start({"E": [lambda event: handled_topics.append(event.topic)]}, topics=("a/#",))
     bench.wait_empty()
-    assert sorted(seen) == ["b/x/E", "b/y/E"]
+    assert sorted(handled_topics) == ["b/x/E", "b/y/E"]
 
 
 def test_slow_handler_blocks_only_its_filter(bench: HandlerBench) -> None:
-    release, seen = threading.Event(), threading.Event()
-    bench.start({"Slow": [lambda _: release.wait(100)], "Quick": [lambda _: seen.set()]})
+    release_slow_handler, quick_handler_ran = threading.Event(), threading.Event()
+    bench.start({"Slow": [lambda _: release_slow_handler.wait(100)], "Quick": [lambda _: quick_handler_ran.set()]})
     bench.receive("a/Slow")
     bench.receive("b/Quick")
-    assert seen.wait(60)
-    assert not release.is_set()
+    assert quick_handler_ran.wait(60)
+    assert not release_slow_handler.is_set()
     assert bench.store.row_and_byte_counts().inbox_rows >= 1
-    release.set()
+    release_slow_handler.set()
     bench.wait_empty()
 
 
@@ -223,8 +223,10 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_handled_event_is_not_handled_again_after_restart(bench: HandlerBench) -> None:
-    seen: list[str | None] = []
-    handler: dict[str, list[Callable[[HandlerEvent], object]]] = {"E": [lambda event: seen.append(event.event_id)]}
+    handled_ids: list[str | None] = []
+    handler: dict[str, list[Callable[[HandlerEvent], object]]] = {
+        "E": [lambda event: handled_ids.append(event.event_id)]
+    }
     bench.receive("a/E", b'{"eventId": "once"}')
     handlers = bench.start(handler)
     bench.wait_empty()
@@ -235,16 +237,16 @@ def test_handled_event_is_not_handled_again_after_restart(bench: HandlerBench) -
     bench.start(handler)
     bench.receive("a/E", b'{"eventId": "next"}')
     bench.wait_empty()
-    assert seen == ["once", "next"]
+    assert handled_ids == ["once", "next"]
 
 
 def test_interrupted_handler_attempt_is_counted_and_event_is_handled_again(bench: HandlerBench) -> None:
     rx = bench.receive("a/E")
     assert bench.store.begin_handling_attempt(rx) == 1
-    seen: list[int] = []
-    bench.start({"E": [lambda event: seen.append(event.attempt)]})
+    attempts: list[int] = []
+    bench.start({"E": [lambda event: attempts.append(event.attempt)]})
     bench.wait_empty()
-    assert seen == [2]
+    assert attempts == [2]
 
 
 def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: HandlerBench) -> None:
@@ -387,8 +389,10 @@ class TestAnotherAccount:
 
     @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
     @pytest.mark.parametrize("depth", [0, 1, 2])
-    def test_handler_below_directory_writable_by_others_is_error(self, guarded: Path, mode: int, depth: int) -> None:
-        directory = guarded / "a" / "b" / "handlers.d"
+    def test_handler_below_directory_writable_by_others_is_error(
+        self, trusted_directory: Path, mode: int, depth: int
+    ) -> None:
+        directory = trusted_directory / "a" / "b" / "handlers.d"
         directory.mkdir(parents=True)
         open_to_all = (directory, *directory.parents)[depth]
         open_to_all.chmod(mode)
@@ -399,49 +403,51 @@ class TestAnotherAccount:
             find_event_program(directory, "E")
         assert str(open_to_all) in str(handler_problems(directory))
 
-    def test_link_to_handlers_in_directory_of_another_user_is_refused(self, guarded: Path, tmp_path: Path) -> None:
-        (guarded / "open").mkdir()
-        os.chown(guarded / "open", 65534, 65534)
-        write_program(guarded / "E")
-        run_as_other_user(lambda: (guarded / "open" / "handlers.d").symlink_to(guarded))
+    def test_link_to_handlers_in_directory_of_another_user_is_refused(
+        self, trusted_directory: Path, tmp_path: Path
+    ) -> None:
+        (trusted_directory / "open").mkdir()
+        os.chown(trusted_directory / "open", 65534, 65534)
+        write_program(trusted_directory / "E")
+        run_as_other_user(lambda: (trusted_directory / "open" / "handlers.d").symlink_to(trusted_directory))
         with pytest.raises(AgentError, match="belongs to neither root nor"):
-            find_event_program(guarded / "open" / "handlers.d", "E")
+            find_event_program(trusted_directory / "open" / "handlers.d", "E")
 
-    def test_handler_link_into_directory_of_another_user_is_refused(self, guarded: Path) -> None:
-        (guarded / "of-other-user").mkdir()
-        os.chown(guarded / "of-other-user", 65534, 65534)
-        (guarded / "handlers.d").mkdir()
-        write_program(guarded / "of-other-user" / "E")
-        (guarded / "handlers.d" / "E").symlink_to("../of-other-user/E")
+    def test_handler_link_into_directory_of_another_user_is_refused(self, trusted_directory: Path) -> None:
+        (trusted_directory / "of-other-user").mkdir()
+        os.chown(trusted_directory / "of-other-user", 65534, 65534)
+        (trusted_directory / "handlers.d").mkdir()
+        write_program(trusted_directory / "of-other-user" / "E")
+        (trusted_directory / "handlers.d" / "E").symlink_to("../of-other-user/E")
         with pytest.raises(AgentError, match=r"of-other-user is part of .*, but belongs to neither root nor"):
-            find_event_program(guarded / "handlers.d", "E")
+            find_event_program(trusted_directory / "handlers.d", "E")
 
     def test_handler_below_tmp_is_error(self, tmp_path: Path) -> None:
         write_program(tmp_path / "E")
         with pytest.raises(AgentError, match="is part of the path of a handler, but other users can write"):
             find_event_program(tmp_path, "E")
 
-    def test_symbolic_links_of_root_to_handler_are_followed(self, guarded: Path) -> None:
-        (guarded / "real").mkdir()
-        write_program(guarded / "real" / "hello.sh")
-        (guarded / "handlers.d").symlink_to("real")
-        (guarded / "real" / "E").symlink_to("../handlers.d/hello.sh")
-        assert find_event_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
-        assert handler_problems(guarded / "handlers.d") == []
+    def test_symbolic_links_of_root_to_handler_are_followed(self, trusted_directory: Path) -> None:
+        (trusted_directory / "real").mkdir()
+        write_program(trusted_directory / "real" / "hello.sh")
+        (trusted_directory / "handlers.d").symlink_to("real")
+        (trusted_directory / "real" / "E").symlink_to("../handlers.d/hello.sh")
+        assert find_event_program(trusted_directory / "handlers.d", "E") == trusted_directory / "real" / "hello.sh"
+        assert handler_problems(trusted_directory / "handlers.d") == []
 
-    def test_loop_of_symbolic_links_to_handler_is_refused(self, guarded: Path) -> None:
-        (guarded / "E").symlink_to("E")
+    def test_loop_of_symbolic_links_to_handler_is_refused(self, trusted_directory: Path) -> None:
+        (trusted_directory / "E").symlink_to("E")
         with pytest.raises(AgentError, match=r"more than .* symbolic links: remove the loop of links at"):
-            find_event_program(guarded, "E")
+            find_event_program(trusted_directory, "E")
 
-    def test_handler_link_owned_by_another_user_is_refused(self, guarded: Path) -> None:
-        write_program(guarded / "real")
-        (guarded / "E").symlink_to("real")
-        os.chown(guarded / "E", 65534, 65534, follow_symlinks=False)
+    def test_handler_link_owned_by_another_user_is_refused(self, trusted_directory: Path) -> None:
+        write_program(trusted_directory / "real")
+        (trusted_directory / "E").symlink_to("real")
+        os.chown(trusted_directory / "E", 65534, 65534, follow_symlinks=False)
         with pytest.raises(
             AgentError, match=r"the symbolic link .*E in the path .* belongs to neither root nor the agent's user"
         ):
-            find_event_program(guarded, "E")
+            find_event_program(trusted_directory, "E")
 
 
 def write_program(path: Path) -> None:

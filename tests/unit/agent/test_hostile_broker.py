@@ -90,11 +90,13 @@ def is_handled(correct_broker: TinyBroker, seen: Path) -> bool:
 
 @pytest.mark.timeout(600 + 3 * SECONDS)
 @pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"random_attack"}) if SECONDS > 30 else ["random_attack"])
-def test_agent_survives_hostile_broker_and_uses_other_broker(tmp_path: Path, guarded: Path, attack: str) -> None:
+def test_agent_survives_hostile_broker_and_uses_other_broker(
+    tmp_path: Path, trusted_directory: Path, attack: str
+) -> None:
     with (
         hostile_broker(attack) as hostile_port,
         TinyBroker() as correct_broker,
-        agent(tmp_path, guarded, hostile_port, correct_broker.port) as process,
+        agent(tmp_path, trusted_directory, hostile_port, correct_broker.port) as process,
     ):
         end, visits = time.monotonic() + SECONDS, 0
         while time.monotonic() < end:

@@ -92,36 +92,36 @@ def test_idle_connections_to_metrics_take_no_more_than_eight_slots(
 
 
 def hold_idle_connections(agent_metrics: Metrics, port: int) -> None:
-    before = count_descriptors_and_threads()
+    counts_before = count_descriptors_and_threads()
     agent_metrics.serve(Endpoint("127.0.0.1", port))
-    idle: list[socket.socket] = []
+    connections: list[socket.socket] = []
     try:
         for _ in range(60):
             connection = socket.socket()
-            idle.append(connection)
+            connections.append(connection)
             connection.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 connection.connect(("127.0.0.1", port))
-        connected = {connection for connection in idle if select.select([], [connection], [], 1.0)[1]}
+        connected = {connection for connection in connections if select.select([], [connection], [], 1.0)[1]}
         for connection in connected:
             with contextlib.suppress(OSError):
                 connection.send(b"GET /metrics HTTP/1.1\r\nX: ")
         assert len(connected) >= 8, "fewer than 8 connections reached the server"
-        most = before
+        highest_counts = counts_before
         for _ in range(20):
             time.sleep(0.05)
             current = count_descriptors_and_threads()
-            most = max(most[0], current[0]), max(most[1], current[1])
-        descriptors, threads = most
+            highest_counts = max(highest_counts[0], current[0]), max(highest_counts[1], current[1])
+        descriptors, threads = highest_counts
         # The test holds one end of each connection, the server the other end. A connection has a thread and a timer.
         # Some of the connections that the server closes may still exist.
-        assert descriptors - before[0] - len(idle) <= 2 * 8
-        assert threads - before[1] <= 3 * 8
+        assert descriptors - counts_before[0] - len(connections) <= 2 * 8
+        assert threads - counts_before[1] <= 3 * 8
         # Each slot is free again after a second, even if a client occasionally sends a byte.
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=120) as response:
             assert b"activemq_agent_outbox_events" in response.read()
     finally:
-        for connection in idle:
+        for connection in connections:
             connection.close()
         agent_metrics.close()
 

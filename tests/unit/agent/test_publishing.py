@@ -66,13 +66,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench_of(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+def create_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     yield from provide_benches(Bench, tmp_path)
 
 
 @pytest.fixture
-def bench(bench_of: Callable[..., Bench]) -> Bench:
-    return bench_of()
+def bench(create_bench: Callable[..., Bench]) -> Bench:
+    return create_bench()
 
 
 def test_publisher_sends_events_in_order_with_ids_and_empties_outbox(bench: Bench) -> None:
@@ -91,8 +91,8 @@ def test_journal_record_of_sent_event_contains_broker_connection_and_mid(bench: 
     assert (record["broker"], record["conn"], record["mid"]) == ("b1:1883", 1, mid)
 
 
-def test_number_of_unacknowledged_events_is_limited_to_window(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(publisher_window=7)
+def test_number_of_unacknowledged_events_is_limited_to_window(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(publisher_window=7)
     bench.broker.acknowledges = False
     bench.accept(30)
     bench.run_loop()
@@ -106,15 +106,15 @@ def test_after_connection_loss_only_unacknowledged_events_are_sent_again_in_orde
     ids = bench.accept(10)
     bench.broker.acknowledges = False
     bench.run_loop()
-    first = bench.broker.last
-    for mid, _, _ in first.published[:4]:
-        first.put(PubackReceived(first.number, mid))
+    first_connection = bench.broker.last
+    for mid, _, _ in first_connection.published[:4]:
+        first_connection.put(PubackReceived(first_connection.number, mid))
     bench.run_loop()
     bench.broker.acknowledges = True
     bench.clock.now += 11
-    first.drop()
+    first_connection.drop()
     bench.run_loop(100)
-    assert bench.broker.last is not first
+    assert bench.broker.last is not first_connection
     assert [json.loads(payload)["eventId"] for _, _, payload in bench.broker.last.published] == ids[4:]
     assert bench.rows == 0
 
@@ -123,12 +123,12 @@ def test_acknowledgements_of_earlier_connection_are_ignored(bench: Bench) -> Non
     bench.broker.acknowledges = False
     bench.accept(3)
     bench.run_loop()
-    earlier = bench.broker.last
-    earlier.drop()
+    earlier_connection = bench.broker.last
+    earlier_connection.drop()
     bench.run_loop(100, 0.5)
-    assert bench.broker.last is not earlier
-    for mid, _, _ in earlier.published:
-        earlier.put(PubackReceived(earlier.number, mid))
+    assert bench.broker.last is not earlier_connection
+    for mid, _, _ in earlier_connection.published:
+        earlier_connection.put(PubackReceived(earlier_connection.number, mid))
     bench.run_loop()
     assert bench.rows == 3
 
@@ -156,8 +156,8 @@ def test_events_are_unconfirmed_if_canary_of_their_prefix_does_not_return(bench:
     assert [record["event_id"] for record in bench.journal_records("unconfirmed")] == ids
     assert bench.journal_records("acknowledged") == []
     assert bench.publisher.unproved_topic_prefixes == ("a/b",)
-    text = "the agent cannot confirm the delivery of events below the topic 'a/b': let "
-    assert any(event.startswith(text) for event in bench.log.events())
+    warning = "the agent cannot confirm the delivery of events below the topic 'a/b': let "
+    assert any(event.startswith(warning) for event in bench.log.events())
 
 
 def test_events_are_unconfirmed_immediately_if_canary_subscription_is_refused(bench: Bench) -> None:
@@ -208,16 +208,16 @@ def test_publisher_leaves_broker_that_sends_no_acknowledgement_in_30_seconds(ben
     bench.broker.acknowledges = False
     bench.accept()
     bench.run_loop()
-    first = bench.broker.last
+    first_connection = bench.broker.last
     bench.run_loop(32, 1.0)
-    assert first.closed
+    assert first_connection.closed
     assert bench.journal_records("connection_lost")[0]["reason"] == "the broker sent no PUBACK in 30 s"
     assert bench.publisher.link.broker == "b2:1883"
     assert len(bench.broker.last.published) == 1
 
 
-def test_connection_failure_is_logged_once_and_reported_until_connected(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of()
+def test_connection_failure_is_logged_once_and_reported_until_connected(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench()
     bench.broker.accepts = False
     bench.run_loop(1)
     bench.broker.last.drop()
@@ -234,8 +234,8 @@ def test_connection_failure_is_logged_once_and_reported_until_connected(bench_of
     assert bench.publisher.link.failure_reasons == {}
 
 
-def test_expired_events_are_not_sent(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(publisher_timeout=2.0)
+def test_expired_events_are_not_sent(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(publisher_timeout=2.0)
     bench.run_loop(1)
     bench.broker.accepts = False
     bench.broker.last.drop()
@@ -252,10 +252,10 @@ def test_expired_events_are_not_sent(bench_of: Callable[..., Bench]) -> None:
 
 
 def test_event_that_expires_while_window_is_full_is_not_sent(
-    bench_of: Callable[..., Bench],
+    create_bench: Callable[..., Bench],
 ) -> None:
     """The publisher reads buffered rows again before it sends them, because they may have expired."""
-    bench = bench_of(publisher_window=2, publisher_timeout=2.0)
+    bench = create_bench(publisher_window=2, publisher_timeout=2.0)
     bench.broker.acknowledges = False
     bench.accept(3)
     bench.run_loop()
@@ -270,9 +270,9 @@ def test_event_that_expires_while_window_is_full_is_not_sent(
 
 
 def test_payload_that_is_no_json_object_is_sent_unchanged_without_envelope(
-    bench_of: Callable[..., Bench],
+    create_bench: Callable[..., Bench],
 ) -> None:
-    plain, wrapped = bench_of(), bench_of(publisher_envelope=True)
+    plain, wrapped = create_bench(), create_bench(publisher_envelope=True)
     for bench in (plain, wrapped):
         bench.store.accept_event("a/b/E", b"text")
         bench.run_loop()
@@ -292,8 +292,8 @@ def test_barrier_messages_are_sent_on_each_topic_prefix_after_earlier_events(ben
     assert bench.rows == 0
 
 
-def test_barrier_messages_are_sent_every_minute_if_enabled(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(barrier=True)
+def test_barrier_messages_are_sent_every_minute_if_enabled(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(barrier=True)
     bench.accept()
     bench.run_loop(150, 1.0)
     assert len(bench.journal_records("barrier")) == 2
@@ -320,9 +320,9 @@ def test_unacknowledged_events_stay_in_outbox_after_stop(bench: Bench) -> None:
 
 
 def test_events_sent_again_after_connection_loss_are_at_most_twice_window(
-    bench_of: Callable[..., Bench],
+    create_bench: Callable[..., Bench],
 ) -> None:
-    bench = bench_of(publisher_window=10)
+    bench = create_bench(publisher_window=10)
     bench.accept(200)
     for _ in range(8):
         bench.publisher.wake()

@@ -30,7 +30,7 @@ from .tiny_broker import TinyBroker
 def outbox_payloads(directory: Path) -> list[bytes]:
     """Return the payloads in the outbox of a stopped agent."""
     with Store.open(directory / "state", agent="agent-1") as store:
-        return [row.payload for row in store.outgoing_events(100)]
+        return [event.payload for event in store.outgoing_events(100)]
 
 
 def test_published_event_is_delivered_and_removed_from_outbox(start_agent: Callable[..., RunningAgent]) -> None:
@@ -45,9 +45,9 @@ def test_published_event_is_delivered_and_removed_from_outbox(start_agent: Calla
 
 
 def test_message_on_subscribed_topic_starts_its_handler_program(
-    start_agent: Callable[..., RunningAgent], tmp_path: Path, guarded: Path
+    start_agent: Callable[..., RunningAgent], tmp_path: Path, trusted_directory: Path
 ) -> None:
-    program = guarded / "handlers.d" / "Started"
+    program = trusted_directory / "handlers.d" / "Started"
     program.parent.mkdir(mode=0o755)
     program.write_text(f"#!/bin/sh\ncat >> {tmp_path}/seen\n")
     program.chmod(0o755)
@@ -168,9 +168,9 @@ def test_agent_stops_with_error_if_writer_of_store_fails(start_agent: Callable[.
 
 def test_second_agent_with_same_state_directory_is_refused(start_agent: Callable[..., RunningAgent]) -> None:
     agent = start_agent(drain_seconds=0)
-    second = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=RecordedLog())
+    second_agent = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=RecordedLog())
     with pytest.raises(AgentError, match="another agent"):
-        second.run()
+        second_agent.run()
     assert agent.status()["agent"] == "agent-1"
 
 
@@ -185,8 +185,8 @@ def test_agent_metrics_contain_samples_of_each_component(start_agent: Callable[.
         wait_until(lambda: agent.status()["handlers"]["without_handler"] == 1)
         wait_until(lambda: agent.status()["publisher"]["acknowledged"] >= 1)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
-            text = response.read().decode()
-    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+            metrics_text = response.read().decode()
+    samples = dict(line.rsplit(" ", 1) for line in metrics_text.splitlines() if not line.startswith("#"))
     prefix, url = "activemq_agent_", f"127.0.0.1:{broker.port}"
     assert samples[f'{prefix}active_broker{{broker="{url}",connection="publisher"}}'] == "1.0"
     assert samples[f'{prefix}active_broker{{broker="{url}",connection="subscriber"}}'] == "1.0"
@@ -210,8 +210,8 @@ class TestProcess:
 
     def start(self, directory: Path, *lines: str) -> subprocess.Popen[str]:
         path = directory / "agent.conf"
-        text = "\n".join(["[agent]", "client.id = agent-1", f"state.directory = {directory}/state", *lines])
-        path.write_text(f"{text}\n")
+        configuration = "\n".join(["[agent]", "client.id = agent-1", f"state.directory = {directory}/state", *lines])
+        path.write_text(f"{configuration}\n")
         process = subprocess.Popen(
             [sys.executable, "-m", "activemq_agent", "--config", str(path), "run"],
             stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"},

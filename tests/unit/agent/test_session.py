@@ -121,16 +121,16 @@ class OpenedSession:
 
 
 @pytest.fixture
-def opened(peer: Peer) -> Iterator[OpenedSession]:
-    opened = OpenedSession(peer.port)
-    assert opened.next() == TransportUp(7)
-    assert opened.next() == ConnackReceived(7, None, False)
-    yield opened
-    opened.session.close()
+def opened_session(peer: Peer) -> Iterator[OpenedSession]:
+    opened_session = OpenedSession(peer.port)
+    assert opened_session.next() == TransportUp(7)
+    assert opened_session.next() == ConnackReceived(7, None, False)
+    yield opened_session
+    opened_session.session.close()
 
 
 def test_connect_packet_contains_version_keepalive_client_id_and_durable_session(
-    peer: Peer, opened: OpenedSession
+    peer: Peer, opened_session: OpenedSession
 ) -> None:
     body = peer.packet(CONNECT)
     assert body[:7] == b"\x00\x04MQTT\x04"
@@ -140,23 +140,23 @@ def test_connect_packet_contains_version_keepalive_client_id_and_durable_session
 
 
 def test_mqtt_session_sends_credentials_and_its_events_omit_password(peer: Peer) -> None:
-    opened = OpenedSession(peer.port, username="agent", password=Password("s3cret"))
+    opened_session = OpenedSession(peer.port, username="agent", password=Password("s3cret"))
     assert b"\x00\x05agent\x00\x06s3cret" in peer.packet(CONNECT)
-    assert "s3cret" not in repr([opened.next(), opened.next()])
-    opened.session.close()
+    assert "s3cret" not in repr([opened_session.next(), opened_session.next()])
+    opened_session.session.close()
 
 
 @pytest.mark.parametrize(("code", "bad_credentials"), [(5, True), (4, True), (3, False), (2, False)])
 def test_refused_login_reports_whether_credentials_are_wrong(peer: Peer, code: int, bad_credentials: bool) -> None:
     peer.answers[CONNECT] = lambda _body: b"\x20\x02\x00" + bytes([code])
-    opened = OpenedSession(peer.port)
-    opened.next()
-    connack = opened.next()
+    opened_session = OpenedSession(peer.port)
+    opened_session.next()
+    connack = opened_session.next()
     assert isinstance(connack, ConnackReceived)
     assert connack.bad_credentials is bad_credentials
     assert connack.refused is not None
     assert "127.0.0.1" in connack.refused
-    assert isinstance(opened.next(), ConnectionEnded)
+    assert isinstance(opened_session.next(), ConnectionEnded)
 
 
 def test_mqtt_session_reports_address_of_port_without_listener() -> None:
@@ -169,64 +169,64 @@ def test_mqtt_session_reports_address_of_port_without_listener() -> None:
 
 
 def test_mqtt_session_reports_connection_closed_by_broker_and_does_not_reopen_it(
-    peer: Peer, opened: OpenedSession
+    peer: Peer, opened_session: OpenedSession
 ) -> None:
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.shutdown(socket.SHUT_RDWR)
-    assert opened.next() == ConnectionEnded(7, "the connection was closed")
+    assert opened_session.next() == ConnectionEnded(7, "the connection was closed")
     with pytest.raises(queue.Empty):
         peer.packets.get(timeout=1.5)
 
 
-def test_publish_returns_message_id_of_its_puback(peer: Peer, opened: OpenedSession) -> None:
+def test_publish_returns_message_id_of_its_puback(peer: Peer, opened_session: OpenedSession) -> None:
     peer.answers[PUBLISH] = encode_puback
-    mids = [opened.session.publish("a/b", b"x") for _ in range(50)]
-    assert [opened.next() for _ in mids] == [PubackReceived(7, mid or 0) for mid in mids]
+    mids = [opened_session.session.publish("a/b", b"x") for _ in range(50)]
+    assert [opened_session.next() for _ in mids] == [PubackReceived(7, mid or 0) for mid in mids]
 
 
-def test_mqtt_session_permits_more_than_20_unacknowledged_messages(peer: Peer, opened: OpenedSession) -> None:
+def test_mqtt_session_permits_more_than_20_unacknowledged_messages(peer: Peer, opened_session: OpenedSession) -> None:
     """The default window of paho is 20 messages."""
     for _ in range(200):
-        opened.session.publish("a/b", b"x")
+        opened_session.session.publish("a/b", b"x")
     for _ in range(200):
         peer.packet(PUBLISH)
 
 
-def test_refused_and_granted_subscriptions_are_distinguished(peer: Peer, opened: OpenedSession) -> None:
+def test_refused_and_granted_subscriptions_are_distinguished(peer: Peer, opened_session: OpenedSession) -> None:
     codes = iter([b"\x01", b"\x80"])
     peer.answers[SUBSCRIBE] = lambda body: b"\x90\x03" + body[:2] + next(codes)
-    granted, refused = opened.session.subscribe("a/#"), opened.session.subscribe("b/#")
-    assert opened.next() == SubackReceived(7, granted or 0, False)
-    assert opened.next() == SubackReceived(7, refused or 0, True)
+    granted, refused = opened_session.session.subscribe("a/#"), opened_session.session.subscribe("b/#")
+    assert opened_session.next() == SubackReceived(7, granted or 0, False)
+    assert opened_session.next() == SubackReceived(7, refused or 0, True)
 
 
-def test_message_is_acknowledged_only_by_call_of_acknowledge(peer: Peer, opened: OpenedSession) -> None:
+def test_message_is_acknowledged_only_by_call_of_acknowledge(peer: Peer, opened_session: OpenedSession) -> None:
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.sendall(b"\x32\x0a\x00\x03a/b\x00\x09xyz")
-    assert opened.next()[:5] == MessageReceived(7, "a/b", b"xyz", 1, 9)[:5]
+    assert opened_session.next()[:5] == MessageReceived(7, "a/b", b"xyz", 1, 9)[:5]
     with pytest.raises(queue.Empty):
         peer.packets.get(timeout=0.5)
-    opened.session.acknowledge(9)
+    opened_session.session.acknowledge(9)
     assert peer.packet(PUBACK) == b"\x00\x09"
 
 
-def test_message_with_topic_that_is_not_valid_utf8_is_delivered(peer: Peer, opened: OpenedSession) -> None:
+def test_message_with_topic_that_is_not_valid_utf8_is_delivered(peer: Peer, opened_session: OpenedSession) -> None:
     assert peer.connection is not None
     peer.connection.sendall(b"\x32\x0a\x00\x03a\xff\xfe\x00\x09xyz")
-    message = opened.next()
+    message = opened_session.next()
     assert isinstance(message, MessageReceived)
     assert message.mid == 9
 
 
 def test_orderly_close_of_mqtt_session_sends_disconnect_packet(
-    peer: Peer, opened: OpenedSession, monkeypatch: pytest.MonkeyPatch
+    peer: Peer, opened_session: OpenedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)  # a busy machine is slow
-    opened.session.close(orderly=True)
+    opened_session.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
-    assert isinstance(opened.next(), ConnectionEnded)
+    assert isinstance(opened_session.next(), ConnectionEnded)
 
 
 def test_orderly_close_of_mqtt_session_right_after_connect_sends_disconnect(
@@ -251,31 +251,31 @@ def test_orderly_close_of_mqtt_session_right_after_connect_sends_disconnect(
 
     monkeypatch.setattr(BoundedClient, "loop_start", start_and_wait)
     monkeypatch.setattr(BoundedClient, "disconnect", disconnect_after_start)
-    opened = OpenedSession(peer.port)
-    assert opened.next() == TransportUp(7)
-    assert opened.next() == ConnackReceived(7, None, False)
-    opened.session.close(orderly=True)
+    opened_session = OpenedSession(peer.port)
+    assert opened_session.next() == TransportUp(7)
+    assert opened_session.next() == ConnackReceived(7, None, False)
+    opened_session.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
 
 
 @pytest.mark.parametrize("orderly", [False, True])
 def test_closing_mqtt_session_does_not_wait_for_broker_that_reads_nothing(
-    peer: Peer, opened: OpenedSession, orderly: bool
+    peer: Peer, opened_session: OpenedSession, orderly: bool
 ) -> None:
     peer.frozen.set()
     for _ in range(100):
-        opened.session.publish("a/b", bytes(100_000))
-    within(PATIENCE, lambda: opened.session.close(orderly=orderly))
-    while not isinstance(opened.next(), ConnectionEnded):
+        opened_session.session.publish("a/b", bytes(100_000))
+    within(PATIENCE, lambda: opened_session.session.close(orderly=orderly))
+    while not isinstance(opened_session.next(), ConnectionEnded):
         pass
 
 
 def test_mqtt_session_without_connack_closes_immediately(peer: Peer) -> None:
     peer.answers.clear()
-    opened = OpenedSession(peer.port)
-    assert opened.next() == TransportUp(7)
-    within(PATIENCE, opened.session.close)
-    assert isinstance(opened.next(), ConnectionEnded)
+    opened_session = OpenedSession(peer.port)
+    assert opened_session.next() == TransportUp(7)
+    within(PATIENCE, opened_session.session.close)
+    assert isinstance(opened_session.next(), ConnectionEnded)
 
 
 def _descriptor_count() -> int:
@@ -283,34 +283,36 @@ def _descriptor_count() -> int:
 
 
 def test_closed_mqtt_sessions_leave_no_thread_and_no_socket(peer: Peer) -> None:
-    before = threading.active_count()
-    descriptors = _descriptor_count()
+    threads_before = threading.active_count()
+    descriptors_before = _descriptor_count()
     for _ in range(5):
-        opened = OpenedSession(peer.port)
-        opened.next()
-        opened.next()
-        opened.session.close(orderly=True)
-        opened.next()
+        opened_session = OpenedSession(peer.port)
+        opened_session.next()
+        opened_session.next()
+        opened_session.session.close(orderly=True)
+        opened_session.next()
         assert peer.connection is not None
         peer.connection.close()
     wait_until(
-        lambda: threading.active_count() <= before and _descriptor_count() <= descriptors,
+        lambda: threading.active_count() <= threads_before and _descriptor_count() <= descriptors_before,
         "no thread and no socket is left",
         seen=lambda: (threading.active_count(), _descriptor_count()),
         pause=0.01,
     )
 
 
-def test_mqtt_session_receives_pubacks_while_another_thread_publishes(peer: Peer, opened: OpenedSession) -> None:
+def test_mqtt_session_receives_pubacks_while_another_thread_publishes(
+    peer: Peer, opened_session: OpenedSession
+) -> None:
     """A lock that is held during publish() and acquired in a callback would cause a deadlock."""
     peer.answers[PUBLISH] = encode_puback
     done = threading.Event()
 
     def publish() -> None:
         for _ in range(2000):
-            opened.session.publish("a/b", b"x" * 200)
+            opened_session.session.publish("a/b", b"x" * 200)
         done.set()
 
     threading.Thread(target=publish, daemon=True).start()
-    assert len([opened.next() for _ in range(2000)]) == 2000
+    assert len([opened_session.next() for _ in range(2000)]) == 2000
     assert done.wait(60)

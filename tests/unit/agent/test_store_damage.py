@@ -39,7 +39,7 @@ class WrittenStore:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> WrittenStore:
+def written_store(tmp_path_factory: pytest.TempPathFactory) -> WrittenStore:
     base, generator = tmp_path_factory.mktemp("written"), random.Random(7)
     outbox: dict[str, bytes] = {}
     accepted: dict[str, bytes] = {}
@@ -72,14 +72,14 @@ def flip_bits(source: Path, target: Path, seed: int, flips: int = FLIPS) -> dict
     shutil.copytree(source, target)
     generator = random.Random(seed)
     contents = {path.name: bytearray(path.read_bytes()) for path in (target / FILE, target / WAL) if path.exists()}
-    hit: dict[str, set[int]] = {name: set() for name in contents}
+    changed_offsets: dict[str, set[int]] = {name: set() for name in contents}
     for name in generator.choices(list(contents), [len(content) for content in contents.values()], k=flips):
         bit = generator.randrange(len(contents[name]) * 8)
         contents[name][bit // 8] ^= 1 << bit % 8
-        hit[name].add(bit // 8)
+        changed_offsets[name].add(bit // 8)
     for name, content in contents.items():
         (target / name).write_bytes(content)
-    return hit
+    return changed_offsets
 
 
 def outgoing_payloads(store: Store) -> dict[str, bytes]:
@@ -101,7 +101,7 @@ def ids_selected_by_sqlite(path: Path, last: int) -> set[str]:
 
 
 def place_of(event_id: str) -> int:
-    """Return the place in the outbox of an event of ``written``. The agent generated all its ids."""
+    """Return the place in the outbox of an event of ``written_store``. The agent generated all its ids."""
     return int(event_id.rpartition(":")[2])
 
 
@@ -115,18 +115,18 @@ def named_places(store: Store) -> set[int]:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["cold", "hot"])
 def test_damaged_agent_store_delivers_no_altered_payload_and_reports_gaps(
-    written: WrittenStore, tmp_path: Path, kind: str, seed: int
+    written_store: WrittenStore, tmp_path: Path, kind: str, seed: int
 ) -> None:
-    flip_bits(getattr(written, kind), tmp_path / "state", seed)
+    flip_bits(getattr(written_store, kind), tmp_path / "state", seed)
     with open_store(tmp_path / "state") as store:
         outgoing = outgoing_payloads(store)
-        assert outgoing.items() <= written.accepted.items()
+        assert outgoing.items() <= written_store.accepted.items()
         # Two flips in one frame may restore an older copy of a page: the agent sends its events a second time.
-        assert len(outgoing.keys() - written.outbox.keys()) <= (0 if kind == "cold" else 12)
+        assert len(outgoing.keys() - written_store.outbox.keys()) <= (0 if kind == "cold" else 12)
         pending = {message.event_id: message.payload for message in store.pending_messages("t", 100_000)}
-        assert {name: written.received[str(name)] for name in pending} == pending
-        assert len(pending.keys() - written.inbox.keys()) <= (0 if kind == "cold" else 12)
-        missing = {place_of(event_id) for event_id in written.outbox.keys() - outgoing.keys()}
+        assert {name: written_store.received[str(name)] for name in pending} == pending
+        assert len(pending.keys() - written_store.inbox.keys()) <= (0 if kind == "cold" else 12)
+        missing = {place_of(event_id) for event_id in written_store.outbox.keys() - outgoing.keys()}
         if missing:
             assert store.damage is not None
             assert missing <= named_places(store)
@@ -136,13 +136,13 @@ def test_damaged_agent_store_delivers_no_altered_payload_and_reports_gaps(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_event_that_sqlite_still_selects_from_damaged_store_is_kept(
-    written: WrittenStore, tmp_path: Path, seed: int
+    written_store: WrittenStore, tmp_path: Path, seed: int
 ) -> None:
-    flip_bits(written.cold, tmp_path / "state", seed)
+    flip_bits(written_store.cold, tmp_path / "state", seed)
     shutil.copytree(tmp_path / "state", tmp_path / "read_by_sqlite")
-    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
+    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written_store.accepted))
     with open_store(tmp_path / "state") as store:
-        assert selected & written.outbox.keys() <= outgoing_payloads(store).keys()
+        assert selected & written_store.outbox.keys() <= outgoing_payloads(store).keys()
 
 
 def pages_of_type(content: bytes, kind: int) -> list[int]:
@@ -151,51 +151,61 @@ def pages_of_type(content: bytes, kind: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_event_in_undamaged_page_of_damaged_store_is_kept(written: WrittenStore, tmp_path: Path, seed: int) -> None:
-    undamaged = (written.cold / FILE).read_bytes()
-    shutil.copytree(written.cold, tmp_path / "state")
-    content, generator = bytearray(undamaged), random.Random(seed)
+def test_event_in_undamaged_page_of_damaged_store_is_kept(
+    written_store: WrittenStore, tmp_path: Path, seed: int
+) -> None:
+    undamaged = (written_store.cold / FILE).read_bytes()
+    shutil.copytree(written_store.cold, tmp_path / "state")
+    damaged_content, generator = bytearray(undamaged), random.Random(seed)
     interior = {*pages_of_type(undamaged, 0x05), *pages_of_type(undamaged, 0x02)}
-    hit = {bit // 8 // PAGE * PAGE: bit for bit in generator.choices(range(len(undamaged) * 8), k=FLIPS)}
-    for page, bit in hit.items():
+    flipped_bit_by_page = {
+        bit // 8 // PAGE * PAGE: bit for bit in generator.choices(range(len(undamaged) * 8), k=FLIPS)
+    }
+    for page, bit in flipped_bit_by_page.items():
         if page not in interior:
-            content[bit // 8] ^= 1 << bit % 8
-    (tmp_path / "state" / FILE).write_bytes(content)
+            damaged_content[bit // 8] ^= 1 << bit % 8
+    (tmp_path / "state" / FILE).write_bytes(damaged_content)
     with open_store(tmp_path / "state") as store:
         outgoing = outgoing_payloads(store)
     checked = 0
-    for event_id, payload in written.outbox.items():
-        at = undamaged.find(payload)  # a payload within one page
-        if 200 <= len(payload) <= 300 and at >= 0 and at // PAGE == (at + len(payload)) // PAGE:
-            assert event_id in outgoing or at // PAGE * PAGE in hit
+    for event_id, payload in written_store.outbox.items():
+        payload_offset = undamaged.find(payload)  # a payload within one page
+        if (
+            200 <= len(payload) <= 300
+            and payload_offset >= 0
+            and payload_offset // PAGE == (payload_offset + len(payload)) // PAGE
+        ):
+            assert event_id in outgoing or payload_offset // PAGE * PAGE in flipped_bit_by_page
             checked += event_id in outgoing
     assert checked > 100
 
 
-def test_bit_flip_in_database_page_loses_no_events_of_other_pages(written: WrittenStore, tmp_path: Path) -> None:
-    leaves = pages_of_type((written.cold / FILE).read_bytes(), 0x0D)
+def test_bit_flip_in_database_page_loses_no_events_of_other_pages(written_store: WrittenStore, tmp_path: Path) -> None:
+    leaves = pages_of_type((written_store.cold / FILE).read_bytes(), 0x0D)
     generator = random.Random(3)
     for number, at in enumerate((0, 0, 3, 4, 5, 6, 7, 8, 9, 20)):
         state = tmp_path / str(number)
-        shutil.copytree(written.cold, state)
+        shutil.copytree(written_store.cold, state)
         content = bytearray((state / FILE).read_bytes())
         page = generator.choice(leaves)
-        in_page = {event_id for event_id in written.outbox if event_id.encode() in content[page : page + PAGE]}
+        in_page = {event_id for event_id in written_store.outbox if event_id.encode() in content[page : page + PAGE]}
         content[page + at] ^= 1 << generator.randrange(8)
         (state / FILE).write_bytes(content)
         with open_store(state) as store:
-            assert written.outbox.keys() - outgoing_payloads(store).keys() <= in_page
+            assert written_store.outbox.keys() - outgoing_payloads(store).keys() <= in_page
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_events_between_zeroed_leaf_pages_are_kept_and_lost_ones_are_reported(
-    written: WrittenStore, tmp_path: Path, seed: int
+    written_store: WrittenStore, tmp_path: Path, seed: int
 ) -> None:
     """A third of the outbox's leaf pages is zeroed; with seed 0 the first and the last, with seed 1 all but three."""
-    undamaged = (written.cold / FILE).read_bytes()
-    shutil.copytree(written.cold, tmp_path / "state")
+    undamaged = (written_store.cold / FILE).read_bytes()
+    shutil.copytree(written_store.cold, tmp_path / "state")
     ids_by_page = {
-        page: {event_id for event_id in written.outbox if f"{event_id}t".encode() in undamaged[page : page + PAGE]}
+        page: {
+            event_id for event_id in written_store.outbox if f"{event_id}t".encode() in undamaged[page : page + PAGE]
+        }
         for page in pages_of_type(undamaged, 0x0D)
     }
     pages = sorted(
@@ -212,35 +222,35 @@ def test_events_between_zeroed_leaf_pages_are_kept_and_lost_ones_are_reported(
     (tmp_path / "state" / FILE).write_bytes(content)
     lost = set[str]().union(*(ids_by_page[page] for page in zeroed))
     with open_store(tmp_path / "state") as store:
-        assert outgoing_payloads(store).keys() == written.outbox.keys() - lost
+        assert outgoing_payloads(store).keys() == written_store.outbox.keys() - lost
         assert set(map(place_of, lost)) <= named_places(store)
         assert store.damage is not None
         assert store.damage.missing == len(lost)
 
 
-def test_tables_of_used_agent_store_have_root_pages_of_new_store(written: WrittenStore, tmp_path: Path) -> None:
+def test_tables_of_used_agent_store_have_root_pages_of_new_store(written_store: WrittenStore, tmp_path: Path) -> None:
     """The salvage replaces the first page of a damaged store with that of a new store, which lists all root pages."""
-    shutil.copytree(written.cold, tmp_path / "used")
+    shutil.copytree(written_store.cold, tmp_path / "used")
     query = "SELECT name, rootpage FROM sqlite_master ORDER BY name"
     with (
-        contextlib.closing(connect_to_database(tmp_path / "new.db")) as new,
-        contextlib.closing(connect_to_database(tmp_path / "used" / FILE)) as used,
+        contextlib.closing(connect_to_database(tmp_path / "new.db")) as new_database,
+        contextlib.closing(connect_to_database(tmp_path / "used" / FILE)) as used_database,
     ):
-        create_tables(new)
-        assert used.execute(query).fetchall() == new.execute(query).fetchall()
+        create_tables(new_database)
+        assert used_database.execute(query).fetchall() == new_database.execute(query).fetchall()
 
 
 @some_situations(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_damaged_agent_store_accepts_events_and_assigns_no_event_id_twice(
-    written: WrittenStore, tmp_path: Path, seed: int
+    written_store: WrittenStore, tmp_path: Path, seed: int
 ) -> None:
-    flip_bits(written.hot, tmp_path / "state", seed)
+    flip_bits(written_store.hot, tmp_path / "state", seed)
     with open_store(tmp_path / "state") as store:
-        before = set(outgoing_payloads(store)) | set(written.outbox)
-        new = accept_all(store, [("t", b"new")] * 50)
-        assert not before & set(new)
-        assert [event.event_id for event in store.outgoing_events(100_000)][-50:] == new
+        earlier_ids = set(outgoing_payloads(store)) | set(written_store.outbox)
+        new_ids = accept_all(store, [("t", b"new")] * 50)
+        assert not earlier_ids & set(new_ids)
+        assert [event.event_id for event in store.outgoing_events(100_000)][-50:] == new_ids
         numbers = [json.loads(r.line)["jseq"] for r in store.oldest_journal_records(10**6) if store.epoch in r.line]
         assert len(numbers) == len(set(numbers))
     with open_store(tmp_path / "state") as store:
@@ -248,14 +258,14 @@ def test_damaged_agent_store_accepts_events_and_assigns_no_event_id_twice(
 
 
 def test_undamaged_agent_store_keeps_all_events_after_stop_and_after_kill(
-    written: WrittenStore, tmp_path: Path
+    written_store: WrittenStore, tmp_path: Path
 ) -> None:
-    for kind in (written.cold, written.hot):
+    for kind in (written_store.cold, written_store.hot):
         shutil.copytree(kind, tmp_path / kind.name)
         with open_store(tmp_path / kind.name) as store:
             assert store.damage is None
-            assert outgoing_payloads(store) == written.outbox
-            assert {message.event_id for message in store.pending_messages("t", 10**6)} == set(written.inbox)
+            assert outgoing_payloads(store) == written_store.outbox
+            assert {message.event_id for message in store.pending_messages("t", 10**6)} == set(written_store.inbox)
 
 
 def test_transactions_after_damaged_wal_frame_are_kept(tmp_path: Path) -> None:
@@ -304,27 +314,27 @@ def flip_bit_in_wal_frame(state: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "damage_files"), [("cold", zero_first_page), ("hot", flip_bit_in_wal_frame)])
 def test_events_that_sqlite_cannot_select_from_damaged_store_are_kept(
-    written: WrittenStore, tmp_path: Path, kind: str, damage_files: Callable[[Path], None]
+    written_store: WrittenStore, tmp_path: Path, kind: str, damage_files: Callable[[Path], None]
 ) -> None:
     for name in ("read_by_sqlite", "state"):
-        shutil.copytree(getattr(written, kind), tmp_path / name)
+        shutil.copytree(getattr(written_store, kind), tmp_path / name)
         damage_files(tmp_path / name)
-    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
+    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written_store.accepted))
     with open_store(tmp_path / "state") as store:
-        kept = outgoing_payloads(store).keys() & written.outbox.keys()
-    assert len(written.outbox) - len(selected & written.outbox.keys()) > 100
-    assert len(written.outbox) - len(kept) <= 1
+        kept = outgoing_payloads(store).keys() & written_store.outbox.keys()
+    assert len(written_store.outbox) - len(selected & written_store.outbox.keys()) > 100
+    assert len(written_store.outbox) - len(kept) <= 1
 
 
-def test_events_below_zeroed_interior_pages_are_reported_as_lost(written: WrittenStore, tmp_path: Path) -> None:
+def test_events_below_zeroed_interior_pages_are_reported_as_lost(written_store: WrittenStore, tmp_path: Path) -> None:
     for name in ("read_by_sqlite", "state"):
-        shutil.copytree(written.cold, tmp_path / name)
+        shutil.copytree(written_store.cold, tmp_path / name)
         zero_interior_pages(tmp_path / name)
-    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
+    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written_store.accepted))
     with open_store(tmp_path / "state") as store:
         kept = outgoing_payloads(store).keys()
-        lost = written.outbox.keys() - kept
-        assert kept == selected & written.outbox.keys()
+        lost = written_store.outbox.keys() - kept
+        assert kept == selected & written_store.outbox.keys()
         assert set(map(place_of, lost)) <= named_places(store)
         assert store.damage is not None
         assert store.damage.missing == len(lost) > 100
@@ -375,11 +385,11 @@ def test_event_altered_in_store_while_agent_runs_is_not_delivered(tmp_path: Path
 @some_situations(2)
 @pytest.mark.parametrize("moves", range(5))
 def test_crash_while_damaged_store_is_set_aside_loses_no_further_events(
-    written: WrittenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
+    written_store: WrittenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
     """The rename after ``moves`` others fails, as if the machine had stopped there."""
     state = tmp_path / "state"
-    flip_bits(written.hot, state, seed=1, flips=30)
+    flip_bits(written_store.hot, state, seed=1, flips=30)
     rename, renamed = Path.rename, 0
 
     def rename_or_fail(path: Path, target: Path) -> Path:
@@ -396,7 +406,7 @@ def test_crash_while_damaged_store_is_set_aside_loses_no_further_events(
         except AgentError:
             assert renamed == moves
     with open_store(state) as store:
-        assert len(written.outbox) - len(outgoing_payloads(store)) <= 30
+        assert len(written_store.outbox) - len(outgoing_payloads(store)) <= 30
 
 
 def test_store_created_by_newer_agent_is_refused_and_not_set_aside(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_agent_store_on_full_disk_refuses_events_and_keeps_accepted_events(tmp_p
 
     store = Store.open(tmp_path, agent="a", limits=StoreLimits())
     try:
-        outgoing_ids = [row.event_id for row in store.outgoing_events(1000)]
+        outgoing_ids = [event.event_id for event in store.outgoing_events(1000)]
     finally:
         store.close()
     assert outgoing_ids == accepted_ids

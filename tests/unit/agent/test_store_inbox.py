@@ -143,12 +143,12 @@ def test_failing_or_forbidden_sql_statement_of_handler_leaves_store_unchanged(tm
 def test_failing_write_of_agent_store_does_not_affect_other_writes(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        before = [store.accept_event_later("t", b"1") for _ in range(5)]
-        faulty = store._writer.submit(lambda turn: turn.db.execute("INSERT INTO nowhere VALUES (1)"))
-        after = [store.accept_event_later("t", b"2") for _ in range(5)]
-        ids = [future.result() for future in before + after]
+        earlier_writes = [store.accept_event_later("t", b"1") for _ in range(5)]
+        failing_write = store._writer.submit(lambda turn: turn.db.execute("INSERT INTO nowhere VALUES (1)"))
+        later_writes = [store.accept_event_later("t", b"2") for _ in range(5)]
+        ids = [future.result() for future in earlier_writes + later_writes]
         with pytest.raises(AgentError, match="nowhere"):
-            faulty.result()
+            failing_write.result()
         assert [event.event_id for event in store.outgoing_events(99)] == ids
         assert [int(event_id.rpartition(":")[2]) for event_id in ids] == list(range(1, 11))
 

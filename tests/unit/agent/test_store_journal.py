@@ -18,9 +18,9 @@ def journal_records(store: Store) -> list[dict[str, Any]]:
 def test_event_journal_contains_each_state_of_published_event(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept_event("t", b"x")
-        wire = SentEvent(1, 3, 77, "h:1883")
-        store.queue_journal_records_for_sent_events([wire]).result()
-        store.queue_removal_of_acknowledged_events([wire], is_delivery_proved=True).result()
+        sent_event = SentEvent(1, 3, 77, "h:1883")
+        store.queue_journal_records_for_sent_events([sent_event]).result()
+        store.queue_removal_of_acknowledged_events([sent_event], is_delivery_proved=True).result()
         assert [record["kind"] for record in journal_records(store)] == ["accepted", "sent", "acknowledged"]
         common = {"v": 1, "agent": "a1", "epoch": store.epoch, "event_id": event_id, "topic": "t"}
         connection_fields = {"broker": "h:1883", "conn": 3, "mid": 77}

@@ -23,17 +23,17 @@ def outgoing_ids(store: Store) -> list[str]:
 
 def test_accepted_events_are_outgoing_in_order_of_acceptance(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        accepted = [store.accept_event("t", b"%d" % number) for number in range(30)]
-        assert outgoing_ids(store) == accepted
+        accepted_ids = [store.accept_event("t", b"%d" % number) for number in range(30)]
+        assert outgoing_ids(store) == accepted_ids
         assert [event.payload for event in store.outgoing_events(1000)] == [b"%d" % number for number in range(30)]
-        assert accepted == [f"a1:{store.epoch}:{number}" for number in range(1, 31)]
+        assert accepted_ids == [f"a1:{store.epoch}:{number}" for number in range(1, 31)]
 
 
 def test_outgoing_events_start_after_given_place_of_outbox(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"x")] * 10)
-        first = store.outgoing_events(4)
-        assert [event.seq for event in store.outgoing_events(100, after=first[-1].seq)] == [5, 6, 7, 8, 9, 10]
+        first_events = store.outgoing_events(4)
+        assert [event.seq for event in store.outgoing_events(100, after=first_events[-1].seq)] == [5, 6, 7, 8, 9, 10]
 
 
 def test_numbers_in_event_ids_continue_after_restart_with_empty_outbox(tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_event_id_in_payload_is_id_of_caller(tmp_path: Path) -> None:
 
 def test_event_with_id_assigned_by_store_is_not_accepted_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        given = store.accept_event("t", b"x")
-        assert store.accept_event("t", b"x", event_id=given) == given
+        assigned_id = store.accept_event("t", b"x")
+        assert store.accept_event("t", b"x", event_id=assigned_id) == assigned_id
         with pytest.raises(RequestRefusedError, match="choose a different id"):
             store.accept_event("t", b"x", event_id=f"a1:{store.epoch}:2")
-        assert outgoing_ids(store) == [given]
+        assert outgoing_ids(store) == [assigned_id]
 
 
 @pytest.mark.parametrize("topic", ["", "a/#", "a/+/b", "a\0b", "x" * 65536])
@@ -84,10 +84,10 @@ def test_store_refuses_event_with_invalid_topic(tmp_path: Path, topic: str) -> N
 
 def test_full_outbox_refuses_event_and_keeps_accepted_events(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(outbox_rows=3)) as store:
-        accepted = accept_all(store, [("t", b"x")] * 3)
+        accepted_ids = accept_all(store, [("t", b"x")] * 3)
         with pytest.raises(OutboxFullError, match="the event was rejected"):
             store.accept_event("t", b"y")
-        assert outgoing_ids(store) == accepted
+        assert outgoing_ids(store) == accepted_ids
         acknowledge(store, 2, proved=True)
         assert store.accept_event("t", b"y") == f"a1:{store.epoch}:4"
 
@@ -146,14 +146,16 @@ def test_unconfirmed_events_are_limited_and_dropped_ones_are_counted(tmp_path: P
 def test_expired_event_is_kept_separately_and_requeued_with_same_id(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
-        accepted = [store.accept_event("t", b"x", timeout=10), store.accept_event("t", b"y", timeout=30)]
+        accepted_ids = [store.accept_event("t", b"x", timeout=10), store.accept_event("t", b"y", timeout=30)]
         clock.pass_time(10)
-        assert outgoing_ids(store) == accepted[1:], "an expired event must not be outgoing before expire_events() runs"
+        assert outgoing_ids(store) == accepted_ids[1:], (
+            "an expired event must not be outgoing before expire_events() runs"
+        )
         assert (store.expire_events(), store.row_and_byte_counts().expired) == (1, 1)
-        assert store.requeue_expired_events([accepted[0]]) == 1
-        assert outgoing_ids(store) == [accepted[1], accepted[0]]
+        assert store.requeue_expired_events([accepted_ids[0]]) == 1
+        assert outgoing_ids(store) == [accepted_ids[1], accepted_ids[0]]
         clock.pass_time(10)
-        assert (store.expire_events(), outgoing_ids(store)) == (1, [accepted[1]])
+        assert (store.expire_events(), outgoing_ids(store)) == (1, [accepted_ids[1]])
 
 
 def test_requeue_refuses_unknown_event_id(tmp_path: Path) -> None:
@@ -211,11 +213,11 @@ def test_store_detects_expiry_automatically_within_seconds(tmp_path: Path) -> No
         began = time.monotonic()
         while not store.row_and_byte_counts().expired and time.monotonic() - began < 30:
             time.sleep(0.01)
-        [expired] = [
+        [expired_record] = [
             json.loads(record.line) for record in store.oldest_journal_records(9) if '"expired"' in record.line
         ]
-        accepted = json.loads(store.oldest_journal_records(1)[0].line)
-        delay = datetime.fromisoformat(expired["ts"]) - datetime.fromisoformat(accepted["ts"])
+        accepted_record = json.loads(store.oldest_journal_records(1)[0].line)
+        delay = datetime.fromisoformat(expired_record["ts"]) - datetime.fromisoformat(accepted_record["ts"])
         assert delay < timedelta(seconds=15)
 
 

@@ -70,13 +70,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench_of(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+def create_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     yield from provide_benches(Bench, tmp_path)
 
 
 @pytest.fixture
-def bench(bench_of: Callable[..., Bench]) -> Bench:
-    return bench_of()
+def bench(create_bench: Callable[..., Bench]) -> Bench:
+    return create_bench()
 
 
 def test_each_topic_has_separate_subscription_that_is_recorded(bench: Bench) -> None:
@@ -85,8 +85,8 @@ def test_each_topic_has_separate_subscription_that_is_recorded(bench: Bench) -> 
     assert bench.subscriber.granted == {"a/#", "b/#"}
 
 
-def test_granted_wildcard_filter_has_canary_on_each_connection(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(topics=("a/#", "b/E", "c/+"), refuses=["c/+"])
+def test_granted_wildcard_filter_has_canary_on_each_connection(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(topics=("a/#", "b/E", "c/+"), refuses=["c/+"])
     connection_canary, topic_canary = canary_topic("", "host-1-subscriber"), canary_topic("a", "host-1-subscriber")
     assert [topic for topic in bench.conn.canaries if topic != connection_canary] == [topic_canary]
     bench.conn.drop()
@@ -96,8 +96,8 @@ def test_granted_wildcard_filter_has_canary_on_each_connection(bench_of: Callabl
     assert [topic for topic in bench.conn.canaries if topic != connection_canary] == [topic_canary]
 
 
-def test_refused_topic_is_logged_once_and_does_not_affect_other_topics(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(refuses=["a/#"])
+def test_refused_topic_is_logged_once_and_does_not_affect_other_topics(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(refuses=["a/#"])
     assert bench.subscriber.granted == {"b/#"}
     assert bench.subscriber.refused == {"a/#": "b1:1883"}
     bench.deliver(1, topic="b/E")
@@ -109,8 +109,8 @@ def test_refused_topic_is_logged_once_and_does_not_affect_other_topics(bench_of:
     assert len(refusals) == 1
 
 
-def test_refused_topic_is_subscribed_again_within_one_minute(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(refuses=["a/#"])
+def test_refused_topic_is_subscribed_again_within_one_minute(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(refuses=["a/#"])
     bench.broker.refused_filters.clear()
     for _ in range(25):
         bench.run_loop(1.0)
@@ -166,8 +166,8 @@ def test_event_received_twice_is_stored_once_and_acknowledged_twice(bench: Bench
     assert (bench.subscriber.received, bench.subscriber.duplicates) == (1, 1)
 
 
-def test_messages_of_full_topic_are_not_acknowledged_but_other_topics_are(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(topic_rows=2)
+def test_messages_of_full_topic_are_not_acknowledged_but_other_topics_are(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(topic_rows=2)
     for mid in range(1, 6):
         bench.deliver(mid, f"{mid}".encode())
     bench.deliver(6, topic="b/E")
@@ -176,25 +176,25 @@ def test_messages_of_full_topic_are_not_acknowledged_but_other_topics_are(bench_
     assert bench.subscriber.filters_with_full_inbox == ("a/#",)
 
 
-def test_waiting_messages_are_stored_in_order_when_inbox_has_room(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(topic_rows=2)
+def test_waiting_messages_are_stored_in_order_when_inbox_has_room(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(topic_rows=2)
     for mid in range(1, 6):
         bench.deliver(mid, f"{mid}".encode())
     bench.run_loop()
-    handled = []
+    handled_payloads = []
     for _ in range(5):
-        handled.append(bench.inbox_payloads()[0])
+        handled_payloads.append(bench.inbox_payloads()[0])
         bench.handle_first()
         bench.run_loop(1.1)
-    assert handled == [b"1", b"2", b"3", b"4", b"5"]
+    assert handled_payloads == [b"1", b"2", b"3", b"4", b"5"]
     assert bench.conn.acked == [1, 2, 3, 4, 5]
     assert bench.subscriber.filters_with_full_inbox == ()
 
 
 def test_room_freed_between_two_messages_does_not_change_their_order(
-    bench_of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    create_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = bench_of(topic_rows=1)
+    bench = create_bench(topic_rows=1)
     bench.deliver(1, b"1")
     bench.run_loop()
     queue_message = bench.store.queue_message_for_inbox
@@ -214,46 +214,46 @@ def test_room_freed_between_two_messages_does_not_change_their_order(
     assert bench.conn.acked == [1, 2]
 
 
-def test_message_not_stored_before_connection_loss_is_received_again(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(topic_rows=1)
+def test_message_not_stored_before_connection_loss_is_received_again(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(topic_rows=1)
     bench.deliver(1, b"1")
     bench.deliver(2, b"2")
     bench.run_loop()
-    earlier = bench.conn
+    earlier_connection = bench.conn
     bench.clock.now += 11
-    earlier.drop()
+    earlier_connection.drop()
     for _ in range(20):
         bench.run_loop(0.5)
-    assert bench.conn is not earlier
+    assert bench.conn is not earlier_connection
     bench.handle_first()
     bench.deliver(1, b"2")
     bench.run_loop()
     assert bench.inbox_payloads() == [b"2"]
-    assert earlier.acked == [1]
+    assert earlier_connection.acked == [1]
     assert bench.conn.acked == [1]
 
 
 def test_large_messages_for_full_topic_stay_on_broker_until_inbox_has_room(
-    bench_of: Callable[..., Bench],
+    create_bench: Callable[..., Bench],
 ) -> None:
-    bench = bench_of(topic_rows=1)
-    large = b"x" * (1 << 20)
+    bench = create_bench(topic_rows=1)
+    large_payload = b"x" * (1 << 20)
     bench.deliver(1, b"first")
     bench.run_loop()
     for mid in range(2, 30):
-        bench.deliver(mid, large)
+        bench.deliver(mid, large_payload)
         bench.run_loop()
     bench.deliver(30, b"of the other filter", topic="b/E")
     bench.run_loop()
     assert bench.conn.acked == [1, 30]
     assert bench.subscriber.link.dropped.counts["no room in memory"] == 24
-    first = bench.conn
+    first_connection = bench.conn
     for _ in range(60):
         if bench.inbox_payloads():
             bench.handle_first()
         bench.run_loop(1.0)
-    assert bench.conn is not first
-    assert first.acked == [1, 30, 2, 3, 4, 5]
+    assert bench.conn is not first_connection
+    assert first_connection.acked == [1, 30, 2, 3, 4, 5]
     assert (
         bench.journal_records("connection_lost")[0]["reason"]
         == "the agent discarded unacknowledged messages, because its memory for received messages was full: it "
@@ -289,17 +289,17 @@ def test_subscriber_keeps_connection_only_while_canaries_return(bench: Bench) ->
     assert bench.journal_records("connection_lost")[0]["reason"] == reason
 
 
-def test_refused_canary_topic_does_not_close_connection(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(refuses=[canary_topic("", "host-1-subscriber")])
+def test_refused_canary_topic_does_not_close_connection(create_bench: Callable[..., Bench]) -> None:
+    bench = create_bench(refuses=[canary_topic("", "host-1-subscriber")])
     for _ in range(60):
         bench.run_loop(1.0)
     assert bench.subscriber.link.connections == 1
 
 
 def test_subscriber_stops_reconnecting_if_canaries_are_acknowledged_but_not_returned(
-    bench_of: Callable[..., Bench],
+    create_bench: Callable[..., Bench],
 ) -> None:
-    bench = bench_of()
+    bench = create_bench()
     bench.broker.muted_topics.add(canary_topic("", "host-1-subscriber"))
     for _ in range(300):
         bench.run_loop(1.0)

@@ -72,12 +72,12 @@ def test_agent_refuses_expired_broker_certificate(authority: Authority) -> None:
 
 
 def test_agent_refuses_broker_certificate_of_untrusted_authority(authority: Authority, tmp_path: Path) -> None:
-    foreign = Authority(tmp_path, "foreign")
+    untrusted_authority = Authority(tmp_path, "foreign")
     expected = (
         "has a certificate from an authority that the agent does not trust: add the certificate of this authority to "
         "the file that tls.ca in agent.conf names"
     )
-    with server(server_context(foreign.certificate("127.0.0.1"))) as port:
+    with server(server_context(untrusted_authority.certificate("127.0.0.1"))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == f"the broker 127.0.0.1:{port} {expected}"
         # The system does not trust the authority either.
         assert handshake_outcome(AgentTlsSettings(), port) == f"the broker 127.0.0.1:{port} {expected}"
@@ -103,10 +103,10 @@ def test_agent_refuses_connection_below_tls_1_2(authority: Authority) -> None:
     assert tls_context(AgentTlsSettings()).minimum_version == ssl.TLSVersion.TLSv1_2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        outdated = server_context(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
-        outdated.minimum_version = ssl.TLSVersion.TLSv1
-    outdated.set_ciphers("ALL:@SECLEVEL=0")
-    with server(outdated) as port:
+        outdated_server_tls = server_context(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
+        outdated_server_tls.minimum_version = ssl.TLSVersion.TLSv1
+    outdated_server_tls.set_ciphers("ALL:@SECLEVEL=0")
+    with server(outdated_server_tls) as port:
         assert "does not support TLS 1.2 or later" in handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
 
 
@@ -118,11 +118,11 @@ def test_agent_always_checks_host_name_of_broker_certificate(authority: Authorit
 
 class TestClientCertificates:
     def test_client_certificate_is_sent_to_broker_that_requires_it(self, authority: Authority) -> None:
-        verifying = server_context(authority.certificate("127.0.0.1"))
-        verifying.verify_mode = ssl.CERT_REQUIRED
-        verifying.load_verify_locations(authority.ca)
+        server_tls = server_context(authority.certificate("127.0.0.1"))
+        server_tls.verify_mode = ssl.CERT_REQUIRED
+        server_tls.load_verify_locations(authority.ca)
         client_certificate = authority.certificate("agent-1")
-        with server(verifying) as port:
+        with server(server_tls) as port:
             assert (
                 handshake_outcome(
                     AgentTlsSettings(ca=authority.ca, certificate=client_certificate, key=client_certificate), port
@@ -131,10 +131,10 @@ class TestClientCertificates:
             )
 
     def test_error_for_missing_client_certificate_names_settings_to_change(self, authority: Authority) -> None:
-        verifying = server_context(authority.certificate("127.0.0.1"))
-        verifying.verify_mode = ssl.CERT_REQUIRED
-        verifying.load_verify_locations(authority.ca)
-        with server(verifying) as port:
+        server_tls = server_context(authority.certificate("127.0.0.1"))
+        server_tls.verify_mode = ssl.CERT_REQUIRED
+        server_tls.load_verify_locations(authority.ca)
+        with server(server_tls) as port:
             assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port).endswith(
                 "did not accept the agent's client certificate (tlsv13 alert certificate required): set "
                 "tls.certificate and tls.key in agent.conf to a certificate from an authority that the broker trusts"
@@ -162,9 +162,9 @@ class TestClientCertificates:
             tls_context(AgentTlsSettings(certificate=certificate, key=other_key))
 
     def test_client_key_with_passphrase_is_refused_without_prompt(self, authority: Authority) -> None:
-        encrypted = authority.certificate("agent-1", passphrase=b"secret")
+        encrypted_key = authority.certificate("agent-1", passphrase=b"secret")
         with pytest.raises(ConfigError, match=r"tls\.certificate and tls\.key: .*: "):
-            tls_context(AgentTlsSettings(certificate=encrypted, key=encrypted))
+            tls_context(AgentTlsSettings(certificate=encrypted_key, key=encrypted_key))
 
 
 def test_errors_of_failed_agent_connections_have_cause_and_remedy() -> None:

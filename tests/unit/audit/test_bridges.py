@@ -22,11 +22,16 @@ def test_running_bridge_has_no_end() -> None:
 
 
 def test_bridge_is_rebuilt_with_other_node_after_failover() -> None:
-    first, second = bridges("3 bridge up", "1:00 bridge lost", "1:01 bridge lost", "1:05 bridge up b")
+    lost_bridge, new_bridge = bridges("3 bridge up", "1:00 bridge lost", "1:01 bridge lost", "1:05 bridge up b")
 
-    assert (first.state, first.rebuilt, first.back_peer, first.flaps) == ("down", True, "orders-mq01-b", 1)
-    assert "EOFException" in (first.cause or "")
-    assert (second.state, second.peer) == ("up", "orders-mq01-b")
+    assert (lost_bridge.state, lost_bridge.rebuilt, lost_bridge.back_peer, lost_bridge.flaps) == (
+        "down",
+        True,
+        "orders-mq01-b",
+        1,
+    )
+    assert "EOFException" in (lost_bridge.cause or "")
+    assert (new_bridge.state, new_bridge.peer) == ("up", "orders-mq01-b")
 
 
 def test_lost_bridge_without_later_start_is_not_rebuilt() -> None:
@@ -75,7 +80,7 @@ def test_stopped_bridge_whose_last_attempt_fails_in_handshake_is_not_rebuilt() -
 
 
 def test_failed_handshake_of_bridge_is_no_problem_if_attempt_or_stop_follows() -> None:
-    ended = ("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
+    lines_until_failure = ("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     for lines in (("60:05 dial",), ("60:05 dial", "60:06 bridge up"), ("60:10 stopping", "60:11 stopped")):
-        assert not bridges(*ended, *lines)[0].is_not_rebuilt_by_running_broker
+        assert not bridges(*lines_until_failure, *lines)[0].is_not_rebuilt_by_running_broker

@@ -20,7 +20,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "100"))
 
 
 @dataclass(frozen=True)
-class Run:
+class AuditedHistories:
     """Histories, and the verdicts of their deliveries and events."""
 
     histories: list[History]
@@ -34,11 +34,11 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run() -> Run:
+def audited_histories() -> AuditedHistories:
     """Return all histories with the verdicts of a common audit."""
     histories = [history(seed) for seed in range(HISTORIES)]
     journals = read({path: lines for past in histories for path, lines in past.files.items()})
-    return Run(histories, journals, *judge(journals))
+    return AuditedHistories(histories, journals, *judge(journals))
 
 
 def differences(verdicts: Units, expected: Units) -> list[str]:
@@ -47,27 +47,27 @@ def differences(verdicts: Units, expected: Units) -> list[str]:
     return [f"{key}: the verdict is {verdicts.get(key)}, but must be {expected.get(key)}" for key in keys[:10]]
 
 
-def test_deliveries_of_generated_histories_have_true_verdicts(run: Run) -> None:
-    assert differences(run.units, run.truth) == []
+def test_deliveries_of_generated_histories_have_true_verdicts(audited_histories: AuditedHistories) -> None:
+    assert differences(audited_histories.units, audited_histories.truth) == []
 
 
-def test_events_have_worst_verdict_of_their_deliveries(run: Run) -> None:
-    truth = {event: verdict for past in run.histories for event, verdict in past.events.items()}
+def test_events_have_worst_verdict_of_their_deliveries(audited_histories: AuditedHistories) -> None:
+    truth = {event: verdict for past in audited_histories.histories for event, verdict in past.events.items()}
 
-    assert {e: (v, truth.get(e)) for e, v in run.events.items() if truth.get(e) != v} == {}
-    assert run.events.keys() == truth.keys()
-
-
-def test_audit_and_simple_reference_have_same_delivery_verdicts(run: Run) -> None:
-    units: Units = {}
-    for past in run.histories:
-        units |= Fleet(past.files).units
-
-    assert differences(run.units, units) == []
+    assert {e: (v, truth.get(e)) for e, v in audited_histories.events.items() if truth.get(e) != v} == {}
+    assert audited_histories.events.keys() == truth.keys()
 
 
-def test_generated_histories_contain_each_delivery_verdict(run: Run) -> None:
-    counts = Counter(run.units.values())
+def test_audit_and_simple_reference_have_same_delivery_verdicts(audited_histories: AuditedHistories) -> None:
+    reference_verdicts: Units = {}
+    for past in audited_histories.histories:
+        reference_verdicts |= Fleet(past.files).units
+
+    assert differences(audited_histories.units, reference_verdicts) == []
+
+
+def test_generated_histories_contain_each_delivery_verdict(audited_histories: AuditedHistories) -> None:
+    counts = Counter(audited_histories.units.values())
 
     assert (
         min(counts[verdict] for verdict in ("delivered", "duplicate", "stuck", "lost", "indeterminate"))
@@ -75,18 +75,20 @@ def test_generated_histories_contain_each_delivery_verdict(run: Run) -> None:
     )
 
 
-def test_delivery_with_complete_evidence_is_not_indeterminate(run: Run) -> None:
-    complete = [past for past in run.histories if not any(past.missing.values())]
+def test_delivery_with_complete_evidence_is_not_indeterminate(audited_histories: AuditedHistories) -> None:
+    complete = [past for past in audited_histories.histories if not any(past.missing.values())]
 
     assert len(complete) >= HISTORIES // 4
-    assert [key for past in complete for key in past.units if run.units[key] == "indeterminate"] == []
+    assert [key for past in complete for key in past.units if audited_histories.units[key] == "indeterminate"] == []
 
 
 @some_situations(4)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_fault_injected_into_audit_code_changes_delivery_verdicts(mutant: Mutant, run: Run, tmp_path: Path) -> None:
+def test_fault_injected_into_audit_code_changes_delivery_verdicts(
+    mutant: Mutant, audited_histories: AuditedHistories, tmp_path: Path
+) -> None:
     with mutated_modules(mutant, tmp_path) as modules:
-        assert differences(judge(run.read, modules)[0], run.truth) != []
+        assert differences(judge(audited_histories.read, modules)[0], audited_histories.truth) != []
 
 
 @pytest.mark.parametrize(

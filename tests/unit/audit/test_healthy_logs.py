@@ -59,10 +59,14 @@ def test_audit_of_healthy_logs_cut_at_any_time_finds_at_most_takeovers(release: 
     logs = {home.name: read_log(home).decode().splitlines() for home in (LOGS / "healthy" / release).iterdir()}
     moments = sorted({line[:19] for lines in logs.values() for line in lines if line.startswith("20")})
     for end in moments[:: max(1, len(moments) // 8)]:
-        parts = {host: [line for line in lines if line[:1] != "2" or line[:19] <= end] for host, lines in logs.items()}
-        begun = {host: "\n".join(lines).encode() for host, lines in parts.items() if lines and lines[0][:1] == "2"}
+        lines_until_end = {
+            host: [line for line in lines if line[:1] != "2" or line[:19] <= end] for host, lines in logs.items()
+        }
+        logs_until_end = {
+            host: "\n".join(lines).encode() for host, lines in lines_until_end.items() if lines and lines[0][:1] == "2"
+        }
 
-        findings = audit_logs(begun, [("depot-mq01-a", "depot-mq01-b")])
+        findings = audit_logs(logs_until_end, [("depot-mq01-a", "depot-mq01-b")])
 
         assert findings.kinds <= {"takeover"}, f"logs until {end} contain {findings.incidents}"
         assert findings.unexplained == []

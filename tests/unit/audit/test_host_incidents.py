@@ -65,7 +65,7 @@ def test_failed_broker_start_with_refused_configuration_is_counted_once() -> Non
 
 def test_each_series_of_failed_broker_starts_is_incident_even_with_one_start() -> None:
     assert "failed to start once" in only_incident(audit_pair(log(A, *failed_starts(1))), "failing_start").cause
-    came_up = [
+    lines = [
         *failed_starts(1, 2),
         "3:00 chosen",
         "3:01 opened",
@@ -73,7 +73,7 @@ def test_each_series_of_failed_broker_starts_is_incident_even_with_one_start() -
         "3:03 started",
         *failed_starts(4, 5),
     ]
-    assert kinds(audit_pair(log(A, *came_up))) == ["failing_start", "failing_start"]
+    assert kinds(audit_pair(log(A, *lines))) == ["failing_start", "failing_start"]
     assert kinds(audit_pair(log(A, *failed_starts(1, 20, 40)))) == ["failing_start"] * 3
 
 
@@ -106,15 +106,20 @@ def test_broker_starts_that_fail_after_45_seconds_are_separate_incidents() -> No
 
 
 def test_failed_start_with_missing_journal_files_is_one_store_error() -> None:
-    refused = ("5 start failed", "java.io.IOException: Detected missing/corrupt journal files referenced by:[0:q] 7")
+    failed_start = (
+        "5 start failed",
+        "java.io.IOException: Detected missing/corrupt journal files referenced by:[0:q] 7",
+    )
 
-    incident = only_incident(audit_pair(log(A, "0 chosen", "1 opened", "2 missing journal", refused)), "store_error")
+    incident = only_incident(
+        audit_pair(log(A, "0 chosen", "1 opened", "2 missing journal", failed_start)), "store_error"
+    )
 
     assert "missing" in incident.cause
 
 
 def test_failed_start_for_another_reason_is_no_store_error() -> None:
-    port = (
+    port_failure = (
         "5 start failed",
         "java.io.IOException: Transport Connector could not be registered: Address already in use",
     )
@@ -123,7 +128,7 @@ def test_failed_start_for_another_reason_is_no_store_error() -> None:
         "java.io.IOException: attempt to obtain lock aborted due to shutdown\nCaused by: java.sql.SQLException: x",
     )
 
-    assert kinds(audit_pair(log(A, "0 chosen", "1 opened", port, lock_failure))) == ["failing_start"]
+    assert kinds(audit_pair(log(A, "0 chosen", "1 opened", port_failure, lock_failure))) == ["failing_start"]
 
 
 def test_store_error_names_full_disk_after_other_errors() -> None:
@@ -314,10 +319,10 @@ def test_duplex_links_with_different_names_are_no_duplicate_bridge() -> None:
 
 
 def test_each_rule_that_incidents_name_is_on_rules_page() -> None:
-    text = "".join(path.read_text() for path in Path(advice.__file__).parent.glob("*.py"))
+    source = "".join(path.read_text() for path in Path(advice.__file__).parent.glob("*.py"))
     rules_page = (Path(__file__).resolve().parents[3] / "docs" / "rules.md").read_text()
 
-    mentioned = set(re.findall(r'"([VLPNMCS]\d{3})"', text))
+    mentioned = set(re.findall(r'"([VLPNMCS]\d{3})"', source))
 
     assert len(mentioned) > 20
     assert {rule for rule in mentioned if f"\n### {rule}\n" not in rules_page} == set()

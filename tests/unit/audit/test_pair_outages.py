@@ -33,9 +33,9 @@ def test_takeover_from_master_without_later_records_is_no_split_brain() -> None:
 
 
 def test_two_active_nodes_with_same_store_are_split_brain() -> None:
-    more = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
+    late_records = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
 
-    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=late_records))
 
     assert (incident.kind, incident.host) == ("split_brain", B)
     assert "L001" in incident.rules
@@ -69,33 +69,33 @@ def test_early_records_of_one_node_beyond_clock_skew_are_no_split_brain() -> Non
 
 def test_resumed_node_that_releases_its_lock_is_no_split_brain() -> None:
     resumed = log(A, *MASTER, "20:01 lock modified", "20:02 lost", "20:03 stopping")
-    more = [logged_period(A, "20:00", "20:01.5")]
+    late_records = [logged_period(A, "20:00", "20:01.5")]
 
-    assert kinds(audit_pair(resumed, log(B, *STANDBY, *TAKEOVER), more=more)) == ["demotion", "takeover"]
+    assert kinds(audit_pair(resumed, log(B, *STANDBY, *TAKEOVER), more=late_records)) == ["demotion", "takeover"]
 
 
 def test_two_active_nodes_without_known_store_are_no_split_brain() -> None:
-    second = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
-    more = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
+    peer_log = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
+    late_records = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
 
-    assert audit_pair(log(A, *MASTER), second, more=more, store=None) == []
+    assert audit_pair(log(A, *MASTER), peer_log, more=late_records, store=None) == []
 
 
 def test_two_active_nodes_with_different_fence_generations_are_no_split_brain() -> None:
     noon = NOON.timestamp()
     generations = {A: ((1, noon - 60),), B: ((2, noon + 21 * 60),)}
     logs = log(A, *MASTER), log(B, *LATE_TAKEOVER)
-    more = [logged_period(A, "26:12", "26:15")]
+    late_records = [logged_period(A, "26:12", "26:15")]
 
-    assert kinds(audit_pair(*logs, more=more, generations=generations)) == ["takeover"]
-    assert kinds(audit_pair(*logs, more=more, generations={A: ((1, noon - 60),)})) == ["split_brain"]
+    assert kinds(audit_pair(*logs, more=late_records, generations=generations)) == ["takeover"]
+    assert kinds(audit_pair(*logs, more=late_records, generations={A: ((1, noon - 60),)})) == ["split_brain"]
 
 
 def test_active_nodes_without_lock_on_same_known_store_are_split_brain() -> None:
-    second = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
-    more = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
+    peer_log = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
+    late_records = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
 
-    assert kinds(audit_pair(log(A, *MASTER), second, more=more)) == ["split_brain"]
+    assert kinds(audit_pair(log(A, *MASTER), peer_log, more=late_records)) == ["split_brain"]
 
 
 def takeover_rounds(times: tuple[int, ...], clock: float, planned: tuple[int, ...] = ()) -> list[Incident]:
@@ -103,18 +103,23 @@ def takeover_rounds(times: tuple[int, ...], clock: float, planned: tuple[int, ..
 
     The clock of B is ``clock`` seconds ahead. A playbook operates on the pair at the minutes ``planned``.
     """
-    a, b = [*MASTER], [*STANDBY]
-    nodes = [a, b]
+    a_lines, b_lines = [*MASTER], [*STANDBY]
+    lines_of_nodes = [a_lines, b_lines]
     for index, minute in enumerate(times):
-        active, standby = nodes[index % 2], nodes[1 - index % 2]
-        standby += [f"{minute}:02 opened", f"{minute}:02 unclean", f"{minute}:03 starting", f"{minute}:04 started"]
-        active += [f"{minute}:30 chosen", f"{minute}:31 wait"]
-    more = [
+        active_lines, standby_lines = lines_of_nodes[index % 2], lines_of_nodes[1 - index % 2]
+        standby_lines += [
+            f"{minute}:02 opened",
+            f"{minute}:02 unclean",
+            f"{minute}:03 starting",
+            f"{minute}:04 started",
+        ]
+        active_lines += [f"{minute}:30 chosen", f"{minute}:31 wait"]
+    planned_operations = [
         operation(host, f"{minute}:01", f"{minute}:45", clock_offset)
         for minute in planned
         for host, clock_offset in ((A, 0.0), (B, clock))
     ]
-    return audit_pair(log(A, *a), log(B, *b, clock=clock), more=more)
+    return audit_pair(log(A, *a_lines), log(B, *b_lines, clock=clock), more=planned_operations)
 
 
 @pytest.mark.parametrize("clock", [-299.0, -150.0, -30.0, 0.0, 30.0, 150.0, 299.0])
@@ -152,7 +157,7 @@ def test_three_unplanned_takeovers_and_planned_takeover_are_flapping() -> None:
 
 def test_three_orderly_stops_in_ten_minutes_are_no_flapping() -> None:
     stops = ("chosen", "wait", "opened", "starting", "started", "stopping", "stopped")
-    a = [
+    a_lines = [
         *MASTER,
         "2:00 stopping",
         "2:01 stopped",
@@ -161,9 +166,9 @@ def test_three_orderly_stops_in_ten_minutes_are_no_flapping() -> None:
             for when, what in zip(("3:00", "3:01", "4:02", "4:03", "4:04", "6:00", "6:01"), stops, strict=True)
         ),
     ]
-    b = [*STANDBY, "2:02 opened", "2:03 starting", "2:04 started", "4:00 stopping", "4:01 stopped"]
-    b += ["5:00 chosen", "5:01 wait", "6:02 opened", "6:03 starting", "6:04 started"]
-    assert kinds(audit_pair(log(A, *a), log(B, *b))) == ["takeover", "takeover", "takeover"]
+    b_lines = [*STANDBY, "2:02 opened", "2:03 starting", "2:04 started", "4:00 stopping", "4:01 stopped"]
+    b_lines += ["5:00 chosen", "5:01 wait", "6:02 opened", "6:03 starting", "6:04 started"]
+    assert kinds(audit_pair(log(A, *a_lines), log(B, *b_lines))) == ["takeover", "takeover", "takeover"]
 
 
 def test_two_takeovers_are_no_flapping() -> None:
@@ -263,19 +268,21 @@ def test_waiting_standby_whose_peer_has_no_log_is_no_outage() -> None:
 
 
 def test_pair_with_lease_that_neither_node_acquires_is_outage() -> None:
-    tries = ("0 jdbc", "1 lease try")
+    lease_attempts = ("0 jdbc", "1 lease try")
 
-    assert kinds(audit_pair(log(A, *tries), log(B, *tries))) == ["outage"]
-    assert audit_pair(log(A, *tries), log(B, *tries, "1.2 lease got", "2 starting", "3 started")) == []
+    assert kinds(audit_pair(log(A, *lease_attempts), log(B, *lease_attempts))) == ["outage"]
+    assert (
+        audit_pair(log(A, *lease_attempts), log(B, *lease_attempts, "1.2 lease got", "2 starting", "3 started")) == []
+    )
 
 
 def test_lost_bridge_without_later_start_is_link_down() -> None:
-    bridge = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
+    bridge_lines = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
 
-    incident = only_incident(audit_pair(log(A, *MASTER, *bridge), more=[logged_period(A, "70:00", "70:01")]))
+    incident = only_incident(audit_pair(log(A, *MASTER, *bridge_lines), more=[logged_period(A, "70:00", "70:01")]))
 
     assert (incident.kind, incident.began) == ("link_down", NOON + timedelta(minutes=60))
     assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in incident.cause
-    stopped = log(A, *MASTER, *bridge, "60:20 stopping", "60:21 stopped")
-    assert audit_pair(stopped, more=[logged_period(A, "70:00", "70:01")]) == []
-    assert audit_pair(log(A, *MASTER, *bridge), more=[logged_period(A, "60:50", "60:59")]) == []
+    log_of_stopped_broker = log(A, *MASTER, *bridge_lines, "60:20 stopping", "60:21 stopped")
+    assert audit_pair(log_of_stopped_broker, more=[logged_period(A, "70:00", "70:01")]) == []
+    assert audit_pair(log(A, *MASTER, *bridge_lines), more=[logged_period(A, "60:50", "60:59")]) == []

@@ -66,10 +66,10 @@ def test_takeover_after_kill_starts_with_connection_loss_of_agent() -> None:
 
 
 def test_stop_of_agent_is_no_evidence_for_start_of_takeover() -> None:
-    stopped = agent("1:08.5", "1:14")
-    stopped[0] = stopped[0]._replace(reason="stopped")
+    agent_records = agent("1:08.5", "1:14")
+    agent_records[0] = agent_records[0]._replace(reason="stopped")
 
-    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=stopped))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=agent_records))
 
     assert incident.began_from == "unknown"
 
@@ -89,16 +89,19 @@ def test_takeover_without_agent_starts_with_loss_of_bridge() -> None:
 
 
 def test_connection_loss_of_agent_has_precedence_over_bridge() -> None:
-    more = [*agent("1:08", "1:14"), bridge_loss("1:09", "1:13")]
+    connection_losses = [*agent("1:08", "1:14"), bridge_loss("1:09", "1:13")]
 
-    assert only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more)).began_from == "agent"
+    assert (
+        only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=connection_losses)).began_from
+        == "agent"
+    )
 
 
 @pytest.mark.parametrize("clock", [-299.0, -60.0, 60.0, 299.0])
 def test_takeover_duration_is_measured_by_clock_of_agent_if_clocks_differ(clock: float) -> None:
-    more = agent("1:08.5", "1:14", clock=clock)
+    agent_records = agent("1:08.5", "1:14", clock=clock)
 
-    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=agent_records))
 
     assert incident.seconds == 5.5
     assert incident.began is not None
@@ -107,9 +110,9 @@ def test_takeover_duration_is_measured_by_clock_of_agent_if_clocks_differ(clock:
 
 
 def test_takeover_after_orderly_stop_starts_with_stop_record() -> None:
-    earlier = log(A, *MASTER, "1:08 stopping", "1:09 stopped")
+    active_log = log(A, *MASTER, "1:08 stopping", "1:09 stopped")
 
-    incident = only_incident(audit_pair(earlier, log(B, *STANDBY, *TAKEOVER)))
+    incident = only_incident(audit_pair(active_log, log(B, *STANDBY, *TAKEOVER)))
 
     assert (incident.began_from, incident.seconds) == ("log", 4.0)
     assert "was stopped cleanly" in incident.cause
@@ -117,9 +120,9 @@ def test_takeover_after_orderly_stop_starts_with_stop_record() -> None:
 
 @pytest.mark.parametrize("clock", [-280.0, 280.0])
 def test_takeover_has_no_duration_if_clocks_contradict_lock(clock: float) -> None:
-    earlier = log(A, *MASTER, "1:08 stopping", "1:09 stopped", clock=clock)
+    active_log = log(A, *MASTER, "1:08 stopping", "1:09 stopped", clock=clock)
 
-    incident = only_incident(audit_pair(earlier, log(B, *STANDBY, *TAKEOVER)))
+    incident = only_incident(audit_pair(active_log, log(B, *STANDBY, *TAKEOVER)))
 
     assert (incident.kind, incident.seconds) == ("takeover", None)
 
@@ -139,9 +142,9 @@ def test_node_that_reacquires_its_lock_is_demotion_and_no_takeover() -> None:
 
 
 def test_start_that_waited_for_failed_start_of_peer_is_no_takeover() -> None:
-    failed = log(A, "0 chosen", "1 opened", "2 start failed", "2 stopping")
+    peer_log = log(A, "0 chosen", "1 opened", "2 start failed", "2 stopping")
 
-    assert kinds(audit_pair(failed, log(B, *STANDBY, *TAKEOVER))) == ["failing_start"]
+    assert kinds(audit_pair(peer_log, log(B, *STANDBY, *TAKEOVER))) == ["failing_start"]
 
 
 def test_takeover_without_log_of_peer_is_possible() -> None:
@@ -155,16 +158,16 @@ def test_takeover_is_detected_without_record_of_waiting() -> None:
 
 
 def test_start_while_both_nodes_are_stopped_is_no_takeover() -> None:
-    earlier = log(A, *MASTER, "1:00 stopping", "1:01 stopped")
+    active_log = log(A, *MASTER, "1:00 stopping", "1:01 stopped")
 
-    assert audit_pair(earlier, log(B, "30:00 chosen", "30:01 opened", "30:02 starting", "30:03 started")) == []
+    assert audit_pair(active_log, log(B, "30:00 chosen", "30:01 opened", "30:02 starting", "30:03 started")) == []
 
 
 def test_standby_that_acquires_lease_is_takeover() -> None:
-    earlier = log(A, "0 jdbc", "0 lease try", "0.1 lease got", "1 starting", "2 started")
-    new = log(B, "5 jdbc", "5 lease try", "1:10 lease got", "1:11 starting", "1:12 started")
+    active_log = log(A, "0 jdbc", "0 lease try", "0.1 lease got", "1 starting", "2 started")
+    standby_log = log(B, "5 jdbc", "5 lease try", "1:10 lease got", "1:11 starting", "1:12 started")
 
-    assert kinds(audit_pair(earlier, new, store=None)) == ["takeover"]
+    assert kinds(audit_pair(active_log, standby_log, store=None)) == ["takeover"]
 
 
 def test_promotion_of_slave_is_takeover() -> None:
@@ -242,8 +245,8 @@ def test_takeover_after_kill_by_watchdog_names_reason_and_downtime() -> None:
 
 
 def test_takeover_starts_with_hang_before_watchdog_kill_rather_than_agent_loss() -> None:
-    more = [*agent("1:08.5", "1:14"), record_of_hang(A, "0:20", "1:09")]
-    incident = only_takeover(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
+    agent_and_watchdog_records = [*agent("1:08.5", "1:14"), record_of_hang(A, "0:20", "1:09")]
+    incident = only_takeover(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=agent_and_watchdog_records))
     assert (incident.began_from, incident.seconds) == ("watchdog", 52.0)
 
 
@@ -268,14 +271,16 @@ def test_watchdog_kill_of_other_node_or_time_does_not_explain_takeover(host: str
 
 
 def test_kill_by_watchdog_does_not_explain_takeover_after_orderly_stop() -> None:
-    stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
-    incident = only_takeover(audit_pair(stops, log(B, *STANDBY, *TAKEOVER), more=[record_of_hang(A, "1:00", "1:09")]))
+    active_log = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
+    incident = only_takeover(
+        audit_pair(active_log, log(B, *STANDBY, *TAKEOVER), more=[record_of_hang(A, "1:00", "1:09")])
+    )
     assert "was stopped cleanly" in incident.cause
 
 
 def test_downtime_starts_with_last_log_record_before_hang() -> None:
-    more = [record_of_hang(A, "0:20", "1:09"), logged_period(A, "15", "50")]
-    incident = only_takeover(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
+    watchdog_and_log_records = [record_of_hang(A, "0:20", "1:09"), logged_period(A, "15", "50")]
+    incident = only_takeover(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=watchdog_and_log_records))
     assert (incident.downtime_min, incident.downtime_max) == (51.5, 57.0)
 
 
@@ -288,15 +293,15 @@ def test_downtime_of_unexplained_kill_has_bounds_by_last_record_and_lock() -> No
 
 
 def test_downtime_after_orderly_stop_is_duration_of_takeover() -> None:
-    stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
-    incident = only_incident(audit_pair(stops, log(B, *STANDBY, *TAKEOVER)))
+    active_log = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
+    incident = only_incident(audit_pair(active_log, log(B, *STANDBY, *TAKEOVER)))
     assert (incident.seconds, incident.downtime_min, incident.downtime_max) == (7.0, 7.0, 7.0)
     assert "downtime" not in incident.cause
 
 
 def test_cause_of_takeover_names_slow_stop_and_late_lock() -> None:
-    stops = log(A, *MASTER, "10 stopping", "40 stopped")
-    incident = only_incident(audit_pair(stops, log(B, *STANDBY, *TAKEOVER)))
+    active_log = log(A, *MASTER, "10 stopping", "40 stopped")
+    incident = only_incident(audit_pair(active_log, log(B, *STANDBY, *TAKEOVER)))
     assert incident.cause.endswith(
         "orders-mq01-a released its store 30 s after its stop had begun. orders-mq01-b acquired the lock 30 s after "
         "orders-mq01-a had stopped."
@@ -370,44 +375,44 @@ def test_takeover_before_or_after_operation_is_not_planned() -> None:
 
 
 def test_failed_takeover_during_operation_is_not_planned() -> None:
-    failed = log(B, *STANDBY, "1:10 opened", "1:11 start failed")
-    incidents = audit_pair(log(A, *MASTER), failed, more=[operation(B, "1:00", "1:30")])
+    standby_log = log(B, *STANDBY, "1:10 opened", "1:11 start failed")
+    incidents = audit_pair(log(A, *MASTER), standby_log, more=[operation(B, "1:00", "1:30")])
     assert ("failed_takeover", False) in [(incident.kind, incident.planned) for incident in incidents]
 
 
 def test_connection_loss_of_agent_belongs_only_to_its_takeover() -> None:
     """The agent lost its connection once, during the second takeover and shortly after the first."""
-    a, b = [*MASTER, "3:30 chosen", "3:31 wait"], [*STANDBY, "3:02 opened", "3:03 starting", "3:04 started"]
-    b += ["5:30 chosen", "5:31 wait"]
-    a += ["5:02 opened", "5:03 starting", "5:04 started"]
+    a_lines, b_lines = [*MASTER, "3:30 chosen", "3:31 wait"], [*STANDBY, "3:02 opened", "3:03 starting", "3:04 started"]
+    b_lines += ["5:30 chosen", "5:31 wait"]
+    a_lines += ["5:02 opened", "5:03 starting", "5:04 started"]
 
-    first, second = sorted(
-        audit_pair(log(A, *a), log(B, *b), more=agent("5:01", "5:05", broker="10.0.0.1", to="10.0.0.2")),
+    first_takeover, second_takeover = sorted(
+        audit_pair(log(A, *a_lines), log(B, *b_lines), more=agent("5:01", "5:05", broker="10.0.0.1", to="10.0.0.2")),
         key=lambda incident: str(incident.ended),
     )
 
-    assert (first.host, first.began_from, first.seconds) == (B, "unknown", None)
-    assert (second.host, second.began_from, second.seconds) == (A, "agent", 3.0)
+    assert (first_takeover.host, first_takeover.began_from, first_takeover.seconds) == (B, "unknown", None)
+    assert (second_takeover.host, second_takeover.began_from, second_takeover.seconds) == (A, "agent", 3.0)
 
 
 def test_first_log_records_after_restart_do_not_belong_to_killed_broker() -> None:
     """These records precede the record that names the store."""
-    restarted = log(A, *MASTER, "20:02 chosen", "20:03 wait")
-    new = log(B, *STANDBY, *TAKEOVER)
+    active_log = log(A, *MASTER, "20:02 chosen", "20:03 wait")
+    standby_log = log(B, *STANDBY, *TAKEOVER)
 
     incidents = audit_pair(
-        restarted, new, more=[logged_period(A, "19:58", "19:59"), logged_period(B, "30:00", "30:01")]
+        active_log, standby_log, more=[logged_period(A, "19:58", "19:59"), logged_period(B, "30:00", "30:01")]
     )
 
     assert kinds(incidents) == ["takeover"]
 
 
 def test_failed_start_of_broker_does_not_explain_stop_of_its_previous_run() -> None:
-    restarted = log(
+    active_log = log(
         A, *MASTER, "20:00 invalid", "40:00 refresh", "40:01 invalid", "60:00 refresh", "60:05 chosen", "60:06 wait"
     )
 
-    incidents = audit_pair(restarted, log(B, *STANDBY, *TAKEOVER), more=[logged_period(A, "39:58", "39:59")])
+    incidents = audit_pair(active_log, log(B, *STANDBY, *TAKEOVER), more=[logged_period(A, "39:58", "39:59")])
 
     takeover = only_incident([incident for incident in incidents if incident.kind != "failing_start"])
     assert (takeover.kind, takeover.certainty, takeover.began_from) == ("takeover", "proved", "unknown")

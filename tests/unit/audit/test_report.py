@@ -36,37 +36,37 @@ def test_audit_report_is_well_formed_and_self_contained() -> None:
 
 
 def test_audit_report_escapes_texts_of_its_inputs() -> None:
-    evil = make_picture(EVIL, hosts=2)
-    evil.incidents.count_incident(with_evil_texts(make_incident(2), kept=["kind"]))
+    report_data = make_picture(EVIL, hosts=2)
+    report_data.incidents.count_incident(with_evil_texts(make_incident(2), kept=["kind"]))
 
-    text = audit_html_page(with_evil_texts(make_result(), kept=["verdict"]), evil)
+    page = audit_html_page(with_evil_texts(make_result(), kept=["verdict"]), report_data)
 
-    assert_well_formed_and_inert(text)
-    assert text.count("&lt;script&gt;") > 30
-    assert "\\u0000" in text
+    assert_well_formed_and_inert(page)
+    assert page.count("&lt;script&gt;") > 30
+    assert "\\u0000" in page
 
 
 def test_last_time_label_of_chart_in_audit_report_is_within_page() -> None:
-    days = Page(audit_html_page(make_result(), make_picture(seconds=2 * 86400)))
+    page = Page(audit_html_page(make_result(), make_picture(seconds=2 * 86400)))
 
-    places = [
-        float(label["x"] or 0) for label in days.elements("text", "small") if label.get("text-anchor") == "middle"
+    label_positions = [
+        float(label["x"] or 0) for label in page.elements("text", "small") if label.get("text-anchor") == "middle"
     ]
-    assert 900 < max(places) <= 1000 - 36  # half of the label "03 Mar 12:00" is 36 wide
+    assert 900 < max(label_positions) <= 1000 - 36  # half of the label "03 Mar 12:00" is 36 wide
 
 
 def test_audit_report_has_dark_and_print_styles() -> None:
-    text = audit_html_page(make_result(), make_picture())
+    page = audit_html_page(make_result(), make_picture())
 
-    assert "prefers-color-scheme:dark" in text
-    assert "@media print" in text
+    assert "prefers-color-scheme:dark" in page
+    assert "@media print" in page
 
 
 def test_audit_report_shows_cause_remedy_rule_and_duration_of_incident() -> None:
-    text = audit_html_page(make_result(), make_picture("a was killed"))
+    page = audit_html_page(make_result(), make_picture("a was killed"))
 
-    for part in ("a was killed", "start it again", "activemq-fleet rule L022", "3.9 s", "an agent&#39;s journal"):
-        assert part in text, f"the report does not contain {part}"
+    for phrase in ("a was killed", "start it again", "activemq-fleet rule L022", "3.9 s", "an agent&#39;s journal"):
+        assert phrase in page, f"the report does not contain {phrase}"
 
 
 def test_audit_report_names_missing_inputs_at_top() -> None:
@@ -80,14 +80,18 @@ def test_audit_report_of_large_fleet_is_smaller_than_3_megabytes() -> None:
     spans = tuple(
         HostStateSpan("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80)
     )
-    large = make_picture("x" * 200, incidents=300, seconds=240)
+    report_data = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
-        large.events.count_event(EventOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        large.bridges.links.add_items_keeping_smallest_keys(*large.bridges.links.items_with_smallest_keys()[:1])
+        report_data.events.count_event(
+            EventOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), []
+        )
+        report_data.bridges.links.add_items_keeping_smallest_keys(
+            *report_data.bridges.links.items_with_smallest_keys()[:1]
+        )
     hosts = [TimeLineHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
-    full = replace(large, hosts=hosts)
+    data_with_hosts = replace(report_data, hosts=hosts)
 
-    assert len(audit_html_page(make_result(), full)) < 3_000_000
+    assert len(audit_html_page(make_result(), data_with_hosts)) < 3_000_000
 
 
 def test_headline_of_audit_report_starts_with_number_of_lost_events() -> None:
@@ -103,9 +107,9 @@ def test_audit_report_without_data_is_well_formed() -> None:
     picture = AuditReportData(
         times, IncidentFigures(), hosts, 0, BridgeFigures(), LogLineFigures(times), EventFigures(times)
     )
-    empty = AuditResult("clean", AuditInputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
+    result = AuditResult("clean", AuditInputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
 
-    assert Page(audit_html_page(empty, picture)).open == []
+    assert Page(audit_html_page(result, picture)).open == []
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,12 @@ def test_only_scraped_downtime_without_incident_makes_audit_incomplete() -> None
 
 def test_audit_report_names_incident_of_scraped_downtime() -> None:
     scraped = read_availability(takeover_response(NOON.timestamp() + 30), "f")
-    text = audit_html_page(make_result(), replace(make_picture(), scraped=scraped))
-    assert "Availability by Prometheus" in text
-    assert "1: takeover" in text
+    page = audit_html_page(make_result(), replace(make_picture(), scraped=scraped))
+    assert "Availability by Prometheus" in page
+    assert "1: takeover" in page
     assert "Availability by Prometheus" not in audit_html_page(make_result(), make_picture())
-    evil: Any = read_availability(range_query_response({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
-    assert EVIL not in audit_html_page(make_result(), replace(make_picture(), scraped=evil))
+    hostile_availability: Any = read_availability(range_query_response({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
+    assert EVIL not in audit_html_page(make_result(), replace(make_picture(), scraped=hostile_availability))
 
 
 def test_drill_report_shows_scraped_availability_only_with_scrapes() -> None:

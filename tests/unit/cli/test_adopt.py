@@ -40,13 +40,13 @@ def _no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def rendered_directory(tmp_path: Path) -> Path:
     """Return a directory with the rendered files of two pairs."""
     return write_files(tmp_path / "rendered", activemq_xml_by_host(fleet("o-mq1", "o-mq2")))
 
 
 @pytest.fixture
-def handwritten(tmp_path: Path) -> Path:
+def handwritten_file(tmp_path: Path) -> Path:
     """Return a handwritten file in a directory whose name contains no host."""
     path = tmp_path / "etc" / "broker.xml"
     path.parent.mkdir()
@@ -65,28 +65,32 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 class TestInventory:
     def test_adopted_inventory_renders_files_equivalent_to_original_files(
-        self, tree: Path, tmp_path: Path, capsys: Any
+        self, rendered_directory: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
+        assert run_adopt(rendered_directory, "-o", tmp_path / "inventory") == 0
 
         assert activemq_xml_by_host(load_fleet([str(tmp_path / "inventory")])) == activemq_xml_by_host(
             fleet("o-mq1", "o-mq2")
         )
         assert "The inventory renders files that are equivalent to the original files." in capsys.readouterr().out
 
-    def test_each_adopted_inventory_file_names_adopt_and_no_local_path(self, tree: Path, tmp_path: Path) -> None:
-        run_adopt(tree, "-o", tmp_path / "inventory")
+    def test_each_adopted_inventory_file_names_adopt_and_no_local_path(
+        self, rendered_directory: Path, tmp_path: Path
+    ) -> None:
+        run_adopt(rendered_directory, "-o", tmp_path / "inventory")
 
         for content in snapshot(tmp_path / "inventory").values():
             assert content.removeprefix(b"---\n").startswith(b"# Adopted by activemq-fleet")
             assert str(tmp_path).encode() not in content
 
-    def test_adopted_release_is_not_installed_by_site(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
-        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
-        written = (tmp_path / "inventory/group_vars/all.yml").read_text()
+    def test_adopted_release_is_not_installed_by_site(
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        assert run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
+        group_variables = (tmp_path / "inventory/group_vars/all.yml").read_text()
         assert (
             "# The playbook site does not install ActiveMQ: it uses the release in the directory activemq_home."
-            in written
+            in group_variables
         )
         assert "activemq_install, activemq_home" not in capsys.readouterr().out
 
@@ -94,50 +98,52 @@ class TestInventory:
         assert "T030" not in capsys.readouterr().out
 
     def test_adopt_prints_note_about_broker_without_store_in_its_file(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
         assert "the file has no persistenceAdapter, so the store is" in capsys.readouterr().out
 
-        handwritten.write_bytes(document("", brokerName="hand", persistent="false"))
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+        handwritten_file.write_bytes(document("", brokerName="hand", persistent="false"))
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
         assert "the file has no persistenceAdapter" not in capsys.readouterr().out
 
-    def test_git_ignores_passwords(self, tree: Path, tmp_path: Path) -> None:
-        run_adopt(tree, "-o", tmp_path / "inventory")
+    def test_git_ignores_passwords(self, rendered_directory: Path, tmp_path: Path) -> None:
+        run_adopt(rendered_directory, "-o", tmp_path / "inventory")
 
         assert b".secrets/" in snapshot(tmp_path / "inventory")[".gitignore"].splitlines()
 
-    def test_adopt_replaces_inventory_of_earlier_adopt(self, tree: Path, handwritten: Path, tmp_path: Path) -> None:
-        run_adopt(f"x-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+    def test_adopt_replaces_inventory_of_earlier_adopt(
+        self, rendered_directory: Path, handwritten_file: Path, tmp_path: Path
+    ) -> None:
+        run_adopt(f"x-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
-        assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
+        assert run_adopt(rendered_directory, "-o", tmp_path / "inventory") == 0
         assert b"x-mq1-a" not in snapshot(tmp_path / "inventory")["hosts.yml"]
 
     @pytest.mark.parametrize("name", [".secrets/app", "group_vars/mine.yml", "README.md", ".git/HEAD"])
     def test_adopt_refuses_output_directory_with_foreign_file(
-        self, name: str, tree: Path, tmp_path: Path, capsys: Any
+        self, name: str, rendered_directory: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        run_adopt(tree, "-o", tmp_path / "inventory")
+        run_adopt(rendered_directory, "-o", tmp_path / "inventory")
         (tmp_path / "inventory" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "inventory" / name).write_text("mine")
-        before = snapshot(tmp_path / "inventory")
+        files_before = snapshot(tmp_path / "inventory")
 
-        assert run_adopt(tree, "-o", tmp_path / "inventory") == 2
+        assert run_adopt(rendered_directory, "-o", tmp_path / "inventory") == 2
         assert f"contains {name}, which adopt did not write" in capsys.readouterr().err
-        assert snapshot(tmp_path / "inventory") == before
+        assert snapshot(tmp_path / "inventory") == files_before
 
     @pytest.mark.parametrize("name", ["hosts.yml", "group_vars/all.yml", "zz.activemq.yml"])
     def test_adopt_refuses_output_directory_with_changed_file(
-        self, name: str, tree: Path, tmp_path: Path, capsys: Any
+        self, name: str, rendered_directory: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        run_adopt(tree, "-o", tmp_path / "inventory")
+        run_adopt(rendered_directory, "-o", tmp_path / "inventory")
         path = tmp_path / "inventory" / name
         path.write_text(path.read_text().replace("sha256 ", "sha256 0") + "# by hand\n")
 
-        assert run_adopt(tree, "-o", tmp_path / "inventory") == 2
+        assert run_adopt(rendered_directory, "-o", tmp_path / "inventory") == 2
         assert "files in this directory were changed after adopt wrote them" in capsys.readouterr().err
 
     def test_adopted_brokers_whose_names_have_no_node_are_single_brokers(self, tmp_path: Path, capsys: Any) -> None:
@@ -160,7 +166,7 @@ class TestInventory:
         "hosts", [("broker1",), ("activemq-prod",), ("10.0.0.1",), ("alpha", "beta"), ("q1", "q2")]
     )
     def test_command_line_in_error_of_adopt_adopts_files(
-        self, hosts: tuple[str, ...], node: tuple[str, ...], handwritten: Path, tmp_path: Path, capsys: Any
+        self, hosts: tuple[str, ...], node: tuple[str, ...], handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
         files = []
         for host in hosts:
@@ -190,29 +196,31 @@ class TestInventory:
         assert [broker.host for broker in fleet.brokers] == ["north", "south"]
 
     def test_command_line_in_error_of_adopt_repeats_each_option(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
         values = tmp_path / "some values"
         values.write_text("NAME=value\n")
         options = ["--release", "broker1=5.18.3", "--address", "broker1=10.0.0.1", "--shared-store", "p"]
         options += ["--properties", str(values), "--format", "json"]
         assert (
-            run_adopt(f"broker1={handwritten}", *options, "--no-color", "--node", "z", "-o", tmp_path / "an inventory")
+            run_adopt(
+                f"broker1={handwritten_file}", *options, "--no-color", "--node", "z", "-o", tmp_path / "an inventory"
+            )
             == 2
         )
 
         words = shlex.split(capsys.readouterr().err.rpartition("\n  activemq-fleet ")[2])
-        assert words[:2] == ["adopt", f"broker1={handwritten}"]
-        given = list(zip(words[2::2], words[3::2], strict=True))
+        assert words[:2] == ["adopt", f"broker1={handwritten_file}"]
+        suggested_options = list(zip(words[2::2], words[3::2], strict=True))
         for option, value in zip(options[::2], options[1::2], strict=True):
-            assert (option, value) in given
-        assert ("-o", str(tmp_path / "an inventory")) in given
-        assert [value for option, value in given if option == "--node"] == ["a"]
+            assert (option, value) in suggested_options
+        assert ("-o", str(tmp_path / "an inventory")) in suggested_options
+        assert [value for option, value in suggested_options if option == "--node"] == ["a"]
 
     def test_command_line_in_error_of_adopt_has_placeholder_for_release(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        assert run_adopt(f"broker1={handwritten}", "-o", tmp_path / "i") == 2
+        assert run_adopt(f"broker1={handwritten_file}", "-o", tmp_path / "i") == 2
 
         assert capsys.readouterr().err.rstrip().endswith(f"--release RELEASE -o {tmp_path / 'i'}")
 
@@ -240,18 +248,18 @@ class TestInventory:
 
         assert "do not show that both nodes" not in capsys.readouterr().out
 
-    def test_adopt_writes_naming_pattern_to_inventory(self, handwritten: Path, tmp_path: Path) -> None:
-        file = f"shop1x={handwritten}"
+    def test_adopt_writes_naming_pattern_to_inventory(self, handwritten_file: Path, tmp_path: Path) -> None:
+        file = f"shop1x={handwritten_file}"
         assert run_adopt(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
 
         assert [broker.pair for broker in load_fleet([str(tmp_path / "inventory")]).brokers] == ["shop-mq1"]
 
     def test_adopt_waives_and_reports_blocking_finding_of_original_files(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        files = [f"o-mq1-{node}={handwritten}" for node in "ab"]
+        files = [f"o-mq1-{node}={handwritten_file}" for node in "ab"]
         xml = document('<persistenceAdapter><kahaDB directory="/mnt/nfs/x"/></persistenceAdapter>', brokerName="hand")
-        handwritten.write_bytes(xml)
+        handwritten_file.write_bytes(xml)
         assert (
             run_adopt(*files, "--release", "o-mq1-a=5.8.0", "--release", "o-mq1-b=5.18.3", "-o", tmp_path / "inventory")
             == 0
@@ -262,40 +270,45 @@ class TestInventory:
         assert not fleet.blocking_findings
         assert "T004 (" in capsys.readouterr().out
 
-    def test_adopted_inventory_has_note_about_store_with_relative_path(self, handwritten: Path, tmp_path: Path) -> None:
+    def test_adopted_inventory_has_note_about_store_with_relative_path(
+        self, handwritten_file: Path, tmp_path: Path
+    ) -> None:
         store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
-        handwritten.write_bytes(document(store, brokerName="hand"))
+        handwritten_file.write_bytes(document(store, brokerName="hand"))
         inventory = tmp_path / "inventory"
-        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory) == 0
+        assert run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", inventory) == 0
 
         comment = " ".join((inventory / "group_vars/all.yml").read_text().replace("#", "").split())
         assert "Set activemq_store_directory to the absolute path of this directory on the host" in comment
 
     def test_adopted_inventory_of_file_with_startup_error_fails_check(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
         usage = '<storeUsage><storeUsage limit="20 gigabytes"/></storeUsage>'
-        handwritten.write_bytes(
+        handwritten_file.write_bytes(
             document(f"<systemUsage><systemUsage>{usage}</systemUsage></systemUsage>", brokerName="hand")
         )
         inventory = tmp_path / "inventory"
-        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory) == 0
+        assert run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", inventory) == 0
 
         [note] = [line for line in capsys.readouterr().out.splitlines() if "V050" in line]
         assert "does not start with the original activemq.xml, because the file has the error V050 (" in note
-        written = (inventory / "group_vars/all.yml").read_text()
+        group_variables = (inventory / "group_vars/all.yml").read_text()
         # The inventory keeps the note, and has no waiver.
-        assert "V050" in "".join(line for line in written.splitlines() if line.startswith("#"))
-        assert "V050" not in "".join(line for line in written.splitlines() if not line.startswith("#"))
+        assert "V050" in "".join(line for line in group_variables.splitlines() if line.startswith("#"))
+        assert "V050" not in "".join(line for line in group_variables.splitlines() if not line.startswith("#"))
         findings = check_fleet(load_fleet([str(inventory)]), schema_of=None)
         assert {finding.rule for finding in findings if finding.blocks} == {"V050"}
 
 
 class TestOutput:
     def test_adopt_writes_json_differences_to_stdout_and_notes_to_stderr(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i", "--format", "json") == 0
+        assert (
+            run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i", "--format", "json")
+            == 0
+        )
 
         output = capsys.readouterr()
         differences = json.loads(output.out)
@@ -305,17 +318,19 @@ class TestOutput:
         assert {"beans/broker/@id", "beans/broker/systemUsage"} <= {difference["path"] for difference in differences}
         assert "note: o-mq1-a: only this node of pair o-mq1 was given" in output.err
 
-    def test_adopt_json_output_without_differences_is_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        run_adopt(tree, "-o", tmp_path / "i", "--format", "json")
+    def test_adopt_json_output_without_differences_is_empty_list(
+        self, rendered_directory: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        run_adopt(rendered_directory, "-o", tmp_path / "i", "--format", "json")
 
         assert json.loads(capsys.readouterr().out) == []
 
     def test_adopt_text_output_names_each_differing_place_once_with_its_hosts(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        cutoff = document("", brokerName="hand", vmConnectorURI="vm://${x}")
-        handwritten.write_bytes(cutoff)
-        run_adopt(*(f"o-mq{n}-a={handwritten}" for n in (1, 2, 3, 4)), "--release", "5.18.3", "-o", tmp_path / "i")
+        file_with_loss = document("", brokerName="hand", vmConnectorURI="vm://${x}")
+        handwritten_file.write_bytes(file_with_loss)
+        run_adopt(*(f"o-mq{n}-a={handwritten_file}" for n in (1, 2, 3, 4)), "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
         assert out.count("beans/broker/@vmConnectorURI: rendered lacks") == 1
@@ -324,37 +339,37 @@ class TestOutput:
         assert "and 1 more" not in out.partition("The rendered files differ")[2]
 
     def test_adopt_text_output_lists_all_hosts_of_difference(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        handwritten.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
-        files = [f"o-mq{number}-a={handwritten}" for number in range(1, 6)]
-        other = tmp_path / "other.xml"
-        other.write_bytes(HANDWRITTEN)
-        run_adopt(*files, f"o-mq6-a={other}", "--release", "5.18.3", "-o", tmp_path / "i")
+        handwritten_file.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
+        files = [f"o-mq{number}-a={handwritten_file}" for number in range(1, 6)]
+        other_file = tmp_path / "other.xml"
+        other_file.write_bytes(HANDWRITTEN)
+        run_adopt(*files, f"o-mq6-a={other_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
         position = lines.index("beans/broker/@vmConnectorURI: rendered lacks")
         assert lines[position + 1] == "    hosts:    o-mq1-a, o-mq2-a, o-mq3-a, o-mq4-a, o-mq5-a"
 
     def test_adopt_text_output_starts_with_losses_and_ends_with_additions(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        handwritten.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
+        handwritten_file.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
-        first = [next(n for n, line in enumerate(lines) if text in line) for text in LINES_IN_ORDER]
-        assert first == sorted(first)
+        positions = [next(n for n, line in enumerate(lines) if text in line) for text in LINES_IN_ORDER]
+        assert positions == sorted(positions)
         assert lines[lines.index("Next:") - 1].startswith("read: o-mq1-a: ")
 
     def test_adopt_reports_limit_converted_to_percentage_in_single_line(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
         usage = (
             "<systemUsage><systemUsage><storeUsage><storeUsage limit='20 gb'/></storeUsage></systemUsage></systemUsage>"
         )
-        handwritten.write_bytes(document(usage, brokerName="hand"))
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
+        handwritten_file.write_bytes(document(usage, brokerName="hand"))
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
         assert (
@@ -364,20 +379,20 @@ class TestOutput:
         assert "/@percentLimit" not in out
 
     def test_adopt_shows_effect_of_addition_that_changes_behavior(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
         effects = [line.partition(":")[2].strip() for line in lines if line.startswith("    effect:")]
         assert "the broker stops if the disk is full" in effects
-        others = lines[next(n for n, line in enumerate(lines) if "other additions" in line) :]
-        assert "    broker/@id" in others
+        lines_of_other_additions = lines[next(n for n, line in enumerate(lines) if "other additions" in line) :]
+        assert "    broker/@id" in lines_of_other_additions
 
     def test_adopt_names_variable_that_undoes_each_addition(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
         undos = [line.partition("undo:")[2].strip() for line in lines if line.lstrip().startswith("undo:")]
@@ -391,10 +406,10 @@ class TestOutput:
         assert {"activemq_destination_policies": [policy]} in variables
 
     def test_adopt_output_ends_with_steps_until_deployment(
-        self, handwritten: Path, tmp_path: Path, capsys: Any
+        self, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
         inventory = str(tmp_path / "an inventory")
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory)
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", inventory)
 
         lines = capsys.readouterr().out.splitlines()
         steps = lines[lines.index("Next:") + 1 :]
@@ -411,18 +426,18 @@ class TestOutput:
             ["activemq-fleet", "status", "-i", inventory],
         ]
         assert "disable --now activemq" in stop
-        text = " ".join(" ".join(rollback_steps).split())
-        assert text.startswith("To return to the old broker after step 5, remove the new units")
-        assert "restore the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now" in text
+        rollback = " ".join(" ".join(rollback_steps).split())
+        assert rollback.startswith("To return to the old broker after step 5, remove the new units")
+        assert "restore the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now" in rollback
 
     def test_adopted_inventory_has_comments_with_variables_missing_in_files(
-        self, handwritten: Path, tmp_path: Path
+        self, handwritten_file: Path, tmp_path: Path
     ) -> None:
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         path = tmp_path / "i/group_vars/all.yml"
-        text = path.read_text()
-        _, _, comments = text.partition("# Before you deploy, uncomment these lines")
+        group_variables = path.read_text()
+        _, _, comments = group_variables.partition("# Before you deploy, uncomment these lines")
         lines = [line.removeprefix("# ") for line in comments.splitlines()[1:] if line.startswith("# ")]
         variables = yaml.safe_load("\n".join(line for line in lines if "  #" in line))
         assert variables == {
@@ -432,35 +447,39 @@ class TestOutput:
             "activemq_store_directory": "/opt/activemq/data/kahadb",
             "activemq_heap": "512m",
         }
-        path.write_text(text + yaml.safe_dump(variables))
+        path.write_text(group_variables + yaml.safe_dump(variables))
         (broker,) = load_fleet(tmp_path / "i").brokers
         assert broker.settings.store_directory == "/opt/activemq/data/kahadb"
 
     def test_comments_of_adopted_inventory_omit_store_whose_path_is_in_file(
-        self, handwritten: Path, tmp_path: Path
+        self, handwritten_file: Path, tmp_path: Path
     ) -> None:
-        handwritten.write_bytes(document('<persistenceAdapter><kahaDB directory="/data/mq"/></persistenceAdapter>'))
-        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
+        handwritten_file.write_bytes(
+            document('<persistenceAdapter><kahaDB directory="/data/mq"/></persistenceAdapter>')
+        )
+        run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i")
 
-        text = (tmp_path / "i/group_vars/all.yml").read_text()
-        assert "# activemq_user: activemq " in text
-        assert "# activemq_store_directory" not in text
+        group_variables = (tmp_path / "i/group_vars/all.yml").read_text()
+        assert "# activemq_user: activemq " in group_variables
+        assert "# activemq_store_directory" not in group_variables
 
-    def test_adopt_output_names_password_file_of_each_secret(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        run_adopt(tree, "-o", tmp_path / "i")
+    def test_adopt_output_names_password_file_of_each_secret(
+        self, rendered_directory: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        run_adopt(rendered_directory, "-o", tmp_path / "i")
 
         output = capsys.readouterr().out
         assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net, which does" in output
 
     def test_site_refuses_adopted_inventory_without_password_file_and_creates_none(
-        self, tree: Path, tmp_path: Path
+        self, rendered_directory: Path, tmp_path: Path
     ) -> None:
         inventory = tmp_path / "i"
-        run_adopt(tree, "-o", inventory)
+        run_adopt(rendered_directory, "-o", inventory)
 
         refusals = {finding.message for finding in site_playbook_refusal_findings(load_fleet(inventory))}
-        (text,) = (message for message in refusals if "password" in message)
-        assert "reads a password from .secrets/net in the directory of the inventory, but this file does not" in text
+        (refusal,) = (message for message in refusals if "password" in message)
+        assert "reads a password from .secrets/net in the directory of the inventory, but this file does not" in refusal
         assert not (inventory / ".secrets").exists()
 
         (inventory / ".secrets").mkdir(mode=0o700)
@@ -470,8 +489,8 @@ class TestOutput:
 
 
 class TestHosts:
-    def test_adopted_file_belongs_to_host_of_its_argument(self, handwritten: Path, tmp_path: Path) -> None:
-        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i") == 0
+    def test_adopted_file_belongs_to_host_of_its_argument(self, handwritten_file: Path, tmp_path: Path) -> None:
+        assert run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i") == 0
 
     @pytest.mark.parametrize("path", ["o-mq1-a.example.com/etc/activemq.xml", "o-mq1-a/broker.xml", "x/o-mq1-a.xml"])
     def test_adopted_file_belongs_to_host_in_its_path(self, path: str, tmp_path: Path) -> None:
@@ -505,8 +524,10 @@ class TestHosts:
         assert run_adopt(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1-a"]
 
-    def test_adopt_release_option_applies_to_one_host_or_all_hosts(self, handwritten: Path, tmp_path: Path) -> None:
-        files = [f"o-mq{number}-a={handwritten}" for number in (1, 2)]
+    def test_adopt_release_option_applies_to_one_host_or_all_hosts(
+        self, handwritten_file: Path, tmp_path: Path
+    ) -> None:
+        files = [f"o-mq{number}-a={handwritten_file}" for number in (1, 2)]
         run_adopt(*files, "--release", "o-mq2-a=6.3.1", "--release", "5.18.3", "-o", tmp_path / "i")
 
         fleet = load_fleet([str(tmp_path / "i")])
@@ -533,11 +554,11 @@ class TestRefusals:
         ],
     )
     def test_adopt_refuses_file_that_is_no_activemq_xml(
-        self, content: bytes, expected: str, handwritten: Path, tmp_path: Path, capsys: Any
+        self, content: bytes, expected: str, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        handwritten.write_bytes(content)
+        handwritten_file.write_bytes(content)
 
-        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i") == 2
+        assert run_adopt(f"o-mq1-a={handwritten_file}", "--release", "5.18.3", "-o", tmp_path / "i") == 2
         error = capsys.readouterr().err
         assert expected in error
         assert error.count("activemq-fleet: error: ") == 1
@@ -579,12 +600,12 @@ class TestRefusals:
         ],
     )
     def test_adopt_refuses_invalid_arguments(
-        self, arguments: list[str], expected: str, handwritten: Path, tmp_path: Path, capsys: Any
+        self, arguments: list[str], expected: str, handwritten_file: Path, tmp_path: Path, capsys: Any
     ) -> None:
         (tmp_path / "empty").mkdir()
-        other = tmp_path / "other.xml"
-        other.write_bytes(HANDWRITTEN)
-        words = [word.format(hand=handwritten, other=other, empty=tmp_path / "empty") for word in arguments]
+        other_file = tmp_path / "other.xml"
+        other_file.write_bytes(HANDWRITTEN)
+        words = [word.format(hand=handwritten_file, other=other_file, empty=tmp_path / "empty") for word in arguments]
 
         assert run_adopt(*words, "-o", tmp_path / "i") == 2
         error = capsys.readouterr().err

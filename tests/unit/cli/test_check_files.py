@@ -59,7 +59,7 @@ def rules_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
 
 
 def test_release_of_file_is_read_from_neighboring_jars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = (
+    file_of_5_5, file_of_5_18 = (
         write_broker_file(tmp_path / "old/conf/activemq.xml", AMQP),
         write_broker_file(tmp_path / "new/conf/activemq.xml", AMQP),
     )
@@ -67,8 +67,8 @@ def test_release_of_file_is_read_from_neighboring_jars(tmp_path: Path, capsys: p
         (tmp_path / home / "lib").mkdir()
         (tmp_path / home / "lib" / jar).touch()
     rules_by_file = rules_of(capsys, "--file", tmp_path)
-    assert "V009" in rules_by_file[str(old)]
-    assert "V009" not in rules_by_file[str(new)]
+    assert "V009" in rules_by_file[str(file_of_5_5)]
+    assert "V009" not in rules_by_file[str(file_of_5_18)]
 
 
 def test_release_of_file_is_read_from_directory_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,21 +77,21 @@ def test_release_of_file_is_read_from_directory_name(tmp_path: Path, capsys: pyt
 
 
 def test_option_release_from_maps_file_patterns_to_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = (
+    file_of_5_5, file_of_5_18 = (
         write_broker_file(tmp_path / "old/activemq.xml", AMQP),
         write_broker_file(tmp_path / "new/activemq.xml", AMQP),
     )
-    table = tmp_path / "releases.txt"
-    table.write_text("# site by site\nold/*.xml 5.5.1\n")
-    rules_by_file = rules_of(capsys, tmp_path, "--release-from", table, "--release", "5.18.3")
-    assert "V009" in rules_by_file[str(old)]
-    assert "V009" not in rules_by_file[str(new)]
+    releases_file = tmp_path / "releases.txt"
+    releases_file.write_text("# site by site\nold/*.xml 5.5.1\n")
+    rules_by_file = rules_of(capsys, tmp_path, "--release-from", releases_file, "--release", "5.18.3")
+    assert "V009" in rules_by_file[str(file_of_5_5)]
+    assert "V009" not in rules_by_file[str(file_of_5_18)]
 
 
 def test_error_names_invalid_line_of_release_from_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "releases.txt"
-    table.write_text("old/*.xml\n")
-    assert main(["check", str(write_broker_file(tmp_path / "a.xml")), "--release-from", str(table)]) == 2
+    releases_file = tmp_path / "releases.txt"
+    releases_file.write_text("old/*.xml\n")
+    assert main(["check", str(write_broker_file(tmp_path / "a.xml")), "--release-from", str(releases_file)]) == 2
     assert (
         "releases.txt, line 1: the line does not have two words: write a file name pattern" in capsys.readouterr().err
     )
@@ -125,10 +125,13 @@ def write_rendered_file(path: Path, release: str) -> Path:
 def test_rendered_files_are_checked_for_release_of_their_header(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old, new = write_rendered_file(tmp_path / "old.xml", "5.5.1"), write_rendered_file(tmp_path / "new.xml", "5.18.3")
+    file_of_5_5, file_of_5_18 = (
+        write_rendered_file(tmp_path / "old.xml", "5.5.1"),
+        write_rendered_file(tmp_path / "new.xml", "5.18.3"),
+    )
 
-    assert "V009" in rules_of(capsys, old)[str(old)]
-    assert "V009" not in rules_of(capsys, new)[str(new)]
+    assert "V009" in rules_of(capsys, file_of_5_5)[str(file_of_5_5)]
+    assert "V009" not in rules_of(capsys, file_of_5_18)[str(file_of_5_18)]
 
 
 def test_release_option_overrides_header_with_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,33 +233,33 @@ def test_directory_above_size_limit_is_refused(tmp_path: Path, capsys: pytest.Ca
 def test_unreadable_companion_is_single_finding_and_other_files_are_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = (
+    file_with_companion, other_file = (
         write_broker_file(tmp_path / "a/activemq.xml", AMQP),
         write_broker_file(tmp_path / "b/activemq.xml", AMQP),
     )
-    companion = first.with_name("users.properties")
+    companion = file_with_companion.with_name("users.properties")
     companion.write_bytes(b"#" * ((16 << 20) + 1))
     baseline = tmp_path / "baseline"
     arguments = ["check", "--file", str(tmp_path), "--release", "5.5.1"]
-    for extra in ([], ["--write-baseline", str(baseline)], ["--baseline", str(baseline)]):
-        assert main([*arguments, *extra]) == 2
+    for baseline_options in ([], ["--write-baseline", str(baseline)], ["--baseline", str(baseline)]):
+        assert main([*arguments, *baseline_options]) == 2
         assert capsys.readouterr().out.count("is larger than 16 MiB") == 1
     rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
     assert rules_by_file[str(companion)] == {"T000"}
-    assert "V009" in rules_by_file[str(first)] & rules_by_file[str(second)]
+    assert "V009" in rules_by_file[str(file_with_companion)] & rules_by_file[str(other_file)]
 
 
 def test_unreadable_file_is_single_finding_and_other_files_are_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = write_broker_file(tmp_path / "a.xml", AMQP), write_broker_file(tmp_path / "b.xml")
-    with second.open("ab") as file:
+    readable_file, unreadable_file = write_broker_file(tmp_path / "a.xml", AMQP), write_broker_file(tmp_path / "b.xml")
+    with unreadable_file.open("ab") as file:
         file.truncate((16 << 20) + 1)
     assert main(["check", "--file", str(tmp_path), "--release", "5.5.1"]) == 2
     assert capsys.readouterr().out.count("is larger than 16 MiB") == 1
     rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
-    assert rules_by_file[str(second)] == {"T000"}
-    assert "V009" in rules_by_file[str(first)]
+    assert rules_by_file[str(unreadable_file)] == {"T000"}
+    assert "V009" in rules_by_file[str(readable_file)]
 
 
 def test_check_reads_properties_file_of_spring_configurer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

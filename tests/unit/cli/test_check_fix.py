@@ -55,7 +55,7 @@ def test_check_marks_fixable_findings_and_counts_them(file: Path, capsys: pytest
 
 
 def test_option_diff_shows_repairs_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = contents_of(file.parent)
+    contents_before = contents_of(file.parent)
     assert main([*CHECK, "activemq.xml", "--diff"]) == 1
     output = capsys.readouterr()
     assert output.out == (
@@ -71,7 +71,7 @@ def test_option_diff_shows_repairs_and_writes_nothing(file: Path, capsys: pytest
         " </beans>\n"
     )
     assert output.err == "--fix would repair 2 findings in 1 file\n"
-    assert contents_of(file.parent) == before
+    assert contents_of(file.parent) == contents_before
 
 
 def test_option_diff_without_fixable_findings_exits_with_0(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,8 +94,8 @@ def test_fix_writes_repairs_shows_them_and_keeps_previous_file(file: Path, capsy
 
 
 def test_fix_keeps_copies_of_earlier_repairs(file: Path) -> None:
-    earlier = file.with_name("activemq.xml.orig")
-    earlier.write_bytes(b"an earlier file")
+    earlier_backup = file.with_name("activemq.xml.orig")
+    earlier_backup.write_bytes(b"an earlier file")
     for _ in range(2):
         file.write_bytes(WRONG)
         assert main([*CHECK, "activemq.xml", "--fix"]) == 0
@@ -113,10 +113,10 @@ def test_fix_without_backup_keeps_no_copy(file: Path) -> None:
 
 def test_second_fix_changes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--fix"]) == 0
-    before = contents_of(file.parent)
+    contents_before = contents_of(file.parent)
     capsys.readouterr()
     assert main([*CHECK, "activemq.xml", "--fix"]) == 0
-    assert contents_of(file.parent) == before
+    assert contents_of(file.parent) == contents_before
     assert capsys.readouterr().err == ""
 
 

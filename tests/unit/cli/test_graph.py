@@ -40,9 +40,9 @@ def test_graph_refuses_status_of_another_fleet(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = tmp_path / "status.json"
-    row = {"host": "b-mq01-a", "state": "active"}
-    content = {"format": 1, "brokers": [row], "agents": [], "balancers": [], "findings": []}
-    status.write_text(json.dumps(content))
+    broker_status = {"host": "b-mq01-a", "state": "active"}
+    fleet_status = {"format": 1, "brokers": [broker_status], "agents": [], "balancers": [], "findings": []}
+    status.write_text(json.dumps(fleet_status))
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg"), "--status", str(status)]) == 2
     assert f"{status} contains no broker of this inventory" in capsys.readouterr().err
 
@@ -70,7 +70,7 @@ def test_graph_does_not_count_single_brokers_as_pairs(
 
     assert capsys.readouterr().out == f"{picture}: {numbers}\n"
     drawing = picture.read_text()
-    assert all(part in drawing for part in numbers.split(", "))
+    assert all(number in drawing for number in numbers.split(", "))
     if "pair" not in numbers:
         assert "Pair " not in drawing
         assert "preferred" not in drawing

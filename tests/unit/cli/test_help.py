@@ -20,8 +20,10 @@ _REFERENCE = re.compile(r"activemq-fleet help (?:activemq-fleet )?([a-z-]+)(?: (
 
 def test_help_lists_every_command_and_topic(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help"]) == 0
-    out = capsys.readouterr().out
-    assert all(re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE) for name in (*COMMANDS, *help_page_names()))
+    help_text = capsys.readouterr().out
+    assert all(
+        re.search(rf"^  {re.escape(name)} ", help_text, re.MULTILINE) for name in (*COMMANDS, *help_page_names())
+    )
 
 
 def test_help_of_subcommand_is_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,9 +33,9 @@ def test_help_of_subcommand_is_its_usage(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_help_of_command_with_page_prints_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "status"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("Usage: activemq-fleet status ")
-    assert "\n# " in out
+    help_text = capsys.readouterr().out
+    assert help_text.startswith("Usage: activemq-fleet status ")
+    assert "\n# " in help_text
 
 
 @pytest.mark.parametrize(
@@ -46,9 +48,9 @@ def test_help_of_command_with_page_prints_both(capsys: pytest.CaptureFixture[str
 )
 def test_help_prints_requested_section_of_page(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", *words]) == 0
-    out = capsys.readouterr().out
-    assert text in out
-    assert len(out.splitlines()) < 40
+    help_text = capsys.readouterr().out
+    assert text in help_text
+    assert len(help_text.splitlines()) < 40
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,10 @@ def test_version_option_prints_version_of_package(capsys: pytest.CaptureFixture[
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
-    out = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     names = cli.fleet_cli.list_commands(click.Context(cli.fleet_cli))
     assert names
-    assert all(f"\n  {name} " in out for name in names)
+    assert all(f"\n  {name} " in help_text for name in names)
 
 
 def test_version_loads_neither_ansible_nor_lxml() -> None:

@@ -20,8 +20,8 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_rule_command_explains_rule_with_every_part_and_both_examples(capsys: pytest.CaptureFixture[str]) -> None:
     rule = lint_and_inventory_rules_by_id()["N003"]
-    text = output_of(capsys, "n003")
-    assert " ".join(text.split()).startswith(f"N003 warning {rule.title} ")
+    explanation = output_of(capsys, "n003")
+    assert " ".join(explanation.split()).startswith(f"N003 warning {rule.title} ")
     for label in (
         "Releases: before 5.6.0",
         "Why: ",
@@ -30,24 +30,24 @@ def test_rule_command_explains_rule_with_every_part_and_both_examples(capsys: py
         "Example that N003 reports on 5.5.1:",
         "Example that N003 does not report on 5.5.1:",
     ):
-        assert f"\n{label}" in text
-    assert "maxReconnectAttempts=0" in text.partition(" reports on")[2].partition(" does not report on")[0]
+        assert f"\n{label}" in explanation
+    assert "maxReconnectAttempts=0" in explanation.partition(" reports on")[2].partition(" does not report on")[0]
 
 
 def test_rule_command_explains_topology_rule_with_severity_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
-    text = output_of(capsys, "T016")
-    assert text.startswith(f"T016  warning\n{lint_and_inventory_rules_by_id()['T016'].title}\n")
-    assert f"\nFix: {lint_and_inventory_rules_by_id()['T016'].fix}\n" in text
+    explanation = output_of(capsys, "T016")
+    assert explanation.startswith(f"T016  warning\n{lint_and_inventory_rules_by_id()['T016'].title}\n")
+    assert f"\nFix: {lint_and_inventory_rules_by_id()['T016'].fix}\n" in explanation
 
 
 @pytest.mark.parametrize("rule", sorted(lint_and_inventory_rules_by_id()))
 def test_explanation_of_rule_names_no_documentation_file_of_checkout(
     rule: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = output_of(capsys, rule)
-    assert not re.search(r"docs/|\]\(", text)
-    assert "\nWhy: " in text
-    assert "\nFix: " in text
+    explanation = output_of(capsys, rule)
+    assert not re.search(r"docs/|\]\(", explanation)
+    assert "\nWhy: " in explanation
+    assert "\nFix: " in explanation
 
 
 def test_rule_command_without_id_lists_every_rule_once(capsys: pytest.CaptureFixture[str]) -> None:

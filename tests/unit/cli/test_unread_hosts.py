@@ -43,14 +43,14 @@ def test_check_counts_variable_with_misspelled_prefix_once(
     inventory: Path, options: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = inventory / "group_vars" / "all.yml"
-    before = variables.read_text()
-    variables.write_text(f"{before}activemqq_heap: 1g\n")
-    number = before.count("\n") + 1
+    variables_before = variables.read_text()
+    variables.write_text(f"{variables_before}activemqq_heap: 1g\n")
+    line_number = variables_before.count("\n") + 1
 
     assert main(["check", "-i", str(inventory), "--select", "T036", *options]) == code
 
     out = " ".join(capsys.readouterr().out.split())
-    assert f"warning T036 {variables}:{number}: the variable activemqq_heap has no effect" in out
+    assert f"warning T036 {variables}:{line_number}: the variable activemqq_heap has no effect" in out
     assert "fix: rename activemqq_heap to activemq_heap. If" in out
     assert "0 errors, 1 warning, 0 info" in out
 
@@ -58,7 +58,7 @@ def test_check_counts_variable_with_misspelled_prefix_once(
     report = json.loads(capsys.readouterr().out)
     assert report["counts"]["warning"] == 1
     assert report["warnings"] == []
-    assert {(finding["file"], finding["line"]) for finding in report["findings"]} == {(str(variables), number)}
+    assert {(finding["file"], finding["line"]) for finding in report["findings"]} == {(str(variables), line_number)}
 
 
 COMMANDS = pytest.mark.parametrize(

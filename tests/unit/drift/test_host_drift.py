@@ -41,12 +41,14 @@ def test_host_is_planned_found_or_both_according_to_its_file_records(
 def test_planned_and_collected_records_of_same_file_are_combined() -> None:
     manifest = collected_records(".fleet-manifest.json", {"conf/a.xml": PLANNED.planned})
     notes = collected_records(".fleet-found.json", {"conf/a.xml": {"status": "changed"}})
-    rows = drift_rows_by_path(PLANNED, COLLECTED, *collected_records("conf/a.xml", "<b/>\n"), *manifest, *notes)
-    assert (rows["conf/a.xml"]["status"], rows["conf/a.xml"]["cause"]) == ("changed", "by_hand")
-    assert "-<a/>\n+<b/>\n" in (rows["conf/a.xml"]["diff"] or "")
+    row_by_path = drift_rows_by_path(PLANNED, COLLECTED, *collected_records("conf/a.xml", "<b/>\n"), *manifest, *notes)
+    assert (row_by_path["conf/a.xml"]["status"], row_by_path["conf/a.xml"]["cause"]) == ("changed", "by_hand")
+    assert "-<a/>\n+<b/>\n" in (row_by_path["conf/a.xml"]["diff"] or "")
 
 
 def test_drift_omits_file_only_in_manifest_and_reports_missing_planned_file() -> None:
-    rows = drift_rows_by_path(PLANNED, COLLECTED, *collected_records(".fleet-manifest.json", {"conf/gone.xml": "abc"}))
-    assert list(rows) == ["conf/a.xml"]
-    assert (rows["conf/a.xml"]["status"], rows["conf/a.xml"]["cause"]) == ("removed", "out_of_date")
+    row_by_path = drift_rows_by_path(
+        PLANNED, COLLECTED, *collected_records(".fleet-manifest.json", {"conf/gone.xml": "abc"})
+    )
+    assert list(row_by_path) == ["conf/a.xml"]
+    assert (row_by_path["conf/a.xml"]["status"], row_by_path["conf/a.xml"]["cause"]) == ("removed", "out_of_date")

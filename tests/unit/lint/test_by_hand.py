@@ -36,24 +36,24 @@ def broker(body: str, attributes: str = 'brokerName="mq1"', after: str = "") -> 
     return f'{HEAD}  <broker xmlns="{CORE}" {attributes}>\n{body}\n  </broker>\n{after}\n</beans>\n'
 
 
-def guarded(body: str, attributes: str = 'brokerName="mq1"', after: str = "") -> str:
+def broker_with_login(body: str, attributes: str = 'brokerName="mq1"', after: str = "") -> str:
     return broker(f"{LOGIN}\n{body}", attributes, after)
 
 
 def store(body: str, attributes: str = 'brokerName="mq1"', after: str = "") -> str:
-    return guarded(f"\t<persistenceAdapter>\n\t{body}\n\t</persistenceAdapter>", attributes, after)
+    return broker_with_login(f"\t<persistenceAdapter>\n\t{body}\n\t</persistenceAdapter>", attributes, after)
 
 
-def linked(body: str, attributes: str = 'brokerName="mq1"', policies: str = REPLAY) -> str:
-    return guarded(f"{policies}<networkConnectors>\n{body}</networkConnectors>", attributes)
+def broker_with_links(body: str, attributes: str = 'brokerName="mq1"', policies: str = REPLAY) -> str:
+    return broker_with_login(f"{policies}<networkConnectors>\n{body}</networkConnectors>", attributes)
 
 
 def link(uri: str, attributes: str = "") -> str:
     connector = f'<networkConnector name="x" {ACCOUNT} {LOCAL} {attributes} uri="{uri}"/>'
-    return linked(connector, 'brokerName="mq1" networkConnectorStartAsync="true"')
+    return broker_with_links(connector, 'brokerName="mq1" networkConnectorStartAsync="true"')
 
 
-def database(url: str) -> str:
+def data_source_bean(url: str) -> str:
     return f"""<bean id="ds" class="org.apache.commons.dbcp2.BasicDataSource">
   <property name="url" value="{url}"/></bean>"""
 
@@ -76,7 +76,9 @@ PLANTED = {
     ),
     "V004 quotes": (
         "6.3.1",
-        guarded("", 'brokerName="a"\n\t\t[[V004]]shutdownOnMasterFailure="false"\n\t\t[[V004]]passiveSlave=\'true\''),
+        broker_with_login(
+            "", 'brokerName="a"\n\t\t[[V004]]shutdownOnMasterFailure="false"\n\t\t[[V004]]passiveSlave=\'true\''
+        ),
     ),
     "V005 two": ("5.18.3", store('[[V005]]<replicatedLevelDB directory="/x" zkAddress="z:2181"/>')),
     "V006 after a comment": ("6.3.1", store('<!-- old --> [[V006]]<amq:kahaPersistenceAdapter directory="/x"/>')),
@@ -92,15 +94,18 @@ PLANTED = {
     "V008 no agent": ("6.3.1", link("[[V008]]tcp://x:61616")),
     "V009": (
         "5.11.4",
-        guarded(
+        broker_with_login(
             f"""<transportConnectors><transportConnector name="m" uri="[[V009]]auto+nio://0.0.0.0:5671?{FRAME}"/>
 <transportConnector name="n" uri="[[V009]]tcps://0.0.0.0:5671?{FRAME}"/></transportConnectors>"""
         ),
     ),
-    "V010": ("5.18.3", guarded("").replace(f"{CORE}/activemq-core.", f"[[V010]]{CORE}/activemq-core-5.16.5.")),
+    "V010": (
+        "5.18.3",
+        broker_with_login("").replace(f"{CORE}/activemq-core.", f"[[V010]]{CORE}/activemq-core-5.16.5."),
+    ),
     "V013, V014": (
         "6.3.1",
-        guarded(
+        broker_with_login(
             "",
             after='<bean [[V013]]class="org.fusesource.insight.log.log4j.Log4jLogQuery" id="logQuery"/>\n'
             ' <import resource="[[V014]]jetty.xml"/>',
@@ -108,7 +113,7 @@ PLANTED = {
     ),
     "V016 in another order": (
         "5.8.0",
-        guarded(
+        broker_with_login(
             f"""<transportConnectors>
 <transportConnector name="ow" uri="tcp://0.0.0.0:61616?{FRAME}"/>
 <transportConnector
@@ -144,14 +149,17 @@ PLANTED = {
         store(
             """<jdbcPersistenceAdapter dataSource="#ds" stopOnError="true"><locker>
   [[L009]]<lease-database-locker/></locker></jdbcPersistenceAdapter>""",
-            after=database("jdbc:mysql://db/x"),
+            after=data_source_bean("jdbc:mysql://db/x"),
         ).replace(
             "\t<persistence", "<ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler><persistence"
         ),
     ),
     "L012, L014, L015": (
         "5.18.3",
-        store('[[L012 L014 L015]]<jdbcPersistenceAdapter dataSource="#ds"/>', after=database("jdbc:mysql://db1,db2/x")),
+        store(
+            '[[L012 L014 L015]]<jdbcPersistenceAdapter dataSource="#ds"/>',
+            after=data_source_bean("jdbc:mysql://db1,db2/x"),
+        ),
     ),
     "L018": (
         "5.18.3",
@@ -169,11 +177,11 @@ PLANTED = {
     ),
     "P001, P010": (
         "5.5.1",
-        guarded(
+        broker_with_login(
             '<services><masterConnector [[P010]]remoteURI="[[P001]]failover://(tcp://m:1)?initialReconnectDelay=9"/></services>'
         ),
     ),
-    "P003, P004": ("5.5.1", guarded("", 'brokerName="m" [[P003 P004]]waitForSlave="true"')),
+    "P003, P004": ("5.5.1", broker_with_login("", 'brokerName="m" [[P003 P004]]waitForSlave="true"')),
     "N001 slashes": ("6.3.1", link("[[N001]]masterslave://(ssl://a:61616)?useExponentialBackOff=false")),
     "N002, N004 over lines": (
         "5.18.3",
@@ -194,7 +202,7 @@ PLANTED = {
     ),
     "N008": (
         "6.3.1",
-        guarded(
+        broker_with_login(
             f"""<transportConnectors>
  <transportConnector name="ow" uri="tcp://0.0.0.0:1?[[N008]]maxConnections=9&amp;{FRAME}&amp;[[N008]]transport.keepalive=true"/>
  <transportConnector name="st" uri="stomp://0.0.0.0:2?{FRAME}
@@ -203,7 +211,7 @@ PLANTED = {
     ),
     "N009 twice": (
         "5.18.3",
-        guarded(
+        broker_with_login(
             f"""<!-- a & b --><transportConnectors><transportConnector name="ow"
   uri="tcp://0.0.0.0:1?maximumConnections=9[[N009]]&{FRAME}[[N009]]&transport.tcpNoDelay=true"/></transportConnectors>"""
         ),
@@ -216,11 +224,11 @@ PLANTED = {
             'brokerName="m" networkConnectorStartAsync="true"',
         ),
     ),
-    "N015, non-ASCII letters": ("6.3.1", guarded("", 'useJmx="true"\n\tbrokerName="mq[[N015]]ä"')),
+    "N015, non-ASCII letters": ("6.3.1", broker_with_login("", 'useJmx="true"\n\tbrokerName="mq[[N015]]ä"')),
     "N016": ("5.18.3", link("static:(tcp://a:1)").replace('name="x"', 'name="[[N016]]${random.uuid}"')),
     "N020, N021": (
         "5.7.0",
-        linked(
+        broker_with_links(
             f'<networkConnector name="x" {ACCOUNT} {LOCAL} uri="static:(tcp://a:1)"/>',
             policies=policies(
                 """<policyEntry queue=">" [[N020]]enableAudit="true"><networkBridgeFilterFactory>
@@ -231,7 +239,7 @@ PLANTED = {
     ),
     "N022 prefixed": (
         "5.11.4",
-        linked(
+        broker_with_links(
             f'<networkConnector name="x" {ACCOUNT} {LOCAL} uri="static:(tcp://a:1)"/>',
             policies=policies(
                 """<amq:policyEntry queue="A">
@@ -251,7 +259,7 @@ PLANTED = {
     ),
     "N039 in another schema": (
         "5.18.3",
-        guarded(
+        broker_with_login(
             "",
             after='<bean class="org.apache.activemq.ActiveMQConnectionFactory"\n p:brokerURL="[[N039]]vm:localhost"'
             ' xmlns:p="http://www.springframework.org/schema/p"/>',
@@ -259,7 +267,7 @@ PLANTED = {
     ),
     "C001 to C003": (
         "6.3.1",
-        guarded(
+        broker_with_login(
             f"""<transportConnectors>
  <transportConnector name="ow" [[C001]]rebalanceClusterClients="true" uri="tcp://h.example.com:1?{FRAME}"/>
  <transportConnector name="o2" [[C003]]updateClusterClients="true" uri="tcp://[[C002]]127.0.0.1:2?{FRAME}"/>
@@ -284,7 +292,7 @@ PLANTED = {
 CORRECT = {
     "placeholders everywhere": (
         ("5.16.7", "5.18.3", "6.3.1"),
-        linked(
+        broker_with_links(
             """<networkConnector name="${link}" uri="${link.uri}" networkTTL="2" decreaseNetworkConsumerPriority="true"
     userName="${u}" password="${p}"/>
   <networkConnector name="two" uri="${scheme}:(tcp://${a}:${port},tcp://${b}:${port})?${options}"
@@ -294,7 +302,7 @@ CORRECT = {
     ),
     "two brokers in one file": (
         ("5.15.16", "6.3.1"),
-        guarded("", 'id="one" brokerName="one" useJmx="false" persistent="false"').replace(
+        broker_with_login("", 'id="one" brokerName="one" useJmx="false" persistent="false"').replace(
             "</beans>",
             f"""<broker xmlns="{CORE}" id="two" brokerName="two" useJmx="false" persistent="false">{LOGIN}
   <transportConnectors><transportConnector name="auto" uri="auto+nio://0.0.0.0:1?{FRAME}&amp;auto.protocols=stomp"/>
@@ -303,7 +311,7 @@ CORRECT = {
     ),
     "a slave of 2011": (
         ("5.5.1", "5.7.0"),
-        guarded(
+        broker_with_login(
             """<services><masterConnector remoteURI="nio://m1.example.com:61618" userName="system" password="${p}"/>
   </services>""",
             'brokerName="s1" shutdownOnMasterFailure="false"',

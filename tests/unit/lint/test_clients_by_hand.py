@@ -89,12 +89,12 @@ REPAIRS = {
 
 def split_notes(text: str) -> tuple[bytes, list[tuple[int, str]]]:
     """Return the file without its notes, and (line, rule) of each note: XML allows no comment inside a tag."""
-    lines, expected = [], []
+    code_lines, expected = [], []
     for number, line in enumerate(text.splitlines(), 1):
         code, _, note = line.partition("  <!-- ")
-        lines.append(code)
+        code_lines.append(code)
         expected += [(number, rule) for rule in note.removesuffix(" -->").split()]
-    return "\n".join(lines).encode(), expected
+    return "\n".join(code_lines).encode(), expected
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.3.1"])

@@ -55,18 +55,22 @@ def test_file_rule_does_not_report_its_passing_examples(rule: Rule, example: Rul
 def test_file_rule_reports_nothing_without_elements_or_attributes_it_requires(
     rule: Rule, example_documents: list[Document]
 ) -> None:
-    others = [document for document in example_documents if not document.has_element_or_attribute(rule.needs)]
-    assert others
-    assert [problem for document in others for problem in rule.check(document)] == []
+    documents_without_them = [
+        document for document in example_documents if not document.has_element_or_attribute(rule.needs)
+    ]
+    assert documents_without_them
+    assert [problem for document in documents_without_them for problem in rule.check(document)] == []
 
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.texts], ids=lambda rule: rule.id)
 def test_file_rule_reports_nothing_without_attribute_value_it_requires(
     rule: Rule, example_documents: list[Document]
 ) -> None:
-    others = [document for document in example_documents if not document.has_attribute_value_containing(rule.texts)]
-    assert others
-    assert [problem for document in others for problem in rule.check(document)] == []
+    documents_without_it = [
+        document for document in example_documents if not document.has_attribute_value_containing(rule.texts)
+    ]
+    assert documents_without_it
+    assert [problem for document in documents_without_it for problem in rule.check(document)] == []
 
 
 @pytest.fixture(scope="module")

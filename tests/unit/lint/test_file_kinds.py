@@ -147,9 +147,9 @@ def test_spring_context_whose_broker_may_not_exist_is_warning(inside: str) -> No
 
 
 def test_errors_of_imported_broker_are_those_of_imported_file() -> None:
-    broken = f'<broker xmlns="{CORE}"><transportConnectors><transportConnector uri="nosuch://h:1"/>'.encode()
-    part = beans((broken + b"</transportConnectors></broker>").decode())
-    errors = errors_of(beans('<import resource="part.xml"/>'), file="conf/activemq.xml", part__xml=part)
+    broken_broker = f'<broker xmlns="{CORE}"><transportConnectors><transportConnector uri="nosuch://h:1"/>'.encode()
+    imported_file = beans((broken_broker + b"</transportConnectors></broker>").decode())
+    errors = errors_of(beans('<import resource="part.xml"/>'), file="conf/activemq.xml", part__xml=imported_file)
 
     assert [(finding.rule, finding.file) for finding in errors] == [("V009", "conf/part.xml")]
 

@@ -107,9 +107,9 @@ def test_link_without_user_is_reported_once() -> None:
 def test_route_over_refused_link_does_not_reach() -> None:
     fleet = two_groups({"tls": STORES_AND_CLIENT_AUTH})
     routes = routes_without_refused_links(fleet, documents(fleet))
-    answer = routes.reaches("north-mq01", "south-mq01")
-    assert answer.outcome == "does not reach"
-    assert "link north-mq01-to-south-mq01 cannot connect: connector openwire of south-mq01-a.example.com" in answer.why
+    route = routes.reaches("north-mq01", "south-mq01")
+    assert route.outcome == "does not reach"
+    assert "link north-mq01-to-south-mq01 cannot connect: connector openwire of south-mq01-a.example.com" in route.why
     assert "does not reach" in explain_route(fleet, routes, "north-mq01-a", "south-mq01-a").title
     assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
     assert (
@@ -195,17 +195,23 @@ def test_host_label_of_single_host_matches_its_listener() -> None:
 
 
 def test_brokers_with_same_address_share_its_ports() -> None:
-    second = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
-    xml = [{"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}]
-    first = hosts("orders-mq01", address="10.0.0.1")
+    second_connectors = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
+    connector_fragments = [
+        {"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}
+    ]
+    hosts_of_first_pair = hosts("orders-mq01", address="10.0.0.1")
     listeners = ListenersByAddress(
-        build_fleet(first | hosts("orders-mq02", address="10.0.0.1", connectors=second), {}).brokers
+        build_fleet(
+            hosts_of_first_pair | hosts("orders-mq02", address="10.0.0.1", connectors=second_connectors), {}
+        ).brokers
     )
     assert [bool(listeners.listener_at("10.0.0.1", port)) for port in (61616, 61700, 61800)] == [True, True, False]
     closed = listeners.broker_without_listener_at("10.0.0.1", 61800)
     assert closed
     assert closed.host == "orders-mq01-a.example.com"
-    hosts_with_fragment = first | hosts("orders-mq02", address="10.0.0.1", connectors=second, xml_fragments=xml)
+    hosts_with_fragment = hosts_of_first_pair | hosts(
+        "orders-mq02", address="10.0.0.1", connectors=second_connectors, xml_fragments=connector_fragments
+    )
     assert (
         ListenersByAddress(build_fleet(hosts_with_fragment, {}).brokers).broker_without_listener_at("10.0.0.1", 61800)
         is None

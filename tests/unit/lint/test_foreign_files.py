@@ -170,10 +170,12 @@ def test_spring_elements_are_checked_for_spring_of_release(bean: str, since: str
 
 
 def test_older_version_of_spring_schema_is_applied_before_5_17() -> None:
-    old = document(
+    file_with_spring_2_schema = document(
         f"{BEANS} {BEANS}/spring-beans-2.0.xsd {CORE_LOCATION}", before='<bean class="A" dependency-check="none"/>'
     )
-    assert [bool(findings_of_rule("V021", old, release)) for release in ("5.5.1", "5.16.7", "5.17.0")] == [
+    assert [
+        bool(findings_of_rule("V021", file_with_spring_2_schema, release)) for release in ("5.5.1", "5.16.7", "5.17.0")
+    ] == [
         False,
         False,
         True,

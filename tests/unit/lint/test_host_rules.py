@@ -21,13 +21,13 @@ def example_parameters(kind: str) -> list[object]:
 
 
 def rules_reported_for(example: RuleExample) -> set[str]:
-    given = yaml.safe_load(example.text)
-    settings = given.get("broker") or {}
+    example_values = yaml.safe_load(example.text)
+    settings = example_values.get("broker") or {}
     if "metrics" in settings:
         settings["metrics"] = MetricsFacts(**{"jar": "", "keystore": None, "labels": {}, **settings["metrics"]})
     settings["listeners"] = tuple(ListenerFacts(**listener) for listener in settings.get("listeners", ()))
     subject = facts_of_broker("orders-mq01-a", example.release, **{"install": "archive", **settings})
-    facts, peer = (MachineFacts.from_machine_info_result(given.get(name) or {}) for name in ("facts", "peer"))
+    facts, peer = (MachineFacts.from_machine_info_result(example_values.get(name) or {}) for name in ("facts", "peer"))
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 

@@ -74,10 +74,12 @@ def test_vulnerable_release_is_warning_for_each_broker_of_fleet(release: str, nu
 
 
 def test_fix_contains_recommended_release() -> None:
-    (first, _) = fleet_findings_of("S001", release="5.15.2")
-    assert first.fix.startswith("upgrade to 5.19.11 (5.15.16 fixes CVE-2023-46604, but not all later vulnerabilities)")
-    (second, _) = fleet_findings_of("S002", release="6.0.1")
-    assert second.fix.startswith("upgrade to 6.3.2")
+    (finding_about_execution, _) = fleet_findings_of("S001", release="5.15.2")
+    assert finding_about_execution.fix.startswith(
+        "upgrade to 5.19.11 (5.15.16 fixes CVE-2023-46604, but not all later vulnerabilities)"
+    )
+    (finding_about_release, _) = fleet_findings_of("S002", release="6.0.1")
+    assert finding_about_release.fix.startswith("upgrade to 6.3.2")
 
 
 def test_recommended_release_is_known_and_not_vulnerable() -> None:

@@ -102,8 +102,8 @@ def test_existing_console_file_is_not_reported() -> None:
 
 
 def test_console_file_of_older_jetty_is_reported() -> None:
-    old = '<bean class="org.eclipse.jetty.webapp.WebAppContext"/>'
-    assert len(rule_findings("V014", '<import resource="jetty.xml"/>', "6.3.1", jetty__xml=old)) == 1
+    console_of_older_jetty = '<bean class="org.eclipse.jetty.webapp.WebAppContext"/>'
+    assert len(rule_findings("V014", '<import resource="jetty.xml"/>', "6.3.1", jetty__xml=console_of_older_jetty)) == 1
 
 
 def test_log4j_files_of_both_versions_are_not_reported() -> None:

@@ -45,7 +45,7 @@ def test_example_log_messages_have_first_kind_that_matches(release: str | None) 
 
 @given(st.data())
 def test_log_message_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
-    pieces = st.one_of(
+    message_parts = st.one_of(
         st.sampled_from(log_message_kind_ids()).map(
             lambda kind_id: prefix_and_longest_literal(log_message_kind(kind_id).regex.pattern)[1]
         ),
@@ -54,7 +54,7 @@ def test_log_message_classifier_agrees_with_trial_of_all_expressions(data: st.Da
         st.text(max_size=4),
     )
     assert_classifier_agrees(
-        "".join(data.draw(st.lists(pieces, min_size=1, max_size=4))), data.draw(st.sampled_from(RELEASES))
+        "".join(data.draw(st.lists(message_parts, min_size=1, max_size=4))), data.draw(st.sampled_from(RELEASES))
     )
 
 
@@ -81,8 +81,8 @@ def test_prefix_and_literal_of_expression_exclude_alternatives_and_options() -> 
 
 def test_repeated_log_message_is_classified_once() -> None:
     classifier = LogMessageClassifier("5.18.3")
-    first = classifier.kind_index_and_values("Connector stomp started")
-    assert first is classifier.kind_index_and_values("Connector stomp started")
+    kind_and_values = classifier.kind_index_and_values("Connector stomp started")
+    assert kind_and_values is classifier.kind_index_and_values("Connector stomp started")
 
 
 @pytest.mark.parametrize(

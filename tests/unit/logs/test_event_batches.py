@@ -45,14 +45,14 @@ def test_log_larger_than_piece_is_read_completely(monkeypatch: pytest.MonkeyPatc
 
 def test_line_larger_than_piece_is_single_event() -> None:
     data = LINE.replace(b"stomp", b"x" * (PIECE * 2)) + b"\n" + LINE + b"\n"
-    first, second = scan(data)
-    assert (len(first["message"]), second["line"]) == (PIECE * 2 + len("Connector  started"), 2)
+    long_event, next_event = scan(data)
+    assert (len(long_event["message"]), next_event["line"]) == (PIECE * 2 + len("Connector  started"), 2)
 
 
 def test_invalid_bytes_are_written_in_hexadecimal_and_counted_per_event() -> None:
-    first, second = scan(LINE + b"\n" + LINE.replace(b"stomp", b"\xff\xc3") + b"\n\xfe\n")
-    assert (first["problem"], second["problem"]) == (None, "3 invalid bytes")
-    assert (second["message"], second["stack"]) == ("Connector \\xff\\xc3 started", "\\xfe")
+    valid_event, invalid_event = scan(LINE + b"\n" + LINE.replace(b"stomp", b"\xff\xc3") + b"\n\xfe\n")
+    assert (valid_event["problem"], invalid_event["problem"]) == (None, "3 invalid bytes")
+    assert (invalid_event["message"], invalid_event["stack"]) == ("Connector \\xff\\xc3 started", "\\xfe")
 
 
 def test_non_ascii_letters_and_null_bytes_of_log_are_kept() -> None:
@@ -66,23 +66,32 @@ def test_start_of_next_log_file_continues_last_event_without_counting_its_lines(
 
 
 def test_log_record_whose_date_is_split_between_files_begins_in_first_file() -> None:
-    first, second = scan(LINE + b"\n" + LINE[:15], after=LINE[15:] + b"\n")
-    assert (first["line"], first["stack"], second["line"], second["end_line"]) == (1, None, 2, 2)
-    assert second["thread"] == "main"
+    first_event, split_event = scan(LINE + b"\n" + LINE[:15], after=LINE[15:] + b"\n")
+    assert (first_event["line"], first_event["stack"], split_event["line"], split_event["end_line"]) == (1, None, 2, 2)
+    assert split_event["thread"] == "main"
 
 
 def test_log_times_are_converted_from_time_zone_of_host_to_utc() -> None:
-    (summer,) = scan(LINE.replace(b"2026-03-01", b"2026-07-01"), zone="America/New_York")
-    assert (summer["time"].isoformat(), summer["raw_time"]) == (
+    (event,) = scan(LINE.replace(b"2026-03-01", b"2026-07-01"), zone="America/New_York")
+    assert (event["time"].isoformat(), event["raw_time"]) == (
         "2026-07-01T14:00:00.123000+00:00",
         "2026-07-01 10:00:00,123",
     )
 
 
 def test_record_of_console_log_has_no_time_and_ends_with_its_line() -> None:
-    first, second = scan(b" INFO | Connector openwire started\nERROR | boom\njava.io.IOException: x\n")
-    assert (first["kind"], first["level"], first["time"], first["logger"]) == ("LIFE-CONNECTOR-UP", "INFO", None, None)
-    assert (second["message"], second["stack"], second["parsed"]) == ("boom", "java.io.IOException: x", True)
+    info_event, error_event = scan(b" INFO | Connector openwire started\nERROR | boom\njava.io.IOException: x\n")
+    assert (info_event["kind"], info_event["level"], info_event["time"], info_event["logger"]) == (
+        "LIFE-CONNECTOR-UP",
+        "INFO",
+        None,
+        None,
+    )
+    assert (error_event["message"], error_event["stack"], error_event["parsed"]) == (
+        "boom",
+        "java.io.IOException: x",
+        True,
+    )
 
 
 def test_line_of_console_layout_within_log_file_is_no_record() -> None:
@@ -91,8 +100,12 @@ def test_line_of_console_layout_within_log_file_is_no_record() -> None:
 
 
 def test_incomplete_log_record_has_no_kind() -> None:
-    torn, _ = scan(b"2026-03-01 10:00:00,000 | INFO  | Connector stomp started\n" + LINE)
-    assert (torn["kind"], torn["parsed"], torn["message"]) == ("UNKNOWN", False, "Connector stomp started")
+    incomplete_event, _ = scan(b"2026-03-01 10:00:00,000 | INFO  | Connector stomp started\n" + LINE)
+    assert (incomplete_event["kind"], incomplete_event["parsed"], incomplete_event["message"]) == (
+        "UNKNOWN",
+        False,
+        "Connector stomp started",
+    )
 
 
 def test_log_message_of_different_release_has_unknown_kind() -> None:

@@ -58,8 +58,8 @@ def cut_log_at_random(random: Random) -> list[bytes]:
     while True:
         lines = [LINE, *(random.choice(GOOD) for _ in range(random.randrange(4, 30)))]
         data = random.choice([b"\n", b"\r\n"]).join(lines) + random.choice([b"", b"\n"])
-        cuts = sorted({0, *(random.randrange(1, len(data)) for _ in range(random.randrange(1, 4))), len(data)})
-        pieces = [data[start:end] for start, end in pairwise(cuts)]
+        offsets = sorted({0, *(random.randrange(1, len(data)) for _ in range(random.randrange(1, 4))), len(data)})
+        pieces = [data[start:end] for start, end in pairwise(offsets)]
         if all(count_bytes_before_first_record(piece) < len(piece) for piece in pieces):
             return pieces
 
@@ -67,17 +67,17 @@ def cut_log_at_random(random: Random) -> list[bytes]:
 def test_log_split_into_files_has_same_events() -> None:
     random = Random(3)
     for _ in range(300):
-        pieces = cut_log_at_random(random)
-        names = [f"activemq.log.{number}" for number in range(len(pieces) - 1, 0, -1)] + ["activemq.log"]
+        contents = cut_log_at_random(random)
+        names = [f"activemq.log.{number}" for number in range(len(contents) - 1, 0, -1)] + ["activemq.log"]
         beginnings = {
-            name: LogBeginning(piece[: count_bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
-            for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
+            name: LogBeginning(content[: count_bytes_before_first_record(content)], f"2026-03-{day:02} 10:00:00,000")
+            for day, (name, content) in enumerate(zip(names, contents, strict=True), 1)
         }
         places = log_file_positions_by_name(beginnings, LogReleaseAndTimeZone())
         events = []
-        for name, piece in zip(names, pieces, strict=True):
-            events += rows(piece[places[name].skip :], 1, places[name].after)
-        assert column_values(events) == column_values(rows(b"".join(pieces))), pieces
+        for name, content in zip(names, contents, strict=True):
+            events += rows(content[places[name].skip :], 1, places[name].after)
+        assert column_values(events) == column_values(rows(b"".join(contents))), contents
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -94,9 +94,9 @@ def test_rolled_log_files_of_host_have_events_of_complete_log(seed: int) -> None
 
 
 def test_bytes_before_first_log_record_are_unreadable_record() -> None:
-    first, *others = host_rows({"activemq.log": STACK + COMPLETE_LOG})
-    assert (first["parsed"], first["message"]) == (False, STACK.decode().rstrip())
-    assert column_values(others) == column_values(rows(COMPLETE_LOG))
+    unreadable_event, *events = host_rows({"activemq.log": STACK + COMPLETE_LOG})
+    assert (unreadable_event["parsed"], unreadable_event["message"]) == (False, STACK.decode().rstrip())
+    assert column_values(events) == column_values(rows(COMPLETE_LOG))
 
 
 def test_log_file_with_known_position_is_read_without_other_files() -> None:

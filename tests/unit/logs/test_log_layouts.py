@@ -87,9 +87,9 @@ def test_record_in_supported_layout_has_fields_of_default_layout(layout: str) ->
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
 def test_phase_of_broker_is_read_from_every_layout(layout: str) -> None:
     log = read_log(LOGS / "cases" / "both-wait-for-lock" / "dock-mq01-b")
-    other = log_in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
+    log_in_other_layout = log_in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
     assert (
-        phase_after_records(parse_log(other.decode())).name
+        phase_after_records(parse_log(log_in_other_layout.decode())).name
         == phase_after_records(parse_log(log.decode())).name
         == "waiting"
     )
@@ -158,8 +158,8 @@ def test_json_log_line_with_invalid_time_is_no_record(value: str) -> None:
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_log_whose_layout_changes_is_read_completely(layout: str) -> None:
-    other = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
-    for log in (other + LOG_WITH_ERROR.encode(), LOG_WITH_ERROR.encode() + other):
+    log_in_other_layout = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
+    for log in (log_in_other_layout + LOG_WITH_ERROR.encode(), LOG_WITH_ERROR.encode() + log_in_other_layout):
         assert [row["level"] for row in scan(log)] == ["ERROR", "WARN", "ERROR", "WARN"]
         assert [record.level for record in parse_log(log.decode())] == ["ERROR", "WARN", "ERROR", "WARN"]
 
@@ -239,8 +239,8 @@ def test_unreadable_log_reason_of_unknown_layout_has_supported_layouts(tmp_path:
 
 def test_unreadable_log_reason_has_time_of_newest_readable_record(tmp_path: Path) -> None:
     started_at = time.time() - 60
-    old = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
-    data = write_log(tmp_path, f"{old}10:00:00 [main] INFO BrokerService - started\n", started_at + 1)
+    readable_record = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
+    data = write_log(tmp_path, f"{readable_record}10:00:00 [main] INFO BrokerService - started\n", started_at + 1)
 
     assert unreadable_log_reason(data, started_at).startswith(
         "the newest readable record in activemq.log has the time 2026-03-01 10:00:00, "
@@ -262,7 +262,7 @@ def test_log_older_than_running_broker_is_readable(tmp_path: Path) -> None:
 
 def test_log_with_record_of_running_broker_is_readable(tmp_path: Path) -> None:
     now = time.time()
-    shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-    record = f"{shown},123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
+    time_text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    record = f"{time_text},123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
 
     assert unreadable_log_reason(write_log(tmp_path, record, now), now - 60) == ""

@@ -94,12 +94,14 @@ def test_representative_of_component_is_least_name_that_edges_connect() -> None:
         edges = [
             (random_numbers.choice(names), random_numbers.choice(names)) for _ in range(random_numbers.randint(0, 14))
         ]
-        names_by_node = component_representative_by_name(edges)
-        for name in names_by_node:
-            reached = {name}
+        representative_by_name = component_representative_by_name(edges)
+        for name in representative_by_name:
+            connected_names = {name}
             for _ in names:
-                reached |= {b for a, b in edges if a in reached} | {a for a, b in edges if b in reached}
-            assert names_by_node[name] == min(reached)
+                connected_names |= {b for a, b in edges if a in connected_names} | {
+                    a for a, b in edges if b in connected_names
+                }
+            assert representative_by_name[name] == min(connected_names)
 
 
 def test_link_is_listed_once_with_its_first_host_in_component_of_ends() -> None:
@@ -108,25 +110,25 @@ def test_link_is_listed_once_with_its_first_host_in_component_of_ends() -> None:
     )
     hosts["zero-mq01-b.example.com"]["activemq_links"] = [{"from": "one", "to": "two"}]
 
-    rest = divide_fleet(hosts).rest_by_component
+    rest_by_component = divide_fleet(hosts).rest_by_component
 
-    assert [(link.source, link.to, host, position) for link, host, position in rest["one"].links] == [
+    assert [(link.source, link.to, host, position) for link, host, position in rest_by_component["one"].links] == [
         ("one", "two", "later-mq01-a.example.com", 0),
         ("two", "zero", "later-mq01-a.example.com", 1),
     ]
-    assert {*rest} == {"one"}
+    assert {*rest_by_component} == {"one"}
 
 
 def test_unknown_end_of_link_is_finding_at_its_variable() -> None:
     hosts = three_groups({"links": [{"from": "one", "to": "twoo"}, {"from": "qqqqqq", "to": "one"}]}, {})
 
-    first, second = divide_fleet(hosts).rest_by_component["one"].findings
+    target_finding, source_finding = divide_fleet(hosts).rest_by_component["one"].findings
 
-    assert (first.rule, first.host) == ("T007", "one-mq01-a.example.com")
-    assert "activemq_links[0].to is 'twoo'" in first.message
-    assert first.fix.endswith("to two, or to another group or pair")
+    assert (target_finding.rule, target_finding.host) == ("T007", "one-mq01-a.example.com")
+    assert "activemq_links[0].to is 'twoo'" in target_finding.message
+    assert target_finding.fix.endswith("to two, or to another group or pair")
     assert (
-        second.fix
+        source_finding.fix
         == "set activemq_links[1].from to one of the groups and pairs one, one-mq01, two, two-mq01, zero, zero-mq01"
     )
 
@@ -134,10 +136,14 @@ def test_unknown_end_of_link_is_finding_at_its_variable() -> None:
 def test_store_of_several_pairs_is_listed_in_components_of_all() -> None:
     hosts = three_groups({"store_directory": "/srv/activemq/two-mq01"}, {})
 
-    rest = divide_fleet(hosts).rest_by_component
+    rest_by_component = divide_fleet(hosts).rest_by_component
 
-    assert {*rest} == {"one", "two"}
-    assert rest["one"].stores == rest["two"].stores == {("share", "/srv/activemq/two-mq01"): "one-mq01"}
+    assert {*rest_by_component} == {"one", "two"}
+    assert (
+        rest_by_component["one"].stores
+        == rest_by_component["two"].stores
+        == {("share", "/srv/activemq/two-mq01"): "one-mq01"}
+    )
     assert divide_fleet(three_groups({}, {})).rest_by_component == {}
 
 

@@ -74,11 +74,13 @@ def client_groups_of(components: list[Any]) -> set[str]:
 
 
 def test_hashes_of_planned_files_do_not_depend_on_option_content(context: PlanContext) -> None:
-    with_content = rows_of([*plan_components(HOSTS, context).values()], "files")
-    without = rows_of([*plan_components(HOSTS, dataclasses.replace(context, content=False)).values()], "files")
+    files_with_content = rows_of([*plan_components(HOSTS, context).values()], "files")
+    files_without_content = rows_of(
+        [*plan_components(HOSTS, dataclasses.replace(context, content=False)).values()], "files"
+    )
 
-    assert {row["content"] for row in without} == {None}
-    assert [row["sha256"] for row in without] == [row["sha256"] for row in with_content]
+    assert {row["content"] for row in files_without_content} == {None}
+    assert [row["sha256"] for row in files_without_content] == [row["sha256"] for row in files_with_content]
 
 
 def test_plan_has_files_of_each_component_without_error() -> None:
@@ -107,9 +109,9 @@ def test_waiver_applies_only_to_its_hosts_in_plan_of_components() -> None:
 def test_too_large_component_of_plan_has_finding_and_lists_brokers(context: PlanContext) -> None:
     plan = plan_components(HOSTS, dataclasses.replace(context, largest=5))
 
-    (large,) = (row for row in plan["b"].rows["findings"] if row["rule"] == "T028")
-    assert (large["host"], large["severity"]) == ("b-mq01-a.example.com", "error")
-    assert "group b has 6 brokers, but the command plan accepts at most 5" in large["message"]
+    (finding,) = (row for row in plan["b"].rows["findings"] if row["rule"] == "T028")
+    assert (finding["host"], finding["severity"]) == ("b-mq01-a.example.com", "error")
+    assert "group b has 6 brokers, but the command plan accepts at most 5" in finding["message"]
     assert len(plan["b"].rows["brokers"]) == len(plan["b"].rows["components"]) == 6
     assert not plan["b"].rows["links"]
     assert not plan["b"].rows["files"]
@@ -132,53 +134,64 @@ def test_render_error_is_error_of_its_component_only() -> None:
 def test_plan_reports_host_that_component_lists_twice_as_error(context: PlanContext) -> None:
     hosts = hosts_by_component(HOSTS, context)["a"]
 
-    rows = plan_fleet_component("a", [hosts[0], *hosts], context)
+    component_rows = plan_fleet_component("a", [hosts[0], *hosts], context)
 
-    assert (rows.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
+    assert (component_rows.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
 
 
 def test_fingerprint_of_component_changes_only_with_its_variables(context: PlanContext) -> None:
-    before = fingerprints(HOSTS, context)
-    changed = {host: dict(variables) for host, variables in HOSTS.items()}
-    changed["b-mq01-a.example.com"]["activemq_heap"] = "1g"
+    fingerprints_before = fingerprints(HOSTS, context)
+    changed_hosts = {host: dict(variables) for host, variables in HOSTS.items()}
+    changed_hosts["b-mq01-a.example.com"]["activemq_heap"] = "1g"
 
-    after = fingerprints(changed, context)
+    fingerprints_after = fingerprints(changed_hosts, context)
 
-    assert {name for name in before if before[name] != after[name]} == {"b"}
-    assert fingerprints(HOSTS, context) == before
+    assert {name for name in fingerprints_before if fingerprints_before[name] != fingerprints_after[name]} == {"b"}
+    assert fingerprints(HOSTS, context) == fingerprints_before
 
 
 @pytest.mark.parametrize(
     "change", [{"waivers": [{"rule": "T002", "reason": "x"}]}, {"links": [{"from": "a", "to": "a"}]}]
 )
 def test_fingerprint_of_component_changes_with_any_waiver_and_its_links(change: dict[str, Any]) -> None:
-    before = fingerprints(HOSTS, context_of(HOSTS))
+    fingerprints_before = fingerprints(HOSTS, context_of(HOSTS))
     changed_hosts = {**HOSTS, **pairs("z-mq01", **change)}
-    after = fingerprints(changed_hosts, context_of(changed_hosts))
+    fingerprints_after = fingerprints(changed_hosts, context_of(changed_hosts))
 
-    assert {name for name in before if before[name] != after[name]} == ({*"abc"} if "waivers" in change else {"a"})
+    assert {name for name in fingerprints_before if fingerprints_before[name] != fingerprints_after[name]} == (
+        {*"abc"} if "waivers" in change else {"a"}
+    )
 
 
 def test_fingerprint_of_component_changes_with_option_content_and_xml_schema(context: PlanContext) -> None:
-    before = fingerprints(HOSTS, context)
-    other = dataclasses.replace(context, schemas={**context.schemas, "5.5.1": b"another"})
+    fingerprints_before = fingerprints(HOSTS, context)
+    context_with_other_schema = dataclasses.replace(context, schemas={**context.schemas, "5.5.1": b"another"})
 
-    assert not {*before.values()} & {*fingerprints(HOSTS, dataclasses.replace(context, content=False)).values()}
-    assert {name for name, fingerprint in fingerprints(HOSTS, other).items() if fingerprint != before[name]} == {"c"}
+    assert not {*fingerprints_before.values()} & {
+        *fingerprints(HOSTS, dataclasses.replace(context, content=False)).values()
+    }
+    assert {
+        name
+        for name, fingerprint in fingerprints(HOSTS, context_with_other_schema).items()
+        if fingerprint != fingerprints_before[name]
+    } == {"c"}
 
 
 def test_new_group_changes_fingerprint_of_components_with_agent_only() -> None:
     agents = {"activemq_agents": ["shop"]}
     hosts = {**HOSTS, "shop": AGENT | {"activemq_agent_group": "a"}}
     changed_hosts = {**hosts, **pairs("d-mq01")}
-    before, after = (plan_components(fleet, context_of(fleet, agents), agents) for fleet in (hosts, changed_hosts))
+    plan_before, plan_after = (
+        plan_components(fleet, context_of(fleet, agents), agents) for fleet in (hosts, changed_hosts)
+    )
 
-    changed = {
+    changed_components = {
         name
-        for name in before
-        if before[name].rows["components"][0]["fingerprint"] != after[name].rows["components"][0]["fingerprint"]
+        for name in plan_before
+        if plan_before[name].rows["components"][0]["fingerprint"]
+        != plan_after[name].rows["components"][0]["fingerprint"]
     }
-    assert changed == {"a"}
+    assert changed_components == {"a"}
 
 
 def test_component_with_unchanged_fingerprint_is_not_planned_again(context: PlanContext) -> None:

@@ -40,9 +40,9 @@ def test_groups_of_host_record_are_list_or_its_text(groups: Any) -> None:
 
 
 def test_cells_of_host_table_contain_lists_as_json_and_other_values_as_text() -> None:
-    row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
+    table_row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
 
-    read_variables = parse_inventory_host_record(json.dumps(row), cells=True).variables
+    read_variables = parse_inventory_host_record(json.dumps(table_row), cells=True).variables
 
     assert read_variables == {"activemq_users": [{"name": "a", "password": "b"}], "activemq_release": "5.18.3"}
 

@@ -29,13 +29,13 @@ FILE_PATTERNS = {
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def archived_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the files of the built archive; files other than pages have an empty content."""
     archive = build_collection(tmp_path_factory.mktemp("archive"), 1_700_000_000)
-    with tarfile.open(archive) as opened:
+    with tarfile.open(archive) as archive_file:
         texts = {}
-        for member in opened.getmembers():
-            file = opened.extractfile(member) if member.name.endswith((".md", ".json", ".yaml")) else None
+        for member in archive_file.getmembers():
+            file = archive_file.extractfile(member) if member.name.endswith((".md", ".json", ".yaml")) else None
             texts[member.name] = file.read().decode() if file else ""
     return texts
 
@@ -81,17 +81,19 @@ def test_dead_link_in_archived_changelog_is_error() -> None:
         name_help_topics_in_changelog("`page <examples/README.md>`__", "CHANGELOG.md", FILES)
 
 
-def test_changelog_of_collection_archive_has_all_texts_without_relative_links(pages: dict[str, str]) -> None:
-    archived = pages["changelogs/changelog.yaml"]
+def test_changelog_of_collection_archive_has_all_texts_without_relative_links(archived_files: dict[str, str]) -> None:
+    archived = archived_files["changelogs/changelog.yaml"]
     original = (ROOT / "changelogs/changelog.yaml").read_text("utf-8")
 
     assert [target for target in re.findall(r"<([^<>]+)>`__", archived) if ":" not in target] == []
     assert re.findall(r"activemq-fleet help ([a-z-]+)", archived)
     texts, originals = (texts_in(yaml.safe_load(content)) for content in (archived, original))
     assert len(texts) == len(originals)
-    changed_originals = [before for text, before in zip(texts, originals, strict=True) if text != before]
+    changed_originals = [
+        original_text for text, original_text in zip(texts, originals, strict=True) if text != original_text
+    ]
     assert changed_originals
-    assert [before for before in changed_originals if "`__" not in str(before)] == []
+    assert [original_text for original_text in changed_originals if "`__" not in str(original_text)] == []
 
 
 @pytest.mark.parametrize("fragment", sorted((ROOT / "changelogs/fragments").glob("*.yml")), ids=lambda path: path.stem)
@@ -112,48 +114,50 @@ def texts_in(data: object) -> list[object]:
     return [data]
 
 
-def test_every_relative_link_of_archive_leads_to_its_file(pages: dict[str, str]) -> None:
-    for name, text in ((name, text) for name, text in pages.items() if name.endswith(".md")):
+def test_every_relative_link_of_archive_leads_to_its_file(archived_files: dict[str, str]) -> None:
+    for name, text in ((name, text) for name, text in archived_files.items() if name.endswith(".md")):
         targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:href|src)="([^"]+)"', text)
         relative = [target for target in targets if ":" not in target and not target.startswith("#")]
         missing = [
-            target for target in relative if (Path(name).parent / target.partition("#")[0]).as_posix() not in pages
+            target
+            for target in relative
+            if (Path(name).parent / target.partition("#")[0]).as_posix() not in archived_files
         ]
         assert missing == [], name
 
 
-def test_every_help_topic_that_collection_archive_names_has_page(pages: dict[str, str]) -> None:
-    named = {
+def test_every_help_topic_that_collection_archive_names_has_page(archived_files: dict[str, str]) -> None:
+    named_topics = {
         topic
-        for name, text in pages.items()
+        for name, text in archived_files.items()
         if name.endswith((".md", ".yaml"))
         for topic in re.findall(r"activemq-fleet help ([a-z-]+)", text)
     }
-    assert {"status", "install", "security"} <= named
-    for topic in sorted(named):
+    assert {"status", "install", "security"} <= named_topics
+    for topic in sorted(named_topics):
         help_command = CliRunner().invoke(fleet_cli, ["help", topic])
         assert help_command.exit_code == 0, topic
 
 
-def test_every_file_that_readme_names_is_in_archive(pages: dict[str, str]) -> None:
-    files = set(re.findall(r"\b[A-Z]+\.md\b|\bLICENSE\b|\bchangelogs/[a-z.]+\b", pages["README.md"]))
+def test_every_file_that_readme_names_is_in_archive(archived_files: dict[str, str]) -> None:
+    files = set(re.findall(r"\b[A-Z]+\.md\b|\bLICENSE\b|\bchangelogs/[a-z.]+\b", archived_files["README.md"]))
     assert {"CHANGELOG.md", "SECURITY.md", "LICENSE", "changelogs/changelog.yaml"} <= files
-    assert files <= pages.keys()
+    assert files <= archived_files.keys()
 
 
-def test_every_playbook_role_and_plugin_of_readme_is_in_collection_archive(pages: dict[str, str]) -> None:
+def test_every_playbook_role_and_plugin_of_readme_is_in_collection_archive(archived_files: dict[str, str]) -> None:
     listed = set()
-    for table in re.split(r"\n(?=\| [a-z ]+ \| purpose \|)", pages["README.md"])[1:]:
+    for table in re.split(r"\n(?=\| [a-z ]+ \| purpose \|)", archived_files["README.md"])[1:]:
         title = table.split("|")[1].strip()
         for name in re.findall(r"^\| `activemq\.fleet\.([a-z_]+)` \|", table, re.MULTILINE):
-            assert FILE_PATTERNS[title].format(name) in pages, name
+            assert FILE_PATTERNS[title].format(name) in archived_files, name
             listed.add(name)
     assert len(listed) > 30
-    assert listed == set(re.findall(r"activemq\.fleet\.([a-z_]+)", pages["README.md"]))
+    assert listed == set(re.findall(r"activemq\.fleet\.([a-z_]+)", archived_files["README.md"]))
 
 
-def test_checksums_of_collection_archive_are_those_of_rewritten_pages(pages: dict[str, str]) -> None:
-    recorded = {entry["name"]: entry["chksum_sha256"] for entry in json.loads(pages["FILES.json"])["files"]}
-    for name, text in pages.items():
+def test_checksums_of_collection_archive_are_those_of_rewritten_pages(archived_files: dict[str, str]) -> None:
+    recorded = {entry["name"]: entry["chksum_sha256"] for entry in json.loads(archived_files["FILES.json"])["files"]}
+    for name, text in archived_files.items():
         if name.endswith((".md", ".yaml")):
             assert recorded[name] == hashlib.sha256(text.encode()).hexdigest(), name

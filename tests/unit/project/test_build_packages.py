@@ -128,9 +128,9 @@ def build_galaxy_archive(names: list[str], moment: int) -> bytes:
 
 def test_collection_archive_is_independent_of_file_order_and_times() -> None:
     names = ["roles/broker/a.yml", "GALAXY.md", "plugins/b.py"]
-    first = normalize_collection(build_galaxy_archive(names, 1), EPOCH)
-    assert first == normalize_collection(build_galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
-    with tarfile.open(fileobj=io.BytesIO(first)) as archive:
+    normalized_archive = normalize_collection(build_galaxy_archive(names, 1), EPOCH)
+    assert normalized_archive == normalize_collection(build_galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
+    with tarfile.open(fileobj=io.BytesIO(normalized_archive)) as archive:
         members = archive.getmembers()
         contents = {member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in members}
     assert [member.name for member in members][2:] == ["README.md", "plugins/b.py", "roles/broker/a.yml"]
@@ -239,7 +239,7 @@ def test_pinned_requirements_contain_requirements_of_each_python_version(version
     # The pins are those of Python 3.11, so they would lack a requirement that only a later version has.
     pinned = {canonicalize_name(name.partition("==")[0]): name.partition("==")[2] for name in hashes_of("pipeline.txt")}
     markers = {"python_version": version, "python_full_version": f"{version}.0", "sys_platform": "linux", "extra": ""}
-    checked = 0
+    checked_requirements = 0
     for name, pin in pinned.items():
         distribution = importlib.metadata.distribution(name)
         assert distribution.version == pin, name
@@ -247,8 +247,8 @@ def test_pinned_requirements_contain_requirements_of_each_python_version(version
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate(markers):
                 assert canonicalize_name(requirement.name) in pinned, f"{name} requires {requirement}"
-                checked += 1
-    assert checked > 20
+                checked_requirements += 1
+    assert checked_requirements > 20
 
 
 def test_sbom_refuses_pinned_requirement_without_hash() -> None:
@@ -261,10 +261,13 @@ def test_checksums_name_each_file_and_detect_a_change(tmp_path: Path) -> None:
     for path in files:
         path.write_text(path.name)
     write_checksums(files, tmp_path / "SHA256SUMS")
-    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
-    assert subprocess.run(check, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.count(": OK") == 2
+    check_command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert (
+        subprocess.run(check_command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.count(": OK")
+        == 2
+    )
     files[0].write_text("changed")
-    assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 1
+    assert subprocess.run(check_command, cwd=tmp_path, check=False, capture_output=True).returncode == 1
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen: signatures are not tested")

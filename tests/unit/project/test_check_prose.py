@@ -136,7 +136,7 @@ def test_check_prose_checks_tasks_plugins_messages_docstrings_and_tests(start: s
 
 
 def test_check_prose_accepts_table_of_files_in_docstring() -> None:
-    rows = "\n".join(f"    STORE/file-{number}   holds one of the words" for number in range(20))
-    tree = ast.parse(f'"""The files of a store.\n\n{rows}\n\nThe guards write them.\n"""\n')
+    table_lines = "\n".join(f"    STORE/file-{number}   holds one of the words" for number in range(20))
+    tree = ast.parse(f'"""The files of a store.\n\n{table_lines}\n\nThe guards write them.\n"""\n')
 
     assert [problem for text in docstrings_of(tree, "src/a.py") for problem in problems_of(text)] == []

@@ -45,7 +45,9 @@ def variables_that_site_requires(example: str) -> set[str]:
 def list_items_within_paragraphs(text: str) -> list[str]:
     """Return the beginnings of list items that Markdown reads as text of the paragraph before them."""
     tokens = MarkdownIt("commonmark").parse(text)
-    paragraphs = [token.content for before, token in itertools.pairwise(tokens) if before.type == "paragraph_open"]
+    paragraphs = [
+        token.content for previous_token, token in itertools.pairwise(tokens) if previous_token.type == "paragraph_open"
+    ]
     return [
         text[match.start() : match.start() + 30]
         for text in paragraphs
@@ -100,13 +102,13 @@ def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
     findings = check_fleet(load_fleet([str(tmp_path / "hosts.yml")]), schema_of=None)
     warnings = [finding for finding in findings if finding.severity == "warning"]
     mistakes = {finding_grouping_key(finding) for finding in warnings}
-    newer = {match[1] for finding in warnings if (match := re.search(r"is older than (\S+)", finding.message))}
+    newer_releases = {match[1] for finding in warnings if (match := re.search(r"is older than (\S+)", finding.message))}
 
     assert [finding for finding in findings if finding.severity == "error"] == []
     assert f"prints {len(mistakes)} expected warnings" in text
     assert sorted(finding.rule for finding in warnings if f"{finding.rule}" not in text) == []
-    assert newer
-    assert sorted(release for release in newer if f"{release} fixes" not in text) == []
+    assert newer_releases
+    assert sorted(release for release in newer_releases if f"{release} fixes" not in text) == []
 
 
 def test_readme_shows_each_report_in_light_and_dark() -> None:

@@ -65,13 +65,13 @@ def test_failure_of_pytest_itself_is_counted_as_failure_of_tier(
 
 
 def test_skipped_test_tier_is_shown_with_its_reason() -> None:
-    rows = table([Result("hosts", skipped=4, reasons={"no systemd hosts here: not root": 4})])
-    assert rows[1:] == ["hosts        SKIPPED: no systemd hosts here: not root"]
+    lines = table([Result("hosts", skipped=4, reasons={"no systemd hosts here: not root": 4})])
+    assert lines[1:] == ["hosts        SKIPPED: no systemd hosts here: not root"]
 
 
 def test_test_tier_after_failed_tier_is_shown_as_not_run() -> None:
-    rows = table([Result("lint", failed=1, problem="ruff"), Result("unit", ran=False)])
-    assert rows[-1] == "unit         not run: an earlier tier failed"
+    lines = table([Result("lint", failed=1, problem="ruff"), Result("unit", ran=False)])
+    assert lines[-1] == "unit         not run: an earlier tier failed"
 
 
 def test_total_of_test_run_is_sum_of_its_tiers() -> None:

@@ -35,8 +35,8 @@ def test_every_module_has_entry_about_license(core: str) -> None:
 
 def test_each_file_of_plugins_names_its_license() -> None:
     files = [path for path in (ROOT / "plugins").rglob("*.py") if path.stat().st_size]
-    lines = {path: path.read_text("utf-8").splitlines()[:3] for path in files}
-    assert not [path for path, head in lines.items() if "# SPDX-License-Identifier: Apache-2.0" not in head]
+    head_by_path = {path: path.read_text("utf-8").splitlines()[:3] for path in files}
+    assert not [path for path, head in head_by_path.items() if "# SPDX-License-Identifier: Apache-2.0" not in head]
 
 
 def test_python_interpreter_that_cannot_start_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,35 +45,35 @@ def write_cache(directory: Path, *files: str, hosts: dict[str, str]) -> EventCac
 
 
 def test_fingerprint_of_cached_host_changes_only_with_inputs_of_its_events(logs: Path) -> None:
-    before = file_fingerprints(logs)
+    files_before = file_fingerprints(logs)
     (logs / "ab/activemq.log").write_text("another host\n")
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
-    after = file_fingerprints(logs)
-    assert cached_events_fingerprint(HOST, before) == cached_events_fingerprint(HOST, after)
+    files_after = file_fingerprints(logs)
+    assert cached_events_fingerprint(HOST, files_before) == cached_events_fingerprint(HOST, files_after)
     for changed_host in (AuditedHost("a", "Europe/Berlin", "5.18.3"), AuditedHost("a", "UTC", "5.5.1")):
-        assert cached_events_fingerprint(changed_host, after) != cached_events_fingerprint(HOST, after)
+        assert cached_events_fingerprint(changed_host, files_after) != cached_events_fingerprint(HOST, files_after)
     (logs / "a/activemq.log.1").write_text("rolled\n")
-    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, after)
+    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, files_after)
 
 
 def test_different_log_bytes_of_same_size_and_time_change_fingerprint(logs: Path) -> None:
-    before, log = file_fingerprints(logs), logs / "a/activemq.log"
+    files_before, log = file_fingerprints(logs), logs / "a/activemq.log"
     time = log.stat().st_mtime_ns
     log.write_text("ONE LINE\n")
     os.utime(log, ns=(time, time))
-    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, before)
+    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, files_before)
 
 
 def test_rolled_or_truncated_log_counts_as_replaced_and_grown_log_does_not(logs: Path) -> None:
-    before, log = file_fingerprints(logs), logs / "a/activemq.log"
+    files_before, log = file_fingerprints(logs), logs / "a/activemq.log"
     log.write_text("one line\nand another\n")
-    assert not has_replaced_files(before, file_fingerprints(logs))
+    assert not has_replaced_files(files_before, file_fingerprints(logs))
     log.write_text("")
-    assert has_replaced_files(before, file_fingerprints(logs))
+    assert has_replaced_files(files_before, file_fingerprints(logs))
     log.rename(logs / "a/activemq.log.1")
-    assert has_replaced_files(before, file_fingerprints(logs))
+    assert has_replaced_files(files_before, file_fingerprints(logs))
     log.write_text("one line\n")
-    assert has_replaced_files(before, file_fingerprints(logs))
+    assert has_replaced_files(files_before, file_fingerprints(logs))
 
 
 def test_cached_events_of_host_are_reused_while_its_digest_is_unchanged(tmp_path: Path) -> None:

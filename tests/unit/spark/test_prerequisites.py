@@ -42,10 +42,10 @@ def test_spark_error_names_java_home_without_java(tmp_path: Path, monkeypatch: p
 
 
 def test_new_java_on_path_is_preferred_to_old_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    new = _create_java(tmp_path / "new", "21.0.1")
+    new_java_home = _create_java(tmp_path / "new", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(_create_java(tmp_path / "old", "1.8.0_392")))
-    monkeypatch.setenv("PATH", f"{new}/bin:/usr/bin:/bin")
-    assert find_supported_java_home() == new
+    monkeypatch.setenv("PATH", f"{new_java_home}/bin:/usr/bin:/bin")
+    assert find_supported_java_home() == new_java_home
 
 
 @pytest.mark.parametrize(
