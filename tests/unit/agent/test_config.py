@@ -46,11 +46,11 @@ def test_agent_conf_accepts_broker_addresses_with_tls_and_ipv6(tmp_path: Path) -
 def test_agent_accepts_each_rendered_agent_conf(path: Path, tmp_path: Path) -> None:
     (tmp_path / "mb.password").write_text("secret\n")
     (tmp_path / "mb.password").chmod(0o640)
-    text = "\n".join(
+    configuration = "\n".join(
         f"mb.password.file = {tmp_path}/mb.password" if line.startswith("mb.password.file") else line
         for line in path.read_text().splitlines()
     )
-    (tmp_path / "agent.conf").write_text(text)
+    (tmp_path / "agent.conf").write_text(configuration)
     config = read_config(tmp_path / "agent.conf", {})
     assert config.urls
     assert config.topics

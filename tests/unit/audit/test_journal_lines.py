@@ -66,10 +66,12 @@ def test_damaged_gzip_event_journal_ends_with_problem() -> None:
 
 def test_large_event_journal_is_read_completely_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_CHUNK_BYTES", 1000)
-    text = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
+    journal_content = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
 
-    for content in (text, gzip.compress(text)):
-        assert [str(line_text).encode() + b"\n" for line_text in line_texts(content)] == text.splitlines(keepends=True)
+    for content in (journal_content, gzip.compress(journal_content)):
+        assert [str(line_text).encode() + b"\n" for line_text in line_texts(content)] == journal_content.splitlines(
+            keepends=True
+        )
 
 
 def test_empty_event_journal_has_no_lines() -> None:

@@ -30,10 +30,10 @@ def test_names_command_shows_parts_of_host_name_and_their_origins(capsys: pytest
 
 def test_naming_convention_is_proposed_for_unrecognized_host_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", *PARITY.hosts]) == 1
-    text = capsys.readouterr().out
-    assert "ffm1amq001.example.com: not a broker: the name does not match activemq_naming_pattern" in text
-    assert "With these variables set for all hosts, 4 names are recognized as nodes of pairs:" in text
-    assert "activemq_naming_parity: odd-even\n" in text
+    printed_text = capsys.readouterr().out
+    assert "ffm1amq001.example.com: not a broker: the name does not match activemq_naming_pattern" in printed_text
+    assert "With these variables set for all hosts, 4 names are recognized as nodes of pairs:" in printed_text
+    assert "activemq_naming_parity: odd-even\n" in printed_text
 
 
 def test_proposed_naming_convention_recognizes_host_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,8 +93,8 @@ def test_names_command_proposes_single_brokers_for_inventory_without_brokers(
 def test_names_command_reads_inventory_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inventory = str(PUBLIC.write(tmp_path, release="6.3.1"))
     assert main(["names", "-i", inventory]) == 0
-    text = capsys.readouterr().out
-    assert "group from activemq_group; pair from activemq_pair; node from activemq_node" in text
+    printed_text = capsys.readouterr().out
+    assert "group from activemq_group; pair from activemq_pair; node from activemq_node" in printed_text
 
     assert main(["names", "-i", inventory, PUBLIC.hosts[0], "-e", "activemq_node=standby"]) == 0
     assert table_rows(capsys.readouterr().out)[1][3:6] == ["standby", "edi-fra-mq1", "slave"]
@@ -105,11 +105,11 @@ def test_names_command_reports_contradicting_and_missing_parts_of_host_names(
 ) -> None:
     (tmp_path / "hosts.ini").write_text("orders-mq01-a activemq_node=b\nhal1 activemq_node=a\n")
     assert main(["names", "-i", str(tmp_path)]) == 1
-    text = capsys.readouterr().out
-    assert "the name contains a different node: a" in text
+    printed_text = capsys.readouterr().out
+    assert "the name contains a different node: a" in printed_text
     assert (
         "the group and pair of the broker are unknown, because the host name does not match activemq_naming_pattern"
-        in text
+        in printed_text
     )
 
 

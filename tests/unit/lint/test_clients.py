@@ -101,8 +101,8 @@ def test_memory_limit_above_heap_of_host_is_reported_for_fleet() -> None:
     (broker, _) = fleet("orders-mq01", heap="256m", memory_limit="512 mb").brokers
     from activemq_fleet.lint.fleets import broker_file_findings
 
-    data = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    findings = broker_file_findings(broker, data, RuleSelection(select=("C006",)))
+    document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
+    findings = broker_file_findings(broker, document, RuleSelection(select=("C006",)))
     assert [finding.message for finding in findings] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
 
 

@@ -111,11 +111,11 @@ def test_linter_reports_exactly_planted_mistakes_about_clients_at_their_lines(re
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.18.3", "6.3.1"])
 def test_linter_reports_nothing_for_repaired_file_about_clients(release: str) -> None:
-    text = PLANTED
+    repaired_text = PLANTED
     for mistake, repair in REPAIRS.items():
-        assert mistake in text
-        text = text.replace(mistake, repair)
-    content, _ = split_notes(text)
+        assert mistake in repaired_text
+        repaired_text = repaired_text.replace(mistake, repair)
+    content, _ = split_notes(repaired_text)
     if release == "5.8.0":
         content = content.replace(b'memoryLimit="64mb"', b'enableAudit="false" memoryLimit="64mb"')
     assert file_findings(content, Release.of(release), selection=NOT_PLANTED) == ()

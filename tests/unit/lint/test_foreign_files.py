@@ -108,27 +108,27 @@ def test_error_of_unknown_schema_address_mentions_added_jar() -> None:
 
 
 def test_xml_schema_in_directory_of_checked_file_is_accepted() -> None:
-    data = document(f"{BEANS_LOCATION} {CORE} mine.xsd")
-    assert len(findings_of_rule("V020", data)) == 1
-    assert findings_of_rule("V020", data, mine=b"") == []
+    activemq_xml = document(f"{BEANS_LOCATION} {CORE} mine.xsd")
+    assert len(findings_of_rule("V020", activemq_xml)) == 1
+    assert findings_of_rule("V020", activemq_xml, mine=b"") == []
 
 
 def test_schema_in_subdirectory_is_matched_by_its_path() -> None:
-    data = document(f"{BEANS_LOCATION} {CORE} sub/mine.xsd")
+    activemq_xml = document(f"{BEANS_LOCATION} {CORE} sub/mine.xsd")
     for other_files, count in (({"mine.xsd": b""}, 1), ({"sub/mine.xsd": b""}, 0)):
-        findings = file_findings(data, Release.of("5.18.3"), other_files=other_files)
+        findings = file_findings(activemq_xml, Release.of("5.18.3"), other_files=other_files)
         assert [finding.severity for finding in findings if finding.rule == "V020"] == ["error"] * count
 
 
 def test_xml_schema_of_class_path_is_searched_in_directory_of_checked_file() -> None:
-    data = document(f"{BEANS_LOCATION} {CORE} classpath:mine.xsd")
-    assert [finding.severity for finding in findings_of_rule("V020", data)] == ["warning"]
-    assert findings_of_rule("V020", data, mine=b"") == []
+    activemq_xml = document(f"{BEANS_LOCATION} {CORE} classpath:mine.xsd")
+    assert [finding.severity for finding in findings_of_rule("V020", activemq_xml)] == ["warning"]
+    assert findings_of_rule("V020", activemq_xml, mine=b"") == []
 
 
 def test_schema_path_outside_directory_is_warning() -> None:
-    data = document(f"{BEANS_LOCATION} {CORE} ../mine.xsd")
-    assert [finding.severity for finding in findings_of_rule("V020", data, mine=b"")] == ["warning"]
+    activemq_xml = document(f"{BEANS_LOCATION} {CORE} ../mine.xsd")
+    assert [finding.severity for finding in findings_of_rule("V020", activemq_xml, mine=b"")] == ["warning"]
 
 
 def test_schema_with_file_uri_is_warning() -> None:
@@ -235,8 +235,8 @@ def test_file_without_template_marks_has_no_template_warning(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["%edge.name%", "$HOSTNAME", "$(hostname)", "@name@", "&lt;name&gt;"])
 def test_broker_name_with_placeholder_is_not_checked(name: str) -> None:
-    data = document().replace(b'brokerName="n"', f'brokerName="{name}"'.encode())
-    assert findings_of_rule("N015", data) == []
+    activemq_xml = document().replace(b'brokerName="n"', f'brokerName="{name}"'.encode())
+    assert findings_of_rule("N015", activemq_xml) == []
 
 
 def test_spring_dtd_is_error_only_with_broker_element() -> None:

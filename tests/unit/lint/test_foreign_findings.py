@@ -20,8 +20,8 @@ SERVICES = "META-INF/services/org/apache/activemq/transport"
 
 
 def findings_of(snippet: str, release: str = "5.18.3", **other_files: bytes) -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return list(file_findings(data, Release.of(release), other_files=other_files))
+    activemq_xml = complete(snippet, Release.of(release))
+    return list(file_findings(activemq_xml, Release.of(release), other_files=other_files))
 
 
 def rules_of(snippet: str, release: str = "5.18.3") -> list[str]:
@@ -62,9 +62,9 @@ def test_directory_name_that_suggests_network_share_is_reported(directory: str) 
 def test_discovery_agent_of_jar_is_accepted(scheme: str) -> None:
     link = f'<networkConnector name="s" uri="{scheme}://default"/>'
     assert "V008" in rules_of(link)
-    data = complete(link, Release.of("5.18.3"))
+    activemq_xml = complete(link, Release.of("5.18.3"))
     service = {f"{SERVICES}/discoveryagent/{scheme}": b""}
-    assert "V008" not in {f.rule for f in file_findings(data, Release.of("5.18.3"), other_files=service)}
+    assert "V008" not in {f.rule for f in file_findings(activemq_xml, Release.of("5.18.3"), other_files=service)}
 
 
 CONNECTORS = "<broker><transportConnectors>{}</transportConnectors></broker>"
@@ -151,8 +151,8 @@ def test_dead_letters_that_plugin_discards_are_not_reported() -> None:
 
 def test_placeholders_of_file_without_broker_are_not_reported() -> None:
     bean = f'<beans xmlns="{BEANS}"><bean id="x" class="X"><property name="home" value="${{activemq.conf}}"/></bean>'
-    data = f"{bean}</beans>".encode()
-    assert "V024" not in {f.rule for f in file_findings(data, Release.of("5.18.3"))}
+    file_without_broker = f"{bean}</beans>".encode()
+    assert "V024" not in {f.rule for f in file_findings(file_without_broker, Release.of("5.18.3"))}
 
 
 def test_one_way_static_bridge_requires_no_replay() -> None:
@@ -199,8 +199,8 @@ def test_password_that_is_hard_to_guess_is_not_reported(password: str) -> None:
 
 
 def test_root_broker_without_schema_location_message_mentions_amazon_mq() -> None:
-    data = f'<broker xmlns="{CORE}"/>'.encode()
-    (problem,) = (f for f in file_findings(data, Release.of("5.18.3")) if f.rule == "V020")
+    activemq_xml = f'<broker xmlns="{CORE}"/>'.encode()
+    (problem,) = (f for f in file_findings(activemq_xml, Release.of("5.18.3")) if f.rule == "V020")
     assert "Amazon MQ" in problem.message
 
 

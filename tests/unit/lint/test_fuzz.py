@@ -24,8 +24,10 @@ BOMB = "<!DOCTYPE a [<!ENTITY a0 'x'>{}]><beans>&a19;</beans>".format(
 @settings(deadline=None)
 @given(st.integers(0, 2**63), st.sampled_from(SEEDS), st.sampled_from(RELEASES))
 def test_linter_reports_valid_findings_for_mutated_files(number: int, seed: bytes, release: str) -> None:
-    data = mutate_document(seed, SEEDS, Random(number))
-    for finding in file_findings(data, Release.of(release), other_files={"jetty.xml": data, "users.properties": data}):
+    mutated_file = mutate_document(seed, SEEDS, Random(number))
+    for finding in file_findings(
+        mutated_file, Release.of(release), other_files={"jetty.xml": mutated_file, "users.properties": mutated_file}
+    ):
         assert (finding.line is None) == (finding.column is None)
         if finding.line is not None and finding.column is not None:
             assert finding.line >= 1

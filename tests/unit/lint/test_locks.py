@@ -60,11 +60,11 @@ def test_store_without_sign_of_sharing_is_not_reported(store: str) -> None:
 
 def test_finding_about_lock_keep_alive_has_position_of_period() -> None:
     snippet = '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0"/>'
-    data = complete(snippet, Release.of("5.18.3")).decode().splitlines()
+    lines = complete(snippet, Release.of("5.18.3")).decode().splitlines()
     problem = rule_findings("L003", snippet)[0]
     assert problem.line is not None
     assert problem.column is not None
-    assert data[problem.line - 1][problem.column - 1 :].startswith("lockKeepAlivePeriod")
+    assert lines[problem.line - 1][problem.column - 1 :].startswith("lockKeepAlivePeriod")
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.6.0", "5.7.0", "5.8.0"])

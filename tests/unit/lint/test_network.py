@@ -90,8 +90,8 @@ def test_disabled_queue_audit_with_message_replay_is_not_reported() -> None:
 
 def test_replaced_character_of_broker_name_is_reported_at_its_position() -> None:
     (finding,) = rule_findings("N015", '<broker brokerName="north mq"/>')
-    text = complete('<broker brokerName="north mq"/>', Release.of("5.18.3")).decode().splitlines()
-    assert text[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(' mq"')
+    lines = complete('<broker brokerName="north mq"/>', Release.of("5.18.3")).decode().splitlines()
+    assert lines[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(' mq"')
     assert "north_mq" in finding.message
 
 

@@ -122,13 +122,13 @@ def test_error_planted_in_link_of_file_is_reported_once_at_its_position(
     rule: str, good: str, bad: str, position: str
 ) -> None:
     assert good in SHOP_FILE
-    text = SHOP_FILE.replace(good, bad, 1)
-    findings = network_findings(text, "5.18.3")
+    faulty_file = SHOP_FILE.replace(good, bad, 1)
+    findings = network_findings(faulty_file, "5.18.3")
     if rule in ("N014", "N015"):  # N039 correctly reports that the vm:// URI has a different name
         findings = [finding for finding in findings if finding.rule != "N039"]
     assert [finding.rule for finding in findings] == [rule]
     (finding,) = findings
-    assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(position)
+    assert faulty_file.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(position)
 
 
 PLANTED_BEFORE_5_6 = [
@@ -149,7 +149,7 @@ def test_error_planted_in_link_of_5_5_file_is_reported_once_at_its_position(
     rule: str, good: str, bad: str, position: str
 ) -> None:
     assert good in PURE_MASTER_FILE
-    text = PURE_MASTER_FILE.replace(good, bad, 1)
-    (finding,) = network_findings(text, "5.5.1")
+    faulty_file = PURE_MASTER_FILE.replace(good, bad, 1)
+    (finding,) = network_findings(faulty_file, "5.5.1")
     assert finding.rule == rule
-    assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(position)
+    assert faulty_file.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(position)

@@ -85,21 +85,21 @@ def test_default_account_of_console_without_authentication_is_info() -> None:
 
 
 def test_default_credentials_of_broker_are_reported_at_their_line() -> None:
-    text = "activemq.username=system\nactivemq.password=manager\n"
-    assert positions_of(security_findings("S004", PROPERTIES_LOADER + LOGIN, credentials_properties=text)) == [
+    credentials = "activemq.username=system\nactivemq.password=manager\n"
+    assert positions_of(security_findings("S004", PROPERTIES_LOADER + LOGIN, credentials_properties=credentials)) == [
         ("conf/credentials.properties", 2, 1, "error")
     ]
 
 
 def test_encrypted_default_credentials_are_reported() -> None:
-    text = "activemq.username=system\nactivemq.password=ENC(mYRkg+4Q4hua1kvpCCI2hg==)\n"
+    credentials = "activemq.username=system\nactivemq.password=ENC(mYRkg+4Q4hua1kvpCCI2hg==)\n"
     loader = PROPERTIES_LOADER.replace("credentials.", "credentials-enc.")
-    assert len(security_findings("S004", loader + LOGIN, credentials__enc_properties=text)) == 1
+    assert len(security_findings("S004", loader + LOGIN, credentials__enc_properties=credentials)) == 1
 
 
 def test_unused_default_credentials_are_not_reported() -> None:
-    text = "activemq.username=system\nactivemq.password=manager\n"
-    assert security_findings("S004", LOGIN, credentials_properties=text) == []
+    credentials = "activemq.username=system\nactivemq.password=manager\n"
+    assert security_findings("S004", LOGIN, credentials_properties=credentials) == []
 
 
 def test_default_account_of_link_is_reported_in_activemq_xml() -> None:

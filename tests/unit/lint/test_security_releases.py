@@ -84,8 +84,8 @@ def test_fix_contains_recommended_release() -> None:
 
 def test_recommended_release_is_known_and_not_vulnerable() -> None:
     """The test checks every known release, and a patch release newer than all known ones of its line."""
-    data = load_release_data()
-    patches = {line: line_data.last_patch + 1 for line, line_data in data.lines.items()}
+    release_data = load_release_data()
+    patches = {line: line_data.last_patch + 1 for line, line_data in release_data.lines.items()}
     for release in (f"{line}.{patch}" for line, last in patches.items() for patch in range(last + 1)):
         for finding in (*release_findings(release, "S001"), *release_findings(release, "S002")):
             match = re.match(r"upgrade to (\d+\.\d+\.\d+)", finding.fix)

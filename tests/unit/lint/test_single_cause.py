@@ -97,8 +97,8 @@ def test_link_without_monitor_is_c011_on_releases_without_v035(release: str) -> 
 
 def test_connector_without_monitor_is_reported_in_addition_to_link() -> None:
     connector = '<transportConnector name="more" uri="tcp://0.0.0.0:1?wireFormat.maxInactivityDuration=0"/>'
-    text = LINK.format("wireFormat.maxInactivityDuration=0") + connector
-    assert {"C011", "V035"} <= reported_rules(text, "5.18.3")
+    snippet = LINK.format("wireFormat.maxInactivityDuration=0") + connector
+    assert {"C011", "V035"} <= reported_rules(snippet, "5.18.3")
 
 
 def test_unknown_attribute_has_no_finding_about_its_value() -> None:

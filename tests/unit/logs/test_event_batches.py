@@ -25,9 +25,9 @@ def scan(data: bytes, after: bytes = b"", **source: str) -> list[Row]:
 def test_log_scanner_agrees_with_reference_reader_for_random_logs() -> None:
     random, end, number_of_logs = Random(7), time.monotonic() + SECONDS, 0
     while time.monotonic() < end or number_of_logs < 100:
-        data = make_malformed_log(random)
-        difference = first_difference(data, "Europe/Berlin" if b"-03-29 02" not in data else "UTC")
-        assert not difference, f"{data[:2000]!r}: {difference}"
+        log = make_malformed_log(random)
+        difference = first_difference(log, "Europe/Berlin" if b"-03-29 02" not in log else "UTC")
+        assert not difference, f"{log[:2000]!r}: {difference}"
         number_of_logs += 1
 
 
@@ -38,14 +38,14 @@ def test_log_scanner_agrees_with_reference_reader_for_each_kind_of_line(line: by
 
 def test_log_larger_than_piece_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.event_batches.PIECE", 1000)
-    data = b"\n".join([*LINES, b""]) * 10
-    assert len(list(LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(data))) > 5
-    assert first_difference(data) == ""
+    log = b"\n".join([*LINES, b""]) * 10
+    assert len(list(LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(log))) > 5
+    assert first_difference(log) == ""
 
 
 def test_line_larger_than_piece_is_single_event() -> None:
-    data = LINE.replace(b"stomp", b"x" * (PIECE * 2)) + b"\n" + LINE + b"\n"
-    long_event, next_event = scan(data)
+    log = LINE.replace(b"stomp", b"x" * (PIECE * 2)) + b"\n" + LINE + b"\n"
+    long_event, next_event = scan(log)
     assert (len(long_event["message"]), next_event["line"]) == (PIECE * 2 + len("Connector  started"), 2)
 
 

@@ -229,10 +229,10 @@ def write_log(directory: Path, text: str, modified_at: float) -> str:
 
 def test_unreadable_log_reason_of_unknown_layout_has_supported_layouts(tmp_path: Path) -> None:
     started_at = time.time() - 60
-    data = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", started_at + 1)
+    data_directory = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", started_at + 1)
 
     assert (
-        unreadable_log_reason(data, started_at)
+        unreadable_log_reason(data_directory, started_at)
         == f"the layout of the records in activemq.log is not supported: {READABLE_LAYOUTS}"
     )
 
@@ -240,24 +240,26 @@ def test_unreadable_log_reason_of_unknown_layout_has_supported_layouts(tmp_path:
 def test_unreadable_log_reason_has_time_of_newest_readable_record(tmp_path: Path) -> None:
     started_at = time.time() - 60
     readable_record = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
-    data = write_log(tmp_path, f"{readable_record}10:00:00 [main] INFO BrokerService - started\n", started_at + 1)
+    data_directory = write_log(
+        tmp_path, f"{readable_record}10:00:00 [main] INFO BrokerService - started\n", started_at + 1
+    )
 
-    assert unreadable_log_reason(data, started_at).startswith(
+    assert unreadable_log_reason(data_directory, started_at).startswith(
         "the newest readable record in activemq.log has the time 2026-03-01 10:00:00, "
     )
 
 
 @pytest.mark.parametrize("text", ["", "\n", None])
 def test_log_without_records_of_running_broker_is_readable(tmp_path: Path, text: str | None) -> None:
-    data = str(tmp_path) if text is None else write_log(tmp_path, text, time.time())
+    data_directory = str(tmp_path) if text is None else write_log(tmp_path, text, time.time())
 
-    assert unreadable_log_reason(data, time.time() - 60) == ""
+    assert unreadable_log_reason(data_directory, time.time() - 60) == ""
 
 
 def test_log_older_than_running_broker_is_readable(tmp_path: Path) -> None:
-    data = write_log(tmp_path, "10:00:00 [main] INFO BrokerService - started\n", time.time() - 600)
+    data_directory = write_log(tmp_path, "10:00:00 [main] INFO BrokerService - started\n", time.time() - 600)
 
-    assert unreadable_log_reason(data, time.time() - 60) == ""
+    assert unreadable_log_reason(data_directory, time.time() - 60) == ""
 
 
 def test_log_with_record_of_running_broker_is_readable(tmp_path: Path) -> None:

@@ -64,11 +64,11 @@ def test_inventory_problem_omits_host_so_that_equal_problems_share_line(
 
 
 def test_host_without_role_in_plan_may_have_any_variables() -> None:
-    division_facts, text = host_component_facts_and_variables(
+    division_facts, variables_text = host_component_facts_and_variables(
         HostRecord("db.example.com", {"activemq_heap": 3}), 0, None
     )
 
-    assert (division_facts.has_role, division_facts.problems, text) == (False, (), None)
+    assert (division_facts.has_role, division_facts.problems, variables_text) == (False, (), None)
 
 
 def test_invalid_file_name_as_host_name_is_problem_of_host_with_role() -> None:
@@ -81,7 +81,13 @@ def test_naming_pattern_of_inventory_overrides_pattern_of_host() -> None:
     variables = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
     assert facts_of_host(variables, host="x1a").group == "x"
-    division_facts, text = host_component_facts_and_variables(HostRecord("x1a", variables), 0, DEFAULT_PATTERN)
-    assert (division_facts.group, division_facts.pattern, text) == (None, variables["activemq_naming_pattern"], None)
+    division_facts, variables_text = host_component_facts_and_variables(
+        HostRecord("x1a", variables), 0, DEFAULT_PATTERN
+    )
+    assert (division_facts.group, division_facts.pattern, variables_text) == (
+        None,
+        variables["activemq_naming_pattern"],
+        None,
+    )
     with pytest.raises(InputError, match="contains none of the named capture groups"):
         facts_of_host({"activemq_naming_pattern": "x"})

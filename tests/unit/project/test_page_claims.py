@@ -56,12 +56,12 @@ def list_items_within_paragraphs(text: str) -> list[str]:
 
 
 def test_readme_counts_linked_example_inventories() -> None:
-    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    sentence = _LINKED_EXAMPLES.search(text)
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    sentence = _LINKED_EXAMPLES.search(readme)
 
     assert sentence is not None
     assert sentence[1].lower() == NUMBERS[len(EXAMPLES)]
-    assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in text] == []
+    assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in readme] == []
 
 
 def test_jolokia_policy_comes_from_release_archive_as_page_states() -> None:
@@ -80,8 +80,8 @@ def test_readme_has_at_most_150_lines() -> None:
 def test_readme_shows_commands_for_hosts_that_tests_run_from_other_pages() -> None:
     """The host tests execute both pages."""
     tested_text = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("first-pair.md", "adopting.md"))
-    text = (ROOT / "README.md").read_text("utf-8")
-    commands = re.findall(r"(?m)^(?:ansible-playbook|activemq-fleet status) [^#\n]*", text)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"(?m)^(?:ansible-playbook|activemq-fleet status) [^#\n]*", readme)
     assert len(commands) == 5
     assert [command for command in commands if f"\n{command.rstrip()}\n" not in tested_text] == []
 
@@ -95,8 +95,8 @@ def test_readme_shows_same_variables_for_hosts_as_tested_page() -> None:
 
 
 def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    sample = re.search(r'(?s)```yaml title="hosts.yml"\n(.*?)```', text)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    sample = re.search(r'(?s)```yaml title="hosts.yml"\n(.*?)```', readme)
     assert sample is not None
     (tmp_path / "hosts.yml").write_text(sample[1])
     findings = check_fleet(load_fleet([str(tmp_path / "hosts.yml")]), schema_of=None)
@@ -105,37 +105,37 @@ def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
     newer_releases = {match[1] for finding in warnings if (match := re.search(r"is older than (\S+)", finding.message))}
 
     assert [finding for finding in findings if finding.severity == "error"] == []
-    assert f"prints {len(mistakes)} expected warnings" in text
-    assert sorted(finding.rule for finding in warnings if f"{finding.rule}" not in text) == []
+    assert f"prints {len(mistakes)} expected warnings" in readme
+    assert sorted(finding.rule for finding in warnings if f"{finding.rule}" not in readme) == []
     assert newer_releases
-    assert sorted(release for release in newer_releases if f"{release} fixes" not in text) == []
+    assert sorted(release for release in newer_releases if f"{release} fixes" not in readme) == []
 
 
 def test_readme_shows_each_report_in_light_and_dark() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
     for name in ("drill", "audit"):
         dark = rf'<source media="\(prefers-color-scheme: dark\)" srcset="docs/pictures/{name}-dark\.png">'
-        assert re.search(rf'<picture>\s*{dark}\s*<img alt="[^"]+" src="docs/pictures/{name}\.png"', text), name
+        assert re.search(rf'<picture>\s*{dark}\s*<img alt="[^"]+" src="docs/pictures/{name}\.png"', readme), name
 
 
 def test_readme_promises_for_examples_only_commands_that_accept_all_of_them() -> None:
-    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    sentence = _LINKED_EXAMPLES.search(text)
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    sentence = _LINKED_EXAMPLES.search(readme)
     refused_examples = [name for name in EXAMPLES if variables_that_site_requires(name)]
 
     assert sentence is not None
     assert refused_examples
-    assert not re.search(r"every command|all commands|`site`", sentence[0] + text[sentence.end() :][:120])
+    assert not re.search(r"every command|all commands|`site`", sentence[0] + readme[sentence.end() :][:120])
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_readme_of_example_names_variables_that_site_requires(example: str) -> None:
-    text = (ROOT / "examples" / example / "README.md").read_text("utf-8")
+    readme = (ROOT / "examples" / example / "README.md").read_text("utf-8")
     required_variables = variables_that_site_requires(example)
 
-    assert "activemq.fleet.site" in text
+    assert "activemq.fleet.site" in readme
     assert required_variables
-    assert sorted(name for name in required_variables if f"`{name}`" not in text) == []
+    assert sorted(name for name in required_variables if f"`{name}`" not in readme) == []
 
 
 def test_pages_count_variables_of_broker_settings() -> None:

@@ -26,8 +26,8 @@ def test_ignored_entries_of_ansible_test_are_explained_and_few(core: str) -> Non
 
 @pytest.mark.parametrize("core", CORES)
 def test_every_module_has_entry_about_license(core: str) -> None:
-    text = (ROOT / "tests" / "sanity" / f"ignore-{core}.txt").read_text("utf-8")
-    ignored = {line.split()[0] for line in text.splitlines() if "missing-gplv3-license" in line}
+    ignore_file = (ROOT / "tests" / "sanity" / f"ignore-{core}.txt").read_text("utf-8")
+    ignored = {line.split()[0] for line in ignore_file.splitlines() if "missing-gplv3-license" in line}
     plugins = ROOT / "plugins"
     kinds = ("callback", "inventory", "modules")
     assert ignored == {path.relative_to(ROOT).as_posix() for kind in kinds for path in plugins.glob(f"{kind}/*.py")}
