@@ -68,6 +68,25 @@ def test_header_of_drill_report_has_verdict_with_reasons() -> None:
     assert page.texts_of_class("id") == ["event", "shop:e:7"] or "shop:e:7" in page.texts_of_class("id")
 
 
+def test_drill_report_lists_worst_events_first_and_number_of_all_others() -> None:
+    duplicates = tuple(FaultyEvent(f"orders:e:{n}", "duplicate", "handled twice") for n in range(100))
+    lost = (FaultyEvent("shop:e:7", "lost", "acknowledged, and not received"),)
+    accounts = [
+        replace(ACCOUNT, duplicate=700, units=duplicates),
+        replace(ACCOUNT, pair="shop-mq01", lost=1, units=lost),
+    ]
+    page = drill_html_page(result_of([FAULT], accounts))
+
+    assert "… and 681 more; the JSON result of the drill lists up to 100 per pair." in page
+    assert Page(page).texts_of_class("id")[:3] == ["event", "shop:e:7", "orders:e:0"]
+
+
+def test_drill_report_states_number_of_reasons_that_it_does_not_list() -> None:
+    failed_faults = [replace(FAULT, number=number, problem="no takeover") for number in range(1, 11)]
+
+    assert "<li>… and 2 more</li>" in drill_html_page(result_of(failed_faults, [ACCOUNT]))
+
+
 def test_void_fault_in_drill_report_is_in_parentheses_with_reason() -> None:
     void_fault = replace(FAULT, void="31 events per second before the fault, and 50 are required")
     page = parse_page(result_of([void_fault, replace(FAULT, at=FAULT.at + 30)], [ACCOUNT]))

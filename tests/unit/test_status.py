@@ -341,6 +341,7 @@ TOO_LARGE = "Transport Connection to: tcp://10.0.0.1:4 failed: java.io.IOExcepti
     [
         ([EDGE, OTHER], [], ("queue://edge", "EOFException", "correct this error")),
         ([OTHER, EDGE], [f"{TOO_LARGE} allowed 10 MB"], ("queue://edge", TOO_LARGE, "wireFormat.maxFrameSize")),
+        ([{**OTHER, "largest": 0}] * 5, [], ("queue://other and 2 more", "EOFException", "move this message")),
         ([{**OTHER, "largest": 0}], [], ("one of these queues: queue://other", "EOFException", "move this message")),
         ([], [], ("that the log does not name", "EOFException", "correct this error")),
     ],

@@ -142,6 +142,14 @@ def test_end_of_complete_file_is_no_damage_and_incomplete_write_is_reported(tmp_
     assert "db-3.log ends with an incomplete write of a killed broker" in report
 
 
+def test_store_inspection_states_number_of_unlisted_missing_files(tmp_path: Path) -> None:
+    for number in (1, 25):
+        path = write_data_file(tmp_path, add_record(f"m{number}"), number=number, reserved=0)
+        path.write_bytes(path.read_bytes() + END_OF_FILE + bytes(40) + END_OF_FILE)
+
+    assert "db-21.log and 3 more: these data files do not exist" in inspect_store(tmp_path)[1]
+
+
 def test_store_journal_without_records_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
     exit_code, report = inspect_store(tmp_path)

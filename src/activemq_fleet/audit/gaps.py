@@ -24,8 +24,8 @@ def gaps_from_incomplete_log_files(
 ) -> list[InputGap]:
     """Return a gap for each collected log file that is cut off, missing or not readable.
 
-    Records that could not be parsed are gaps, too; they weigh where they are many. ``file_names_by_host`` are the names
-    of all log files.
+    Records that could not be parsed are gaps, too; they weigh where they are many. At most ``MOST_GAPS`` files with
+    such records are reported, those that weigh first. ``file_names_by_host`` are the names of all log files.
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
@@ -39,7 +39,7 @@ def gaps_from_incomplete_log_files(
     ]
     unread = sorted(
         (summary for summary in logs if summary.unread),
-        key=lambda summary: (-summary.unread, summary.host, summary.file),
+        key=lambda summary: (not _has_many_unread_records(summary), -summary.unread, summary.host, summary.file),
     )
     gaps += [
         InputGap(summary.host, f"the log records have no full class names: {READABLE_LAYOUTS}", summary.file, 1)
@@ -49,8 +49,12 @@ def gaps_from_incomplete_log_files(
     return gaps + [_gap_of_unread_records(summary) for summary in unread[:MOST_GAPS]]
 
 
+def _has_many_unread_records(summary: LogFileSummary) -> bool:
+    return summary.unread > UNREAD * summary.rows
+
+
 def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
-    weighs = summary.unread > UNREAD * summary.rows
+    weighs = _has_many_unread_records(summary)
     text = f"{summary.unread} of {summary.rows} log records could not be parsed, so the audit may lack incidents"
     if weighs:
         text += f". The first of these records is in line {summary.first_unread}: {READABLE_LAYOUTS}"

@@ -21,8 +21,8 @@ from activemq_fleet.audit.aggregates import DurationHistogram, FirstItemsBySortK
 from activemq_fleet.audit.deliveries import Delivery, EventOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
-from activemq_fleet.audit.scraped_availability import ScrapedAvailability
-from activemq_fleet.audit.state_spans import HostStateSpan
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, UnservedPeriod, incident_near_period
+from activemq_fleet.audit.state_spans import MOST_SPANS, HostStateSpan
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.audit.verdict_words import WORST
 
@@ -85,6 +85,15 @@ def _incident_sort_key(incident: Incident) -> tuple[Any, ...]:
     The gravest kind comes first, then the earliest end.
     """
     return _KINDS_BY_SEVERITY.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.incident_id
+
+
+def _incident_time_key(incident: Incident) -> tuple[datetime, str]:
+    """Return the key by which an audit report lists the incidents that it shows: the earliest end comes first."""
+    return incident.ended or incident.began or _BEGINNING_OF_TIME, incident.incident_id
+
+
+def _newest_first_key(at: datetime) -> float:
+    return -at.timestamp()
 
 
 def _outcome_sort_key(outcome: EventOutcome) -> tuple[int, str]:
@@ -154,49 +163,115 @@ def report_period_spanning_times(
 class IncidentFigures:
     """The figures of an audit report about incidents.
 
-    They are the numbers of incidents by kind, the number of planned ones, and the gravest incidents.
+    They are the numbers of incidents by kind, the number of planned ones, and the gravest incidents. Only the gravest
+    incidents are listed in a report: compute every number that is about all incidents in ``count_incident``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unserved: Iterable[UnservedPeriod] = ()) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
         self.gravest = FirstItemsBySortKey[Incident](MOST_INCIDENTS, _incident_sort_key)
+        self.longest_takeover_seconds: float | None = None
+        """The duration of the longest takeover, in seconds; None if no duration is known."""
+        self.longest_downtime_bounds: tuple[float, float] | None = None
+        """The bounds of the longest proved downtime of a pair at a takeover, in seconds; None if none is known."""
+        self.period_bounds: tuple[datetime, datetime] | None = None
+        """The earliest and the latest time of an incident; None if no time is known."""
+        self.hosts: set[str] = set()
+        """The hosts that have an incident."""
+        self.incident_by_unserved_period: dict[UnservedPeriod, Incident] = {}
+        """The first incident near each of the periods ``unserved``, in which scrapes showed no active node."""
+        self._takeover_times: dict[str, FirstItemsBySortKey[datetime]] = {}
+        self._unserved_by_pair: dict[str, list[UnservedPeriod]] = {}
+        for period in unserved:
+            self._unserved_by_pair.setdefault(period.pair, []).append(period)
 
     def count_incident(self, incident: Incident) -> None:
         """Count an incident in the figures of an audit report."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
         self.gravest.add_items_keeping_smallest_keys(incident)
+        self.hosts.add(incident.host)
+        times = [at for at in (incident.began, incident.ended) if at is not None]
+        self._extend_period(times)
+        if incident.kind == "takeover":
+            self._extend_maxima(incident.seconds, _known_downtime(incident))
+            self._newest_takeovers(incident.host).add_items_keeping_smallest_keys(*times[:1])
+        for period in self._unserved_by_pair.get(incident.pair or "", ()):
+            if incident_near_period(period, [incident]):
+                self._explain_period(period, incident)
 
     def merge_incident_figures(self, other: IncidentFigures) -> None:
         """Add the figures about incidents that a Spark task of the audit computed to these figures."""
         self.counts += other.counts
         self.planned += other.planned
         self.gravest.merge_items_with_smallest_keys(other.gravest)
+        self.hosts |= other.hosts
+        self._extend_period(other.period_bounds or ())
+        self._extend_maxima(other.longest_takeover_seconds, other.longest_downtime_bounds)
+        for host, times in other._takeover_times.items():
+            self._newest_takeovers(host).merge_items_with_smallest_keys(times)
+        for period, incident in other.incident_by_unserved_period.items():
+            self._explain_period(period, incident)
 
     @property
     def shown_incidents(self) -> list[Incident]:
         """The incidents that an audit report shows: the gravest ones, sorted by their ends."""
-        gravest = self.gravest.items_with_smallest_keys()
-        return sorted(
-            gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.incident_id)
-        )
+        return sorted(self.gravest.items_with_smallest_keys(), key=_incident_time_key)
+
+    def newest_takeover_times(self, host: str) -> list[datetime]:
+        """Return the times of the newest takeovers by a host, as many as a time line shows spans of a host."""
+        times = self._takeover_times.get(host)
+        return times.items_with_smallest_keys() if times else []
+
+    def _newest_takeovers(self, host: str) -> FirstItemsBySortKey[datetime]:
+        return self._takeover_times.setdefault(host, FirstItemsBySortKey[datetime](MOST_SPANS, _newest_first_key))
+
+    def _extend_period(self, times: Iterable[datetime]) -> None:
+        """Extend the period of the incidents, so that it contains the given times."""
+        all_times = [*times, *(self.period_bounds or ())]
+        if all_times:
+            self.period_bounds = min(all_times), max(all_times)
+
+    def _extend_maxima(self, seconds: float | None, downtime: tuple[float, float] | None) -> None:
+        """Raise the longest takeover and the longest downtime to the given values, if these are longer."""
+        takeovers = [known for known in (self.longest_takeover_seconds, seconds) if known is not None]
+        downtimes = [known for known in (self.longest_downtime_bounds, downtime) if known is not None]
+        self.longest_takeover_seconds = max(takeovers, default=None)
+        self.longest_downtime_bounds = max(downtimes, default=None)
+
+    def _explain_period(self, period: UnservedPeriod, incident: Incident) -> None:
+        """Record an incident near a period without an active node; of several incidents, the first one is kept."""
+        known = self.incident_by_unserved_period.get(period, incident)
+        self.incident_by_unserved_period[period] = min(known, incident, key=_incident_time_key)
+
+
+def _known_downtime(incident: Incident) -> tuple[float, float] | None:
+    """Return the bounds of the downtime of a takeover, in seconds; None unless both are known."""
+    if incident.downtime_min is None or incident.downtime_max is None:
+        return None
+    return incident.downtime_min, incident.downtime_max
 
 
 def time_line_hosts(
     pair_of: Mapping[str, str | None],
     group_of: Mapping[str, str | None],
     spans: Iterable[HostStateSpan],
-    incidents: Iterable[Incident],
+    incidents: IncidentFigures,
 ) -> tuple[list[TimeLineHost], int]:
     """Return the broker hosts that the time line of an audit report shows.
 
-    The second value is the number of hosts left out. Pairs stay together, and hosts with incidents are preferred.
-    ``pair_of`` and ``group_of`` have the hosts with logs.
+    The second value is the number of hosts left out. Pairs stay together. Hosts with an incident that the report shows
+    are preferred, then hosts with another incident. ``pair_of`` and ``group_of`` have the hosts with logs.
     """
     pairs = {name: pair or name for name, pair in pair_of.items()}
-    concerned = {pairs.get(incident.host, incident.host) for incident in incidents}
-    ordered = sorted(pairs, key=lambda name: (pairs[name] not in concerned, pairs[name], name))
+    shown = {pairs.get(incident.host, incident.host) for incident in incidents.shown_incidents}
+    concerned = {pairs.get(host, host) for host in incidents.hosts}
+
+    def sort_key(name: str) -> tuple[bool, bool, str, str]:
+        return pairs[name] not in shown, pairs[name] not in concerned, pairs[name], name
+
+    ordered = sorted(pairs, key=sort_key)
     chosen = sorted(ordered[:MOST_HOSTS], key=lambda name: (group_of[name] or "", pairs[name], name))
     by_host: dict[str, list[HostStateSpan]] = {}
     for span in spans:

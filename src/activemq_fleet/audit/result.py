@@ -88,12 +88,16 @@ class AuditResult:
         return 0 if self.verdict == "clean" else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result of an audit as the JSON object (a dictionary) of audit.json."""
+        """Return the result of an audit as the JSON object (a dictionary) of audit.json.
+
+        The gaps that weigh are listed first, because they explain the verdict ``incomplete``.
+        """
+        listed_gaps = sorted(self.gaps, key=lambda gap: not gap.weighs)[:_MAXIMUM_GAPS]
         return {
             "schema_version": 1,
             "verdict": self.verdict,
             "inputs": {**asdict(self.read), "notes": list(self.read.notes)},
-            "gaps": [{name: getattr(gap, name) for name in _GAP_KEYS} for gap in self.gaps[:_MAXIMUM_GAPS]],
+            "gaps": [{name: getattr(gap, name) for name in _GAP_KEYS} for gap in listed_gaps],
             "counts": asdict(self.counts),
             "unexplained": [_unexplained_row(records) for records in self.unexplained],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
@@ -140,22 +140,17 @@ def _unserved_periods(pair: str, states_by_time: list[tuple[float, set[str]]]) -
 
 
 def unexplained_downtime_gaps(
-    scraped: ScrapedAvailability, incidents: Iterable[Incident], began: datetime, ended: datetime
+    scraped: ScrapedAvailability, explained: Container[UnservedPeriod], began: datetime, ended: datetime
 ) -> list[InputGap]:
     """Return a gap for each downtime in the metrics that no incident explains.
 
     A downtime is a period without an active node of a pair, within the audited time. Such a gap is an event that the
-    collected logs do not show.
+    collected logs do not show. ``explained``: the periods near which any incident of the audit is.
     """
     periods = [
         period for period in scraped.unserved if began.timestamp() <= period.began and period.ended <= ended.timestamp()
     ]
-    known = list(incidents)
-    return [
-        InputGap(period.pair, _describe_gap(period))
-        for period in periods
-        if incident_near_period(period, known) is None
-    ]
+    return [InputGap(period.pair, _describe_gap(period)) for period in periods if period not in explained]
 
 
 def incident_near_period(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:

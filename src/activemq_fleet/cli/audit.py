@@ -179,7 +179,9 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
         location = "/".join(part for part in (gap["host"], gap["file"]) if part)
         lines.append(f"missing    {escape_unprintable(location)}: {escape_unprintable(gap['what'])}")
     if len(gaps) > _MOST_SHOWN:
-        lines.append(f"missing    … and {len(gaps) - _MOST_SHOWN} more, in {out}/audit.json")
+        # audit.json lists the gaps that weigh first, and not all of them if they are very many.
+        at_least = "at least " if len(gaps) == len(result["gaps"]) < counts["gaps"] else ""
+        lines.append(f"missing    … and {at_least}{len(gaps) - _MOST_SHOWN} more, in {out}/audit.json")
     return "\n".join([*lines, f"report     {out}/report.html"])
 
 

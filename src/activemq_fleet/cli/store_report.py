@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 _SHOWN = 20
@@ -29,7 +30,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     for file in report["files"]:
         yield f"  {file['name']}  {count_with_noun(file['size'], 'byte')}, {count_with_noun(file['records'], 'record')}"
     if report["missing_files"]:
-        names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
+        names = names_to_text([f"db-{number}.log" for number in report["missing_files"]], most=_SHOWN)
         yield (
             f"  {names}: these data files do not exist. This is not an error: a broker removes data files "
             "that it no longer needs"

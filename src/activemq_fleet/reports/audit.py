@@ -15,7 +15,7 @@ from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, SubscriberIdlePeriod
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
-from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
+from activemq_fleet.audit.state_spans import MOST_SPANS, end_active_spans_at_takeovers
 from activemq_fleet.audit.takeover_downtimes import downtime_text
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
@@ -48,7 +48,7 @@ class ReportSectionOfCharts:
 
 def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
     """Return the report of an audit of brokers' logs as an HTML page."""
-    takeovers = [incident.seconds for incident in _shown_takeovers(report_data) if incident.seconds is not None]
+    downtime = report_data.incidents.longest_downtime_bounds
     drawn_sections = [
         (section, section.note(report_data), [chart(report_data) for chart in section.charts]) for section in SECTIONS
     ]
@@ -60,8 +60,8 @@ def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
         result=result,
         report_data=report_data,
         headline=audit_headline(result),
-        longest_takeover=max(takeovers, default=None),
-        longest_downtime=_longest_downtime(report_data),
+        longest_takeover=report_data.incidents.longest_takeover_seconds,
+        longest_downtime=downtime_text(*downtime) if downtime else "",
         downtime_text=downtime_text,
         incident_nouns=incident_nouns,
         incident_classes=dict.fromkeys(_SEVERE_KINDS, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
@@ -70,28 +70,25 @@ def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
     )
 
 
-def _longest_downtime(report_data: AuditReportData) -> str:
-    """Return the bounds of the longest proved downtime of a pair at a takeover as text; empty if none is known."""
-    known_bounds = [
-        (takeover.downtime_min, takeover.downtime_max)
-        for takeover in _shown_takeovers(report_data)
-        if takeover.downtime_min is not None and takeover.downtime_max is not None
-    ]
-    return downtime_text(*max(known_bounds)) if known_bounds else ""
-
-
 def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod, str]]:
-    """Return the longest times without an active node by scrapes, each with the incident that explains it."""
+    """Return the longest times without an active node by scrapes, each with the incident that explains it.
+
+    An incident that the report lists has its number, and is preferred.
+    """
     if report_data.scraped is None:
         return []
     shown_incidents = report_data.incidents.shown_incidents
-    numbers = {
-        incident.incident_id: f"{number}: {incident_nouns(incident.kind)[0]}"
-        for number, incident in enumerate(shown_incidents, 1)
-    }
+    explanations = report_data.incidents.incident_by_unserved_period
+    numbers = {incident.incident_id: number for number, incident in enumerate(shown_incidents, 1)}
+
+    def explanation(period: UnservedPeriod) -> str:
+        if listed := incident_near_period(period, shown_incidents):
+            return f"{numbers[listed.incident_id]}: {incident_nouns(listed.kind)[0]}"
+        unlisted = explanations.get(period)
+        return f"{incident_nouns(unlisted.kind)[0]} (in the dataset incidents)" if unlisted else "nothing"
+
     longest = sorted(report_data.scraped.unserved, key=lambda period: -period.downtime_seconds)[:_MAXIMUM_TABLE_ROWS]
-    incidents = [(period, incident_near_period(period, shown_incidents)) for period in longest]
-    return [(period, numbers[incident.incident_id] if incident else "nothing") for period, incident in incidents]
+    return [(period, explanation(period)) for period in longest]
 
 
 def _shown_takeovers(report_data: AuditReportData) -> list[Incident]:
@@ -122,7 +119,7 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
         for host, spans in hosts.items():
             chart.add_row_name(chart.height + 10, short_name(host))
             takeover_times = [
-                at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host
+                at for peer in hosts if peer != host for at in report_data.incidents.newest_takeover_times(peer)
             ]
             for span in end_active_spans_at_takeovers(spans, takeover_times):
                 ended = f" to {utc_time_text(span.ended)}" if span.ended else ""
@@ -319,13 +316,23 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
 
 def _timeline_note(report_data: AuditReportData) -> str:
-    note, hidden_hosts = (
-        "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker.",
-        report_data.hosts_left,
-    )
-    noun = "host is" if hidden_hosts == 1 else "hosts are"
-    hidden_note = f" {hidden_hosts} more {noun} not drawn; hosts with incidents come first."
-    return note + hidden_note if hidden_hosts else note
+    note = "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker."
+    if any(len(host.spans) >= MOST_SPANS for host in report_data.hosts):
+        note += f" Bars show only the newest {MOST_SPANS} states of a broker."
+    if hidden_hosts := report_data.hosts_left:
+        noun = "host is" if hidden_hosts == 1 else "hosts are"
+        note += f" {hidden_hosts} more {noun} not drawn; hosts with incidents come first."
+    return note
+
+
+def _event_gaps_note(report_data: AuditReportData) -> str:
+    note = "The longest times in which a subscriber handled no event, by the clock of its host. Lines mark takeovers."
+    hidden_takeovers = report_data.incidents.counts["takeover"] - len(_shown_takeovers(report_data))
+    if hidden_takeovers:
+        note += (
+            f" The chart does not mark {count_with_noun(hidden_takeovers, 'takeover')} that this report does not list."
+        )
+    return note
 
 
 def _latency_note(report_data: AuditReportData) -> str:
@@ -362,9 +369,7 @@ SECTIONS = (
     ReportSectionOfCharts("Latency of events", _latency_note, (_event_rate_chart, _latency_chart)),
     ReportSectionOfCharts(
         "Longest times without a handled event",
-        lambda _: (
-            "The longest times in which a subscriber handled no event, by the clock of its host. Lines mark takeovers."
-        ),
+        _event_gaps_note,
         (_longest_event_gaps_chart,),
     ),
 )

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from statistics import median
 
+from activemq_fleet.audit.verdict_words import WORST
 from activemq_fleet.drills.drill_verdict import drill_headline, loss_probability_upper_bound
-from activemq_fleet.drills.model import DrillResult, Fault
+from activemq_fleet.drills.model import DrillResult, EventVerdict, Fault
 from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
 from activemq_fleet.reports.pages import render_html_page
 
@@ -18,6 +19,7 @@ _FAULT_DESCRIPTIONS = {
     "stop": "stopped cleanly (SIGTERM)",
 }
 _DOT_WIDTH = 9  # width of a dot
+_MAXIMUM_TABLE_ROWS = 20  # rows of the table of events
 
 
 def drill_html_page(result: DrillResult) -> str:
@@ -38,12 +40,22 @@ def drill_html_page(result: DrillResult) -> str:
         distribution=_duration_chart(counted_faults),
         chance=100 * loss_probability_upper_bound(len(counted_faults)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.event_counts_of_all_pairs),
-        units=[
-            (account.pair, unit.event_id, unit.verdict, unit.reason)
-            for account in result.accounts
-            for unit in account.units
-        ],
+        units=_shown_units(result),
+        unit_count=sum(result.event_count_of_all_pairs(verdict) for verdict in WORST if verdict != "delivered"),
     )
+
+
+def _shown_units(result: DrillResult) -> Sequence[tuple[str, str, EventVerdict, str]]:
+    """Return pair, id, verdict and reason of the events that the report lists, the worst verdict first.
+
+    An account has only the first of its events that were not delivered exactly once.
+    """
+    units = [
+        (account.pair, unit.event_id, unit.verdict, unit.reason)
+        for account in result.accounts
+        for unit in account.units
+    ]
+    return sorted(units, key=lambda unit: WORST.index(unit[2]))[:_MAXIMUM_TABLE_ROWS]
 
 
 def _sorted_measured(values: Iterable[float | None]) -> list[float]:

@@ -152,8 +152,11 @@ def write_audit_except_events(
     with show_progress_phase("finding incidents"):
         journals = read_agent_event_journals(spark, output, inputs)
         horizons = _build_horizons(inputs, logs, journals.last_agent_journal_record_time) if is_growing else None
-        log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
-    moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
+        unserved = scraped.unserved if scraped else ()
+        log_figures = find_incidents(
+            spark, output, inputs, logs, journals.connections, skew, horizons, unserved=unserved
+        )
+    moments = log_figures.incidents.period_bounds or ()
     times = report_period_spanning_times(
         [sample for log in logs for sample in log.times],
         [*moments, journals.first_agent_journal_record_time, journals.last_agent_journal_record_time],
@@ -171,14 +174,15 @@ def write_audit_except_events(
         ]
         gaps += gaps_for_journals_from_other_hosts(journals.files, journals.host_by_agent)
         if scraped:
-            gaps += unexplained_downtime_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
+            explained = log_figures.incidents.incident_by_unserved_period
+            gaps += unexplained_downtime_gaps(scraped, explained, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
         wordings = tuple(log_figures.unexplained.wordings.items_with_smallest_keys())
         result = AuditResult(
             audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings
         )
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
-        hosts, hosts_left = time_line_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
+        hosts, hosts_left = time_line_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents)
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
         report_data = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.status.model import BrokerStatus, LinkStatus
 from activemq_fleet.topology import Broker
@@ -56,7 +57,7 @@ def _breaking_bridge(row: BrokerStatus, link: LinkStatus, link_text: str, bridge
         size = largest["largest"]
         message = f"probably the first message of queue://{largest['name']}, whose largest message has {size} bytes"
     elif waiting:
-        names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_MOST_NAMED])
+        names = names_to_text([f"queue://{queue['name']}" for queue in waiting], most=_MOST_NAMED)
         message = f"probably the first message of one of these queues: {names}"
     else:
         message = "a message that the log does not name"

@@ -8,7 +8,11 @@ import pytest
 
 from activemq_fleet.audit.aggregates import DurationHistogram
 from activemq_fleet.audit.deliveries import EventOutcome
+from activemq_fleet.audit.gaps import MOST_GAPS, gaps_from_incomplete_log_files
+from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
+    MOST_HOSTS,
+    MOST_INCIDENTS,
     AuditReportData,
     BridgeFigures,
     EventFigures,
@@ -16,6 +20,7 @@ from activemq_fleet.audit.report_figures import (
     LogLineFigures,
     ReportPeriod,
     TimeLineHost,
+    time_line_hosts,
 )
 from activemq_fleet.audit.result import (
     AuditCounts,
@@ -25,7 +30,8 @@ from activemq_fleet.audit.result import (
     audit_headline,
     audit_outcome,
 )
-from activemq_fleet.audit.state_spans import HostStateSpan
+from activemq_fleet.audit.scraped_availability import UnservedPeriod
+from activemq_fleet.audit.state_spans import MOST_SPANS, HostStateSpan
 from activemq_fleet.reports.audit import audit_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.html_pages import EVIL, Page, assert_well_formed_and_inert, with_evil_texts
@@ -169,3 +175,115 @@ def test_sum_of_partial_event_figures_equals_figures_of_all_events() -> None:
     ] == [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.time_slices_with_handled_events]
     medians = [part.handling_duration_histogram.quantile_seconds(0.5) for part in (first_half, both)]
     assert medians[0] == medians[1]
+
+
+def make_picture_with_unlisted_takeovers() -> AuditReportData:
+    """Return a report whose 301 split brains displace two takeovers, of 50 s and of 4 s, from its list."""
+    picture = make_picture(incidents=0)
+    for number in range(MOST_INCIDENTS + 1):
+        picture.incidents.count_incident(make_incident(number, "split_brain", seconds=900.0, downtime_min=1.0))
+    picture.incidents.count_incident(make_incident(1, seconds=50.0, downtime_min=60.0, downtime_max=70.0))
+    picture.incidents.count_incident(make_incident(2, seconds=4.0, downtime_min=5.0, downtime_max=6.0))
+    return picture
+
+
+def test_audit_report_tiles_include_takeovers_that_it_does_not_list() -> None:
+    picture = make_picture_with_unlisted_takeovers()
+    tiles = audit_html_page(make_result(), picture).partition("<section>")[0]
+
+    assert {incident.kind for incident in picture.incidents.shown_incidents} == {"split_brain"}
+    assert "<b>50.0 s</b><span>longest takeover</span>" in tiles
+    assert "<b>between 60.0 and 70.0 s</b><span>longest downtime of a pair at a takeover</span>" in tiles
+
+
+def test_audit_report_states_number_of_takeovers_that_chart_does_not_mark() -> None:
+    note = "The chart does not mark 2 takeovers that this report does not list."
+
+    assert note in audit_html_page(make_result(), make_picture_with_unlisted_takeovers())
+    assert "The chart does not mark" not in audit_html_page(make_result(), make_picture())
+
+
+def test_unlisted_takeover_ends_active_span_of_old_node_in_audit_timeline() -> None:
+    picture = make_picture_with_unlisted_takeovers()
+    a, b = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+    hosts = [TimeLineHost(host, "orders-mq01", (HostStateSpan(host, "active", NOON, None),)) for host in (a, b)]
+
+    page = audit_html_page(make_result(), replace(picture, hosts=hosts))
+
+    assert f"{a}: active from 01 Mar 12:00:00 to 01 Mar 12:00:40<" in page
+    assert f"{b}: active from 01 Mar 12:00:00<" in page
+
+
+def test_audit_timeline_note_states_limit_only_if_host_reached_it() -> None:
+    spans = tuple(HostStateSpan("h", "active", time_after(n), time_after(n + 1)) for n in range(MOST_SPANS))
+    notes = [
+        audit_html_page(make_result(), replace(make_picture(), hosts=[TimeLineHost("h", "p", shown_spans)]))
+        for shown_spans in (spans, spans[1:])
+    ]
+
+    assert ["Bars show only the newest 80 states of a broker." in note for note in notes] == [True, False]
+
+
+def test_sum_of_partial_incident_figures_equals_figures_of_all_incidents() -> None:
+    periods = [
+        UnservedPeriod(pair, time_after(at).timestamp(), time_after(at + 2).timestamp())
+        for pair, at in (("orders-mq01", 41), ("orders-mq01", 4000), ("shop-mq01", 41))
+    ]
+    first_half, second_half, both = (IncidentFigures(periods) for _ in range(3))
+    for number in range(2 * MOST_INCIDENTS):
+        kind = "takeover" if number % 5 == 0 else "split_brain" if number % 2 else "slow_store"
+        began, seconds = time_after(number), None if number % 3 else number / 10
+        incident = make_incident(number, kind, began=began, ended=time_after(number + 1), seconds=seconds)
+        incident = replace(incident, host=f"h{number % 4}", downtime_min=seconds, downtime_max=seconds)
+        for figures in (first_half if number % 7 else second_half, both):
+            figures.count_incident(incident)
+    first_half.merge_incident_figures(second_half)
+
+    for figures in (first_half, both):
+        assert figures.longest_takeover_seconds == 58.5
+        assert figures.longest_downtime_bounds == (58.5, 58.5)
+        assert figures.period_bounds == (NOON, time_after(2 * MOST_INCIDENTS))
+        assert figures.hosts == {"h0", "h1", "h2", "h3"}
+        assert figures.newest_takeover_times("h3")[:2] == [time_after(595), time_after(575)]
+        explanations = figures.incident_by_unserved_period
+        assert {period: incident.recorded for period, incident in explanations.items()} == {periods[0]: time_after(10)}
+    assert first_half.counts == both.counts
+    assert first_half.shown_incidents == both.shown_incidents
+
+
+def test_only_newest_takeover_times_of_host_are_kept() -> None:
+    figures = IncidentFigures()
+    for number in range(3 * MOST_SPANS):
+        figures.count_incident(make_incident(number, host="a", began=time_after(number)))
+
+    expected_times = [time_after(number) for number in reversed(range(2 * MOST_SPANS, 3 * MOST_SPANS))]
+    assert figures.newest_takeover_times("a") == expected_times
+    assert figures.newest_takeover_times("b") == []
+
+
+def test_audit_timeline_prefers_hosts_of_listed_incidents_then_of_other_incidents() -> None:
+    figures = IncidentFigures()
+    for number in range(MOST_INCIDENTS):
+        figures.count_incident(make_incident(number, "split_brain", host="z"))
+    figures.count_incident(make_incident(host="y"))
+    names = [*(f"a{number:03}" for number in range(MOST_HOSTS)), "y", "z"]
+
+    hosts, left = time_line_hosts(dict.fromkeys(names), dict.fromkeys(names), [], figures)
+
+    assert ([host.host for host in hosts], left) == ([*names[: MOST_HOSTS - 2], "y", "z"], 2)
+
+
+def test_audit_json_lists_gaps_that_weigh_first() -> None:
+    gaps = tuple(InputGap(f"h{number}", "few records", weighs=number == 1000) for number in range(1001))
+    listed_gaps = replace(make_result(), gaps=gaps).to_dict()["gaps"]
+
+    assert len(listed_gaps) == 1000
+    assert [gap["host"] for gap in listed_gaps[:2]] == ["h1000", "h0"]
+
+
+def test_gap_of_unreadable_log_file_is_kept_among_gaps_of_large_files() -> None:
+    large_files = [LogFileSummary(f"h{number}", "a.log", 0, rows=10_000, unread=90) for number in range(MOST_GAPS)]
+    unreadable_file = LogFileSummary("z", "a.log", 0, rows=10, unread=10, first_unread=1)
+    gaps = gaps_from_incomplete_log_files([*large_files, unreadable_file], {})
+
+    assert (len(gaps), [gap.host for gap in gaps if gap.weighs]) == (MOST_GAPS, ["z"])

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.audit.evidence import Incident
+from activemq_fleet.audit.report_figures import MOST_INCIDENTS, IncidentFigures
 from activemq_fleet.audit.scraped_availability import (
     ActivePeriod,
+    ScrapedAvailability,
     UnservedPeriod,
     incident_near_period,
     read_availability,
@@ -40,6 +43,14 @@ def takeover_response(began: float) -> str:
     a = {began + at: int(at < 10) for at in range(20)}
     b = {began + at: int(at >= 14) for at in range(20)}
     return range_query_response({(PAIR, A): a, (PAIR, B): b})
+
+
+def incident_figures(availability: ScrapedAvailability, incidents: list[Incident]) -> IncidentFigures:
+    """Return the figures of the incidents, with those that explain the downtimes in the scrapes."""
+    figures = IncidentFigures(availability.unserved)
+    for incident in incidents:
+        figures.count_incident(incident)
+    return figures
 
 
 def test_downtime_lasts_from_last_scrape_with_active_node_to_next_such_scrape() -> None:
@@ -89,12 +100,38 @@ def test_only_scraped_downtime_without_incident_makes_audit_incomplete() -> None
     availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
     incident = make_incident()
     assert incident_near_period(availability.unserved[0], [incident]) is incident
-    assert unexplained_downtime_gaps(availability, [incident], NOON, time_after(90)) == []
+    explained = incident_figures(availability, [incident]).incident_by_unserved_period
+    assert unexplained_downtime_gaps(availability, explained, NOON, time_after(90)) == []
     other_incidents = [replace(incident, pair="another"), make_incident(began=time_after(200), ended=time_after(201))]
-    gaps = unexplained_downtime_gaps(availability, other_incidents, NOON, time_after(90))
+    unexplained = incident_figures(availability, other_incidents).incident_by_unserved_period
+    gaps = unexplained_downtime_gaps(availability, unexplained, NOON, time_after(90))
     assert [(gap.host, gap.weighs) for gap in gaps] == [(PAIR, True)]
     assert gaps[0].what.startswith("Prometheus shows no active node of the pair for 5.0 s from 2026-03-01 12:00:39 UTC")
-    assert unexplained_downtime_gaps(availability, other_incidents, NOON + timedelta(minutes=5), time_after(900)) == []
+    assert unexplained_downtime_gaps(availability, unexplained, NOON + timedelta(minutes=5), time_after(900)) == []
+
+
+def test_incident_that_audit_report_does_not_list_explains_scraped_downtime() -> None:
+    availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
+    split_brains = [make_incident(number, "split_brain", pair="another") for number in range(MOST_INCIDENTS)]
+    figures = incident_figures(availability, [*split_brains, make_incident()])
+    assert {incident.kind for incident in figures.shown_incidents} == {"split_brain"}
+
+    gaps = unexplained_downtime_gaps(availability, figures.incident_by_unserved_period, NOON, time_after(90))
+    page = audit_html_page(make_result(), replace(make_picture(), incidents=figures, scraped=availability))
+
+    assert gaps == []
+    assert ">takeover (in the dataset incidents)</td>" in page
+
+
+def test_listed_incident_is_preferred_as_explanation_of_scraped_downtime() -> None:
+    availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
+    split_brains = [make_incident(number, "split_brain") for number in range(MOST_INCIDENTS)]
+    earlier_takeover = make_incident(1, ended=time_after(41))
+    figures = incident_figures(availability, [*split_brains, earlier_takeover])
+
+    page = audit_html_page(make_result(), replace(make_picture(), incidents=figures, scraped=availability))
+
+    assert ">1: split brain</td>" in page
 
 
 def test_audit_report_names_incident_of_scraped_downtime() -> None:

@@ -41,6 +41,13 @@ def test_audit_summary_names_verdict_incidents_events_and_gaps() -> None:
     assert "900" not in summary  # a gap that does not weigh
 
 
+@pytest.mark.parametrize(("all_gaps", "more"), [(30, "and 15 more"), (31, "and at least 15 more")])
+def test_audit_summary_states_whether_audit_json_lists_all_gaps(all_gaps: int, more: str) -> None:
+    result = {**RESULT, "gaps": RESULT["gaps"][:1] * 30, "counts": {**RESULT["counts"], "gaps": all_gaps}}
+
+    assert f"missing    … {more}, in /out/audit.json" in _summary(result, "/out")
+
+
 def test_audit_refuses_option_until_idle_without_follow(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--logs", "x", "-o", "y", "--until-idle", "3"]) == 2
     assert "--follow" in capsys.readouterr().err
