@@ -38,7 +38,7 @@ class HandlerEvent:
     It is the argument of a Python handler, and, as JSON, the input of an executable handler.
 
     ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
-    None. ``statements`` holds what ``queue_sql_statement`` added.
+    None. ``statements`` holds what ``execute`` added.
     """
 
     event_id: str | None
@@ -48,7 +48,7 @@ class HandlerEvent:
     attempt: int
     statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
-    def queue_sql_statement(self, sql: str, values: Sequence[Any] = ()) -> None:
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Queue an SQL statement, to be executed in the transaction that will record this event as handled.
 
         The transaction is one of the agent's store, and begins after the last handler of the event has succeeded: the

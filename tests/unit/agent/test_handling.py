@@ -262,8 +262,8 @@ def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: 
 
 def test_sql_statements_of_handler_and_record_of_handling_are_atomic(bench: HandlerBench, tmp_path: Path) -> None:
     def count(event: HandlerEvent) -> None:
-        event.queue_sql_statement("CREATE TABLE IF NOT EXISTS x_count (n INTEGER)")
-        event.queue_sql_statement("INSERT INTO x_count VALUES (?)", (event.attempt,))
+        event.execute("CREATE TABLE IF NOT EXISTS x_count (n INTEGER)")
+        event.execute("INSERT INTO x_count VALUES (?)", (event.attempt,))
         if event.attempt == 1:
             raise ValueError("after its statements")
 

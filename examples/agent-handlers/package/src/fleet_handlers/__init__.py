@@ -11,7 +11,7 @@ ADD = "INSERT INTO x_members VALUES (?, ?) ON CONFLICT (cluster) DO UPDATE SET m
 
 
 def count_member(event: Event) -> None:
-    """Add a member to the count of its cluster. With ``queue_sql_statement``, no event is counted twice."""
+    """Add a member to the count of its cluster. With ``execute``, no event is counted twice."""
     _add(event, 1)
 
 
@@ -22,5 +22,5 @@ def discount_member(event: Event) -> None:
 
 def _add(event: Event, number: int) -> None:
     cluster = json.loads(event.payload)["clusterId"]
-    event.queue_sql_statement(TABLE)
-    event.queue_sql_statement(ADD, (cluster, number))
+    event.execute(TABLE)
+    event.execute(ADD, (cluster, number))
