@@ -23,7 +23,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_WORDS = 45
+MAX_WORDS = 45
 """The style recommends about 25 words per sentence; a sentence above this limit is an error."""
 
 
@@ -94,9 +94,9 @@ def problems_of(text: Text) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(prose):
         position = prose.index(sentence, position)
         words = len(sentence.split())
-        if words > MOST_WORDS:
+        if words > MAX_WORDS:
             line = text.line + prose.count("\n", 0, position)
-            yield f"{text.path}:{line}: a sentence has {words} words: split it, {MOST_WORDS} at most"
+            yield f"{text.path}:{line}: a sentence has {words} words: split it, {MAX_WORDS} at most"
         position += len(sentence)
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 """Files of a host: 200 MiB of logs and journals are some hundreds."""
 LONGEST_HEADER = 1 << 16
 """Bytes of an extended header, which holds a long name and a time."""
@@ -59,9 +59,9 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                     "occurs again, check whether the host is compromised"
                 )
             count += 1
-            if count > MOST_FILES:
+            if count > MAX_FILES:
                 raise ValueError(
-                    f"the archive of collected files that the host sent contains more than {MOST_FILES} files. "
+                    f"the archive of collected files that the host sent contains more than {MAX_FILES} files. "
                     "Remove old ActiveMQ logs from the host, and run the playbook collect again"
                 )
             content = _ArchivedContent(source, header.size)

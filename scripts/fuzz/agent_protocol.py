@@ -15,7 +15,7 @@ from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import SessionEvent, TransportUp
 from activemq_agent.identity import event_id_in
-from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveMemoryLimit
+from activemq_agent.packet_limits import MAX_ANSWERS, ReceiveMemoryLimit
 from activemq_agent.session import Session
 from activemq_agent.store import InboxStorageOutcome, Store
 from activemq_agent.subscribing import Subscriber
@@ -24,7 +24,7 @@ from activemq_fleet.node.protocols import encode_varint
 from .target import Target
 
 LARGEST = 4096
-MOST_SENT = 100_000
+MAX_SENT = 100_000
 CANARY = b"@" * 32
 """The placeholder for the payload of the connection's canary, which is not known in advance."""
 TOPICS = [
@@ -58,7 +58,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
     data = bytearray(b"".join(_packet(random) for _ in range(random.choice((1, 2, 5, 20)))))
     for _ in range(random.choice((0, 0, 1, 4)) if data else 0):
         data[random.randrange(len(data))] = random.randrange(256)
-    return bytes([random.random() < 0.9]) + bytes(data[:MOST_SENT])
+    return bytes([random.random() < 0.9]) + bytes(data[:MAX_SENT])
 
 
 class _Store:
@@ -144,7 +144,7 @@ def run(data: bytes) -> str:
         raised = [reason for reason in link.dropped.counts if reason.endswith("Error")]
         if raised:
             return f"a message raised {raised}"
-        if client._in_messages or len(client._out_packet) > MOST_ANSWERS or len(client._in_packet["packet"]) > LARGEST:
+        if client._in_messages or len(client._out_packet) > MAX_ANSWERS or len(client._in_packet["packet"]) > LARGEST:
             return "the agent keeps more packets of the broker than its limits allow"
         attack.intake.is_memory_limit_reached()
         return f"the memory limit counts {attack.intake._used} released bytes" if attack.intake._used else ""

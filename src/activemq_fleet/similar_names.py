@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-_LEAST_RATIO = 0.6
+_MIN_RATIO = 0.6
 """The least ratio of difflib for a hint in an error that is reported anyway."""
-_LEAST_CERTAIN_RATIO = 0.8
+_MIN_CERTAIN_RATIO = 0.8
 """The least ratio where only the similarity is evidence of a mistake, such as one wrong digit of 5.18.3."""
 _LARGEST_LENGTH_DIFFERENCE = 2
 """The largest difference between the lengths of two names that are certainly similar."""
@@ -23,7 +23,7 @@ def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> 
     opposites = {name.lower().replace("min", "max"), name.lower().replace("max", "min")} - {name.lower()}
     matcher = SequenceMatcher()
     matcher.set_seq2(name.lower())  # the matcher keeps its index of the second text
-    least = _LEAST_CERTAIN_RATIO if certain else _LEAST_RATIO
+    least = _MIN_CERTAIN_RATIO if certain else _MIN_RATIO
     ratios: list[tuple[float, str]] = []
     for candidate in set(known):
         if candidate.lower() in opposites:

@@ -11,7 +11,7 @@ from activemq_fleet.findings import Finding
 
 _DIRECTORIES = ("group_vars", "host_vars")
 _INVENTORY_FILE = re.compile(r"(hosts|inventory)([._-].*)?")
-_MOST_FILES = 1000
+_MAX_FILES = 1000
 _LARGEST_FILE = 1 << 20
 _UNREAD_FILE = "T039"
 """The rule about files and directories of variables that Ansible ignores."""
@@ -51,7 +51,7 @@ def _candidate_variable_files(directory: Path) -> Iterator[Path]:
                 continue
             for name in sorted(files):
                 count += 1
-                if count > _MOST_FILES:
+                if count > _MAX_FILES:
                     return
                 yield Path(parent, name)
 

@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (REPOSITORY / "examples").glob("*/hosts.yml"))
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 # WCAG 2.1, success criterion 1.4.3, for text of normal size.
-LEAST_CONTRAST = 4.5
+MIN_CONTRAST = 4.5
 # Some fonts draw glyphs slightly outside their box.
 SLACK = 1.0
 
@@ -142,7 +142,7 @@ def test_each_text_of_drawing_has_enough_contrast_to_its_background(pictures: Me
     faint = {
         (text["content"], round(contrast, 2))
         for _, text in pictures.texts()
-        if (contrast := contrast_ratio(_color(text["fill"]), _color(text["ground"]))) < LEAST_CONTRAST
+        if (contrast := contrast_ratio(_color(text["fill"]), _color(text["ground"]))) < MIN_CONTRAST
     }
     assert faint == set()
 
@@ -216,7 +216,7 @@ class TestChecks:
         picture = browser.run_script(page, "light")["bad"]
         long, faint, _ = picture["texts"]
         assert not _contains(long["within"], long["box"])
-        assert contrast_ratio(_color(faint["fill"]), _color(faint["ground"])) < LEAST_CONTRAST
+        assert contrast_ratio(_color(faint["fill"]), _color(faint["ground"])) < MIN_CONTRAST
         assert _overlaps(long["box"], faint["box"])
         assert picture["crossed"] == ["crossed"]
 

@@ -179,7 +179,7 @@ def test_evidence_archive_with_long_header_is_refused_before_header_is_read(tmp_
 
 def test_evidence_archive_with_too_many_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attack p07: files without content did not count toward the limit."""
-    monkeypatch.setattr(host_archive, "MOST_FILES", 100)
+    monkeypatch.setattr(host_archive, "MAX_FILES", 100)
     with gzip.open(tmp_path / "a.tar.gz", "wb", compresslevel=1) as file:
         for number in range(101):
             file.write(tarfile.TarInfo(f"agent/{number}").tobuf(tarfile.USTAR_FORMAT))

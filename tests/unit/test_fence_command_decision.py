@@ -20,7 +20,7 @@ from activemq_fleet.node.fence.decision import (
     claim_without_store_copy,
 )
 
-MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
+MAX_CLAIMS, MAX_THEFTS, MAX_CRASHES = 4, 3, 3
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class World:
 
 def next_worlds(world: World, decide: type[FenceCommandGuardState], *, fences: bool) -> Iterator[World]:
     """Yield every world that results from one step of one process or from one fault."""
-    if world.lock is not None and world.thefts < MOST_THEFTS:
+    if world.lock is not None and world.thefts < MAX_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
     all_claims = range(1, len(world.claims) + 1)
     for index, host in enumerate(world.hosts):
@@ -76,7 +76,7 @@ def next_worlds(world: World, decide: type[FenceCommandGuardState], *, fences: b
                 started = world.with_host(index, Host(decide(str(index))))
                 yield started.with_ended_claims(index, all_claims)
             continue
-        if world.crashes < MOST_CRASHES:
+        if world.crashes < MAX_CRASHES:
             yield replace(freed.with_host(index, replace(host, fence=None, step=None)), crashes=world.crashes + 1)
         if host.step is None:
             yield world.with_host(index, replace(host, step=host.fence.next_guard_step(world.evidence_of(index))))
@@ -95,7 +95,7 @@ def worlds_after_step(
         fenced = world.with_host(1 - index, Host()) if fences else world
         yield fenced.with_host(index, idle).with_ended_claims(1 - index, range(step.number, step.number + 1))
     elif step.action is GuardAction.CLAIM and len(world.claims) == step.number - 1:
-        if len(world.claims) < MOST_CLAIMS:
+        if len(world.claims) < MAX_CLAIMS:
             claimed = replace(idle, fence=fence.guard_state_after_claim_attempt(step.number))
             yield replace(world.with_host(index, claimed), claims=(*world.claims, (index, False)))
     elif step.action is GuardAction.CLAIM:

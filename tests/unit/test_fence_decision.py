@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.node.fence.decision import FenceEvidence, GuardAction, GuardStep, StoreClaim, StoreCopyingGuardState
 from tests.situations import EVERY_SITUATION
 
-MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = (3, 3, 2) if EVERY_SITUATION else (3, 2, 2)
+MAX_CLAIMS, MAX_THEFTS, MAX_CRASHES = (3, 3, 2) if EVERY_SITUATION else (3, 2, 2)
 NODES = ("a", "b")
 
 
@@ -68,9 +68,9 @@ class World:
         return replace(self, ended=self.ended | claims_of_host)
 
 
-def next_worlds(world: World, decide: type[StoreCopyingGuardState], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
+def next_worlds(world: World, decide: type[StoreCopyingGuardState], most_claims: int = MAX_CLAIMS) -> Iterator[World]:
     """Yield every world that results from one step of one process or from one fault."""
-    if world.lock is not None and world.thefts < MOST_THEFTS:
+    if world.lock is not None and world.thefts < MAX_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
     for index, host in enumerate(world.hosts):
         freed = replace(world, lock=None if world.lock == index else world.lock)
@@ -80,7 +80,7 @@ def next_worlds(world: World, decide: type[StoreCopyingGuardState], most_claims:
             else:
                 yield world.with_host(index, replace(host, fence=decide(NODES[index]), broker=0))
             continue
-        if world.crashes < MOST_CRASHES:
+        if world.crashes < MAX_CRASHES:
             # The guard dies first. Its broker dies after any delay.
             crashed = replace(host, fence=None, step=None)
             yield replace(freed.with_host(index, crashed), crashes=world.crashes + 1)
@@ -215,7 +215,7 @@ def test_broken_promise_of_faulty_guard_is_detected(guard: type[StoreCopyingGuar
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_guard_without_peer_eventually_serves_from_any_world(index: int, worlds: set[World]) -> None:
-    open_worlds = sorted((world for world in worlds if len(world.claims) < MOST_CLAIMS), key=repr)
+    open_worlds = sorted((world for world in worlds if len(world.claims) < MAX_CLAIMS), key=repr)
     for world in open_worlds[:: max(1, len(open_worlds) // 500)]:
         assert eventually_serves(world, index), world
 
@@ -227,10 +227,10 @@ def eventually_serves(world: World, index: int) -> bool:
         host = world.hosts[index]
         if host.fence and host.broker and host.broker == host.fence.serves == len(world.claims):
             return True
-        faultless = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
+        faultless = replace(world, thefts=MAX_THEFTS, crashes=MAX_CRASHES)
         world = next(
             after
-            for after in next_worlds(faultless, StoreCopyingGuardState, 2 * MOST_CLAIMS)
+            for after in next_worlds(faultless, StoreCopyingGuardState, 2 * MAX_CLAIMS)
             if after.hosts[1 - index] == Host()
         )
     return False

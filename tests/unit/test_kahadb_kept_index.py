@@ -211,7 +211,7 @@ def test_index_keeper_removes_old_files_that_newer_copy_does_not_require(
 @pytest.mark.parametrize(
     ("setting", "limit", "reason"),
     [
-        ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed to free disk space. Because"),
+        ("MAX_BYTES", 0, "the saved copy of the index of the store {} was removed to free disk space. Because"),
         ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its file system has only"),
     ],
 )

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from activemq_agent.config import Config
     from activemq_agent.store import Store
 
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 """Largest number of events that one call of ``run_once_and_yield_events`` processes, so that its caller can do its
 other work."""
-MOST_CANARIES = 8
+MAX_CANARIES = 8
 """Number of unanswered canaries that are remembered, so that a late answer counts; two misses end a connection."""
 PUBLISHERS_PACKET = 1 << 17
 """Largest number of bytes of a packet that a publisher receives: a canary with a topic of 65,535 bytes."""
@@ -182,7 +182,7 @@ class AgentConnection:
 
         It waits at most ``wait`` s for activity. Queued objects were passed to ``queue_for_connection_loop``. State
         changes are ``ReportConnectionUpAction`` and ``ReportConnectionDownAction``. The connection processes CONNACK,
-        canaries and timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS``
+        canaries and timeouts, and does not yield them. Ends when the queue is empty or after about ``MAX_EVENTS``
         events.
         """
         if self._unreported_changes:
@@ -193,7 +193,7 @@ class AgentConnection:
             wait = min(wait, due - self._clock())
         try:
             item = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
-            for _ in range(MOST_EVENTS):
+            for _ in range(MAX_EVENTS):
                 yield from self._process_item(item)
                 item = self._queue.get_nowait()
             yield from self._process_item(item)
@@ -361,7 +361,7 @@ class AgentConnection:
             return
         now = self._clock()
         payload = secrets.token_hex(16).encode()  # random: only a client that received it can send it
-        while len(self._canary_number_by_payload) >= MOST_CANARIES:
+        while len(self._canary_number_by_payload) >= MAX_CANARIES:
             del self._canary_number_by_payload[next(iter(self._canary_number_by_payload))]
         self._canary_number_by_payload[payload] = action.number
         mid = self.session.publish(self._canary_topic, payload)

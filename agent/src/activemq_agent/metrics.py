@@ -14,7 +14,7 @@ from activemq_agent.config_values import Endpoint
 from activemq_agent.metrics_server import MetricsServer
 
 PREFIX = "activemq_agent"
-MOST_EVENTS = 200
+MAX_EVENTS = 200
 """Largest number of event names with a separate series; all further names, which senders choose, share ``other``."""
 OTHER = "other"
 
@@ -120,7 +120,7 @@ class Metrics(Collector):
 
         The histogram of handler times has a label with the name of the event.
         """
-        if event not in self._event_names and len(self._event_names) < MOST_EVENTS:
+        if event not in self._event_names and len(self._event_names) < MAX_EVENTS:
             self._event_names.add(event)
         self._handler_seconds.labels(event if event in self._event_names else OTHER).observe(seconds)
 

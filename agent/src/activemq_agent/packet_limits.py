@@ -22,11 +22,11 @@ _PACKET_LENGTHS = {CONNACK: (2, 2), PUBACK: (2, 2), SUBACK: (3, 3), UNSUBACK: (2
 _SHORTEST_PUBLISH = 3  # a topic of one character, QoS 0
 _LONGEST_HEADER = 5
 _CHUNK = 1 << 16
-_MOST_CHUNKS = 64
+_MAX_CHUNKS = 64
 """Largest number of reads of a skipped message before the connection does its other work."""
 _PAUSE = 0.02
 _CHECK_PORT = "check that mb.urls in agent.conf names the MQTT connector of an ActiveMQ broker"
-MOST_ANSWERS = 2000
+MAX_ANSWERS = 2000
 """Outgoing packets that may wait to be sent; while more wait, nothing is read."""
 OVERHEAD = 4096
 """Bytes that a message takes in memory in addition to its topic and payload, until it is in the store."""
@@ -34,7 +34,7 @@ TOPIC_COPIES = 8
 """How many times a topic's length is counted: it is written to the inbox and, escaped, to records of the journal."""
 
 
-MOST_RECEIVED = 16 << 20
+MAX_RECEIVED = 16 << 20
 """Largest number of bytes of messages that the publisher or the subscriber keeps in memory, plus one packet."""
 
 
@@ -52,7 +52,7 @@ class ReceiveMemoryLimit:
     ``reserve_message_memory`` returns with the message; when the last reference to it goes, its bytes no longer count.
     """
 
-    def __init__(self, limit: int = MOST_RECEIVED) -> None:
+    def __init__(self, limit: int = MAX_RECEIVED) -> None:
         self._limit = limit
         self._used = 0
         self._lock = threading.Lock()  # for the threads of connections: an old one may still read when a new one starts
@@ -115,7 +115,7 @@ class ReceivedMqttPacketFilter:
         packet. Raises BlockingIOError when nothing can be read now, ProtocolViolationError for a packet that no broker
         sends.
         """
-        for _ in range(_MOST_CHUNKS):
+        for _ in range(_MAX_CHUNKS):
             if self._complete_header:
                 received = bytes(self._complete_header[:size])
                 del self._complete_header[:size]
@@ -212,7 +212,7 @@ class BoundedClient(Client):
         self._filter = ReceivedMqttPacketFilter(limit, on_oversized_message)
 
     def _may_read(self) -> bool:
-        return self.closing or (not self._intake.is_memory_limit_reached() and len(self._out_packet) < MOST_ANSWERS)
+        return self.closing or (not self._intake.is_memory_limit_reached() and len(self._out_packet) < MAX_ANSWERS)
 
     def _sock_recv(self, bufsize: int) -> bytes:
         try:

@@ -21,7 +21,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import AgentError
 
-MOST_LINKS = 40
+MAX_LINKS = 40
 STDERR = 2
 """The file descriptor of the agent's standard error, to which executables write all their output."""
 GRACE = 2.0
@@ -106,9 +106,9 @@ def raise_if_replaceable_by_other_users(path: Path) -> Path:
                         "agent's user, so another user could replace the handler: replace it with a link "
                         "that belongs to root"
                     )
-                if links > MOST_LINKS:
+                if links > MAX_LINKS:
                     raise AgentError(
-                        f"the path {path} of a handler leads through more than {MOST_LINKS} symbolic links: remove "
+                        f"the path {path} of a handler leads through more than {MAX_LINKS} symbolic links: remove "
                         f"the loop of links at {current_path}"
                     )
                 target = current_path.readlink()

@@ -41,7 +41,7 @@ ANSWER = 5.0
 """Seconds within which the canary of a topic prefix must be received."""
 CANARY_RETRY_INTERVAL = 60.0
 """Seconds after which the canary of an unproved prefix is sent again."""
-MOST_PREFIXES = 256
+MAX_PREFIXES = 256
 """Largest number of topic prefixes that are remembered and subscribed to; the longest unused one is dropped first."""
 BARRIER_EVERY = 60.0
 DELETE_BATCH = 500
@@ -274,11 +274,11 @@ class Publisher:
 
     def _send_first_canary(self, name: str, now: float) -> _PrefixState:
         """Send a canary on a topic prefix before the first event on it, and return the prefix's new state."""
-        while len(self._prefixes) >= MOST_PREFIXES:
+        while len(self._prefixes) >= MAX_PREFIXES:
             self._drop_prefix(next(iter(self._prefixes)))
         prefix = self._prefixes[name] = _PrefixState("pending", now)
         self._used_prefixes[name] = None
-        while len(self._used_prefixes) > MOST_PREFIXES:
+        while len(self._used_prefixes) > MAX_PREFIXES:
             del self._used_prefixes[next(iter(self._used_prefixes))]
         self._prefix_of_canary[canary_topic(name, self._config.agent)] = name
         self._send_canary(name)
@@ -296,9 +296,9 @@ class Publisher:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
         self._mark_unproved(
             name,
-            f"the agent publishes events with more than {MOST_PREFIXES} topic prefixes, but can test the delivery for "
-            f"only {MOST_PREFIXES} prefixes at a time",
-            f"publish events with at most {MOST_PREFIXES} topic prefixes (topics without their last level)",
+            f"the agent publishes events with more than {MAX_PREFIXES} topic prefixes, but can test the delivery for "
+            f"only {MAX_PREFIXES} prefixes at a time",
+            f"publish events with at most {MAX_PREFIXES} topic prefixes (topics without their last level)",
         )
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)

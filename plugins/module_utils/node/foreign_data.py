@@ -9,7 +9,7 @@ import json
 import zlib
 from typing import Any
 
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 """Largest number of digits of a number: no counter, time or size of this collection has more."""
 
 
@@ -43,10 +43,8 @@ def decompress_base64_text(text: str, limit: int) -> bytes:
 
 
 def _parse_integer(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(
-            f"the JSON contains a number with {len(digits)} digits, but at most {_MOST_DIGITS} are allowed"
-        )
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"the JSON contains a number with {len(digits)} digits, but at most {_MAX_DIGITS} are allowed")
     return int(digits)
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 _INCOMPLETE = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
-MOST_GAPS = 500
+MAX_GAPS = 500
 
 
 def gaps_from_incomplete_log_files(
@@ -24,7 +24,7 @@ def gaps_from_incomplete_log_files(
 ) -> list[InputGap]:
     """Return a gap for each collected log file that is cut off, missing or not readable.
 
-    Records that could not be parsed are gaps, too; they weigh where they are many. At most ``MOST_GAPS`` files with
+    Records that could not be parsed are gaps, too; they weigh where they are many. At most ``MAX_GAPS`` files with
     such records are reported, those that weigh first. ``file_names_by_host`` are the names of all log files.
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
@@ -46,7 +46,7 @@ def gaps_from_incomplete_log_files(
         for summary in logs
         if summary.has_loggers and not summary.has_class_names
     ]
-    return gaps + [_gap_of_unread_records(summary) for summary in unread[:MOST_GAPS]]
+    return gaps + [_gap_of_unread_records(summary) for summary in unread[:MAX_GAPS]]
 
 
 def _has_many_unread_records(summary: LogFileSummary) -> bool:
@@ -71,7 +71,7 @@ def gaps_for_journals_from_other_hosts(
 ) -> list[InputGap]:
     """Return a gap for each journal file that contains lines of an agent of another host.
 
-    Only the first ``MOST_GAPS`` gaps are returned. ``host_by_agent`` is what ``journal_host_by_agent`` returns.
+    Only the first ``MAX_GAPS`` gaps are returned. ``host_by_agent`` is what ``journal_host_by_agent`` returns.
     """
     claims = sorted(
         {
@@ -89,7 +89,7 @@ def gaps_for_journals_from_other_hosts(
             "inventory that contains the agent on this host",
             file,
         )
-        for host, file, agent in claims[:MOST_GAPS]
+        for host, file, agent in claims[:MAX_GAPS]
     ]
 
 
@@ -115,7 +115,7 @@ def missing_records_and_unreadable_lines(
 ) -> list[InputGap]:
     """Return a list of the gaps in agents' event journals, as InputGap: missing records, then unreadable lines.
 
-    The list has at most ``MOST_GAPS`` gaps with missing records, from ``gaps``, then at most ``MOST_GAPS`` groups of
+    The list has at most ``MAX_GAPS`` gaps with missing records, from ``gaps``, then at most ``MAX_GAPS`` groups of
     unreadable lines, from ``files``: one for each file and problem. Each makes the audit incomplete.
     """
     record_gaps = [
@@ -123,7 +123,7 @@ def missing_records_and_unreadable_lines(
             gap.agent,
             _gap_text(gap),
         )
-        for gap in sorted(gaps, key=journal_gap_sort_key)[:MOST_GAPS]
+        for gap in sorted(gaps, key=journal_gap_sort_key)[:MAX_GAPS]
     ]
     malformed = sorted(
         (summary.host, summary.file, first, count, problem)
@@ -134,5 +134,5 @@ def missing_records_and_unreadable_lines(
         InputGap(
             host, f"the audit ignores {count_with_noun(count, 'line')} of the event journal: {problem}", file, first
         )
-        for host, file, first, count, problem in malformed[:MOST_GAPS]
+        for host, file, first, count, problem in malformed[:MAX_GAPS]
     ]

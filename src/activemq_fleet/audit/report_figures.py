@@ -22,11 +22,11 @@ from activemq_fleet.audit.deliveries import Delivery, EventOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, UnservedPeriod, incident_near_period
-from activemq_fleet.audit.state_spans import MOST_SPANS, HostStateSpan
+from activemq_fleet.audit.state_spans import MAX_SPANS, HostStateSpan
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.audit.verdict_words import WORST
 
-MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_IDLE_PERIODS, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
+MAX_INCIDENTS, MAX_HOSTS, MAX_BRIDGES, MAX_IDLE_PERIODS, MAX_EVENTS, MAX_WORDINGS = 300, 160, 200, 60, 60, 60
 BUCKETS = 240
 """Number of time slices in a chart."""
 _KINDS_BY_SEVERITY = get_args(IncidentKind)
@@ -170,7 +170,7 @@ class IncidentFigures:
     def __init__(self, unserved: Iterable[UnservedPeriod] = ()) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
-        self.gravest = FirstItemsBySortKey[Incident](MOST_INCIDENTS, _incident_sort_key)
+        self.gravest = FirstItemsBySortKey[Incident](MAX_INCIDENTS, _incident_sort_key)
         self.longest_takeover_seconds: float | None = None
         """The duration of the longest takeover, in seconds; None if no duration is known."""
         self.longest_downtime_bounds: tuple[float, float] | None = None
@@ -225,7 +225,7 @@ class IncidentFigures:
         return times.items_with_smallest_keys() if times else []
 
     def _newest_takeovers(self, host: str) -> FirstItemsBySortKey[datetime]:
-        return self._takeover_times.setdefault(host, FirstItemsBySortKey[datetime](MOST_SPANS, _newest_first_key))
+        return self._takeover_times.setdefault(host, FirstItemsBySortKey[datetime](MAX_SPANS, _newest_first_key))
 
     def _extend_period(self, times: Iterable[datetime]) -> None:
         """Extend the period of the incidents, so that it contains the given times."""
@@ -272,7 +272,7 @@ def time_line_hosts(
         return pairs[name] not in shown, pairs[name] not in concerned, pairs[name], name
 
     ordered = sorted(pairs, key=sort_key)
-    chosen = sorted(ordered[:MOST_HOSTS], key=lambda name: (group_of[name] or "", pairs[name], name))
+    chosen = sorted(ordered[:MAX_HOSTS], key=lambda name: (group_of[name] or "", pairs[name], name))
     by_host: dict[str, list[HostStateSpan]] = {}
     for span in spans:
         by_host.setdefault(span.host, []).append(span)
@@ -325,7 +325,7 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = FirstItemsBySortKey[LinkSummary](MOST_BRIDGES, _link_sort_key)
+        self.links = FirstItemsBySortKey[LinkSummary](MAX_BRIDGES, _link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count network bridges in the figures of an audit report.
@@ -359,7 +359,7 @@ class UnexplainedRecordFigures:
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = FirstItemsBySortKey[UnexplainedRecordGroup](MOST_WORDINGS, _unexplained_record_sort_key)
+        self.wordings = FirstItemsBySortKey[UnexplainedRecordGroup](MAX_WORDINGS, _unexplained_record_sort_key)
 
     def count_unexplained_records(self, records: Iterable[UnexplainedRecordGroup]) -> None:
         """Add groups of log records that no incident explains to these figures of an audit report."""
@@ -386,7 +386,7 @@ def longest_idle_periods(subscriber: str, moments: Iterable[datetime]) -> list[S
 
     ``moments`` are those at which it handled events. Only periods of a second or more are returned.
     """
-    foremost = FirstItemsBySortKey[SubscriberIdlePeriod](MOST_IDLE_PERIODS, _idle_period_sort_key)
+    foremost = FirstItemsBySortKey[SubscriberIdlePeriod](MAX_IDLE_PERIODS, _idle_period_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
@@ -484,8 +484,8 @@ class EventFigures:
     def __init__(self, of: ReportPeriod) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = FirstItemsBySortKey[EventOutcome](MOST_EVENTS, _outcome_sort_key)
-        self.idle_periods = FirstItemsBySortKey[SubscriberIdlePeriod](MOST_IDLE_PERIODS, _idle_period_sort_key)
+        self.worst = FirstItemsBySortKey[EventOutcome](MAX_EVENTS, _outcome_sort_key)
+        self.idle_periods = FirstItemsBySortKey[SubscriberIdlePeriod](MAX_IDLE_PERIODS, _idle_period_sort_key)
         self._period = of
         self._slices: dict[int, HandledEventsSlice] = {}
 

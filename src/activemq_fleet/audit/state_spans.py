@@ -8,7 +8,7 @@ from datetime import datetime
 
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 
-MOST_SPANS = 80
+MAX_SPANS = 80
 """Largest number of spans of a host that are drawn; the newest ones are kept."""
 
 
@@ -28,7 +28,7 @@ class HostStateSpan:
 def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
     """Return a list of the spans of a host's states, in order of time, from the runs of its broker.
 
-    Only the last ``MOST_SPANS`` spans are returned.
+    Only the last ``MAX_SPANS`` spans are returned.
     """
     spans = []
     for index, run in enumerate(runs):
@@ -39,7 +39,7 @@ def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
         for (began, state), ended in zip(moments, ends, strict=False):
             if ended is None or ended > began:
                 spans.append(HostStateSpan(run.host, state, began, ended))
-    return spans[-MOST_SPANS:]
+    return spans[-MAX_SPANS:]
 
 
 def end_active_spans_at_takeovers(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from activemq_fleet.spark.inputs import AuditedHost
     from activemq_fleet.spark.options import SessionOptions
 
-_MOST_SHOWN = 15
+_MAX_SHOWN = 15
 
 
 @click.command(
@@ -168,20 +168,20 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
     if counts["unexplained"]:
         unexplained = "unexplained warning or error", "unexplained warnings and errors"
         lines.append(f"others     {count_with_noun(counts['unexplained'], *unexplained)}")
-        for records in result["unexplained"][:_MOST_SHOWN]:
+        for records in result["unexplained"][:_MAX_SHOWN]:
             occurrences = f"{records['count']:,} × {records['level']}"
             lines.append(
                 f"           {escape_unprintable(records['host'])}: {occurrences} "
                 f"“{escape_unprintable(records['message'])}”"
             )
     gaps = [gap for gap in result["gaps"] if gap["weighs"]]
-    for gap in gaps[:_MOST_SHOWN]:
+    for gap in gaps[:_MAX_SHOWN]:
         location = "/".join(part for part in (gap["host"], gap["file"]) if part)
         lines.append(f"missing    {escape_unprintable(location)}: {escape_unprintable(gap['what'])}")
-    if len(gaps) > _MOST_SHOWN:
+    if len(gaps) > _MAX_SHOWN:
         # audit.json lists the gaps that weigh first, and not all of them if they are very many.
         at_least = "at least " if len(gaps) == len(result["gaps"]) < counts["gaps"] else ""
-        lines.append(f"missing    … and {at_least}{len(gaps) - _MOST_SHOWN} more, in {out}/audit.json")
+        lines.append(f"missing    … and {at_least}{len(gaps) - _MAX_SHOWN} more, in {out}/audit.json")
     return "\n".join([*lines, f"report     {out}/report.html"])
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from activemq_fleet.drift.host_drift import FleetDrift
     from activemq_fleet.spark.options import SessionOptions
 
-_MOST_SHOWN = 40
+_MAX_SHOWN = 40
 
 
 @click.command("drift")
@@ -58,7 +58,7 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
 
 def _print_drift(result: FleetDrift, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
-    shown = result.hosts[:_MOST_SHOWN]
+    shown = result.hosts[:_MAX_SHOWN]
     names = [escape_unprintable(host_drift.host) for host_drift in shown]
     if shown:
         width = max(4, *map(len, names))
@@ -83,7 +83,7 @@ def _print_drift(result: FleetDrift, output: str) -> None:
     ):
         if number:
             print_escaped(
-                f"{label}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}"
+                f"{label}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MAX_SHOWN)}"
             )
     print_escaped(
         f"{output}: {count_with_noun(len(result.hosts), 'host')} with differences from the plan, "

@@ -13,7 +13,7 @@ from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.node.printable import terminal_safe_json
 
-_LEAST, _MOST = 80, 100
+_MIN_WIDTH, _MAX_WIDTH = 80, 100
 _STYLES: dict[str, dict[str, object]] = {
     "title": {"bold": True},
     "heading": {"bold": True, "underline": True},
@@ -72,7 +72,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
 
 def _width() -> int:
     """Return the terminal's width, limited to 80 to 100 columns."""
-    return min(max(shutil.get_terminal_size((_LEAST, 24)).columns, _LEAST), _MOST)
+    return min(max(shutil.get_terminal_size((_MIN_WIDTH, 24)).columns, _MIN_WIDTH), _MAX_WIDTH)
 
 
 def _styled(text: str, kind: str) -> str:

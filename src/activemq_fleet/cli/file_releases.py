@@ -25,8 +25,8 @@ _BROKER_MARKERS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b
 _SKIPPED_DIRECTORIES = frozenset({".git", ".svn", "node_modules", ".venv"})
 # The script bin/activemq adds these directories to the class path, in addition to lib.
 _LIB_SUBDIRECTORIES = ("optional", "web", "extra", "camel")
-_MOST_BYTES = 256 << 20
-_MOST_FILES, _MOST_ENTRIES, _MARKER_READ_SIZE = 2_000, 5_000, 1 << 16
+_MAX_BYTES = 256 << 20
+_MAX_FILES, _MAX_ENTRIES, _MARKER_READ_SIZE = 2_000, 5_000, 1 << 16
 Rules = Sequence[tuple[str, str]]
 
 
@@ -41,19 +41,19 @@ def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         # os.path returns False for a name that is too long; pathlib raises an error.
         is_directory = os.path.isdir(path)
-        below = list(islice(_broker_files_below(path), _MOST_FILES + 1)) if is_directory else [path]
+        below = list(islice(_broker_files_below(path), _MAX_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
                 f"{path}: the directory has no activemq.xml, and no other file with a <broker> of ActiveMQ: name "
                 "another directory, or a file"
             )
-        if len(below) > _MOST_FILES:
+        if len(below) > _MAX_FILES:
             raise InputError(
-                f"{path}: the directory has more than {_MOST_FILES} files with a <broker>: name a subdirectory"
+                f"{path}: the directory has more than {_MAX_FILES} files with a <broker>: name a subdirectory"
             )
-        if is_directory and sum(map(_file_size, below)) > _MOST_BYTES:
+        if is_directory and sum(map(_file_size, below)) > _MAX_BYTES:
             raise InputError(
-                f"{path}: the directory has more than {_MOST_BYTES >> 20} MiB of files with a <broker>: name a "
+                f"{path}: the directory has more than {_MAX_BYTES >> 20} MiB of files with a <broker>: name a "
                 "subdirectory"
             )
         files |= dict.fromkeys(below)
@@ -109,7 +109,7 @@ def read_releases_by_file_pattern(path: Path) -> Rules:
     Returns (pattern, release) pairs. The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
     """
     try:
-        lines = split_lines(read_beginning_of_file_or_pipe(path, _MOST_BYTES).decode())
+        lines = split_lines(read_beginning_of_file_or_pipe(path, _MAX_BYTES).decode())
     except (OSError, UnicodeError) as error:
         raise InputError(
             f"{path}: the file of --release-from cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): "
@@ -258,6 +258,6 @@ def first_entry_names(directory: Path) -> list[str]:
     """
     try:
         with os.scandir(directory) as entries:
-            return [entry.name for entry in islice(entries, _MOST_ENTRIES)]
+            return [entry.name for entry in islice(entries, _MAX_ENTRIES)]
     except OSError:
         return []

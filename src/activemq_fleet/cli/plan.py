@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from activemq_fleet.spark.plan_inputs import HostRecords
     from activemq_fleet.spark.plan_job import PlanResult
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _DEFAULT_LARGEST_NETWORK = 5000
 
 
@@ -124,7 +124,7 @@ def _print_blocking_findings(running: SparkSession, output: str) -> None:
     from activemq_fleet.spark.earlier_plan import read_blocking_findings
 
     blocking = read_blocking_findings(running, output)
-    for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():
+    for row in blocking.orderBy("host", "rule", "message").limit(_MAX_SHOWN).collect():
         print_escaped_to_stderr(Finding(**row.asDict()).to_line())
 
 

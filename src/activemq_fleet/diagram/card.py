@@ -25,7 +25,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 _MAXIMUM_WIDTH = 300.0
 NAMED_AGENTS = 3
-_LINE_HEIGHT, _LINKS_WIDTH, _MOST_TOOLTIP_LINES = 15.0, 34.0, 20
+_LINE_HEIGHT, _LINKS_WIDTH, _MAX_TOOLTIP_LINES = 15.0, 34.0, 20
 _STAR = (
     (0, -6), (1.7, -2), (6, -1.9), (2.7, 0.9), (3.7, 5.2), (0, 2.8),
     (-3.7, 5.2), (-2.7, 0.9), (-6, -1.9), (-1.7, -2),
@@ -279,9 +279,9 @@ def _draw_agent(canvas: Canvas, right: float, y: float, text: str, tooltip: str,
 
 
 def _agents_tooltip(pair: PairView) -> str:
-    lines = [f"agent {name}" for name in pair.agents[:_MOST_TOOLTIP_LINES]]
-    if len(pair.agents) > _MOST_TOOLTIP_LINES:
-        lines.append(f"and {len(pair.agents) - _MOST_TOOLTIP_LINES} more agents")
+    lines = [f"agent {name}" for name in pair.agents[:_MAX_TOOLTIP_LINES]]
+    if len(pair.agents) > _MAX_TOOLTIP_LINES:
+        lines.append(f"and {len(pair.agents) - _MAX_TOOLTIP_LINES} more agents")
     return "\n".join(lines)
 
 

@@ -21,9 +21,9 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.topology import Broker, pair_and_single_broker_count_texts
 
-MOST_FULL = 12
+MAX_FULL = 12
 """Pairs of a picture with detailed cards; with more pairs, cards show only what differs within a group."""
-_MOST_NAMED, _MOST_BALANCERS, _MOST_TOOLTIP_FINDINGS = 3, 4, 10
+_MAX_NAMED, _MAX_BALANCERS, _MAX_TOOLTIP_FINDINGS = 3, 4, 10
 _Result = TypeVar("_Result")
 
 
@@ -179,7 +179,7 @@ def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupPairCount, GroupPairCou
     """
     sides = [{source for source, _ in ends}, {target for _, target in ends}]
     is_complete = len(ends) == len(sides[0]) * len(sides[1])
-    if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not is_complete):
+    if len(ends) == 1 or (len(ends) <= _MAX_NAMED and not is_complete):
         return [f"{source} {arrow} {target}" for source, target in ends]
     if not is_complete or not ends:
         return []
@@ -207,7 +207,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     if brokers:
         parts.append(f"ActiveMQ {_releases_phrase(brokers)}")
     if scene.balancers:
-        named_balancers = ", ".join(scene.balancers[:_MOST_BALANCERS])
+        named_balancers = ", ".join(scene.balancers[:_MAX_BALANCERS])
         parts.append(f"{count_with_noun(len(scene.balancers), 'load balancer')} {named_balancers}")
     return parts
 
@@ -244,10 +244,10 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
     """
     lines = [
         f"{severity_or_waived(finding)} {finding.rule}: {finding.message}"
-        for finding in findings[:_MOST_TOOLTIP_FINDINGS]
+        for finding in findings[:_MAX_TOOLTIP_FINDINGS]
     ]
-    if len(findings) > _MOST_TOOLTIP_FINDINGS:
-        lines.append(f"and {len(findings) - _MOST_TOOLTIP_FINDINGS} more findings")
+    if len(findings) > _MAX_TOOLTIP_FINDINGS:
+        lines.append(f"and {len(findings) - _MAX_TOOLTIP_FINDINGS} more findings")
     return "\n".join(lines)
 
 
@@ -257,7 +257,7 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
     The description is for people who do not see the picture. Pairs are named where they are few.
     """
     sentences = [", ".join(fleet_summary_texts(scene)) + "."]
-    has_few_pairs = len(scene.pairs) <= MOST_FULL
+    has_few_pairs = len(scene.pairs) <= MAX_FULL
     for group in scene.groups:
         sentences.append(f"Group {group.name}: {', '.join(group_heading_texts(group))}.")
         sentences += map(_describe_pair, group.pairs if has_few_pairs else ())

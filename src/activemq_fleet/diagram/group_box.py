@@ -14,8 +14,8 @@ from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, Gr
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.node.printable import count_with_noun
 
-MOST_MESHED = 5
-_MOST_MESHED_COMPACT, _MOST_ROUTED, _MOST_NOTES = 3, 10, 8
+MAX_MESHED = 5
+_MAX_MESHED_COMPACT, _MAX_ROUTED, _MAX_NOTES = 3, 10, 8
 _PAD, _FRAME_PAD = 16.0, 12.0
 _SHEET = PaperSheet(2.0)
 
@@ -86,7 +86,7 @@ class GroupBox:
         height = max(card.height for card in cards.values())
         for card in cards.values():
             card.height = height
-        is_large = len(cards) > (MOST_MESHED if detailed else _MOST_MESHED_COMPACT)
+        is_large = len(cards) > (MAX_MESHED if detailed else _MAX_MESHED_COMPACT)
         self.meshed = view.connections[0].kind if view.shape.name == "mesh" and is_large else None
         placement = self._place_pairs([cards[name] for name in view.shape.order])
         self.drawn = [connection for connection, _ in placement.lines]
@@ -116,8 +116,8 @@ class GroupBox:
         facts = [fact for fact in group_heading_texts(view, with_ports=not detailed) if fact not in shared_facts]
         self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
         self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
-        if (hidden := len(self._notes) - _MOST_NOTES) > 0:
-            self._notes[_MOST_NOTES:] = [f"and {count_with_noun(hidden, 'more line')} of links"]
+        if (hidden := len(self._notes) - _MAX_NOTES) > 0:
+            self._notes[_MAX_NOTES:] = [f"and {count_with_noun(hidden, 'more line')} of links"]
         self._top = 48.0 + 17 * len(self._facts)
         self._inside_top = self._top + sum(box.height + 6 for box in self._balancers) + (10 if view.balancers else 0)
         self.height = self._inside_top + self._inside.height + _PAD
@@ -138,7 +138,7 @@ class GroupBox:
             gap = (30, 38) if self._detailed else (14, 34)
             return place_star(cards[0], cards[1:], view.connections, gap, _SHEET)
         is_line = shape in ("ring", "chain")
-        are_few = len(cards) <= MOST_MESHED + 1 and len(view.connections) <= _MOST_ROUTED
+        are_few = len(cards) <= MAX_MESHED + 1 and len(view.connections) <= _MAX_ROUTED
         drawn = view.connections if is_line or (are_few and not self.meshed) else ()
         gap = (26, 22) if self._detailed else (14, 11)
         if drawn:

@@ -23,10 +23,10 @@ from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import PROFILES
 from activemq_fleet.topology import LinkKind
 
-MOST_FINDINGS = 16
+MAX_FINDINGS = 16
 _MAXIMUM_HOSTS = 3
 _SAMPLE_WIDTH, _LINE_HEIGHT = 46.0, 15.0
-_LEAST_COLUMN_WIDTH, _MOST_COLUMN_WIDTH = 300.0, 420.0
+_MIN_COLUMN_WIDTH, _MAX_COLUMN_WIDTH = 300.0, 420.0
 _PAIR = "A pair: two brokers that take over from each other. One is active at a time."
 _STARS = (
     "The preferred master and the preferred slave of a pair. Run `activemq-fleet status` to see which node is active."
@@ -69,7 +69,7 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
     top = y
     canvas.add_text("heading ink", x, y + 13, "Findings")
     y += 26
-    for grouped in scene.findings[:MOST_FINDINGS]:
+    for grouped in scene.findings[:MAX_FINDINGS]:
         finding, severity = grouped.finding, severity_or_waived(grouped.finding)
         indent = max(62.0, badge_width(finding.rule) + 10)
         draw_badge(canvas, x + badge_width(finding.rule), y + 7, finding.rule, severity)
@@ -81,7 +81,7 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
             css = "note muted" if severity == "waived" else "note ink"
             canvas.add_text(css, x + indent, y + 11 + 16 * row, line)
         y += 16 * len(lines) + 6
-    hidden = len(scene.findings) - MOST_FINDINGS
+    hidden = len(scene.findings) - MAX_FINDINGS
     if hidden > 0:
         canvas.add_text(
             "note muted", x + 62, y + 11, f"and {hidden} more findings: activemq-fleet check lists all findings"
@@ -105,8 +105,8 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
     if not entries:
         return 0.0
     canvas.add_text("heading ink", x, y + 13, "Legend")
-    columns = max(1, min(len(entries), int(width // _LEAST_COLUMN_WIDTH)))
-    column_width = min(width / columns, _MOST_COLUMN_WIDTH)
+    columns = max(1, min(len(entries), int(width // _MIN_COLUMN_WIDTH)))
+    column_width = min(width / columns, _MAX_COLUMN_WIDTH)
     texts = [wrap_words(entry.text.split(), "note", column_width - _SAMPLE_WIDTH - 16) for entry in entries]
     heights = [max(26.0, _LINE_HEIGHT * len(lines) + 11) for lines in texts]
     tops = [y + 28.0] * columns

@@ -12,7 +12,7 @@ from activemq_fleet.diagram.descriptions import (
     group_heading_texts,
     worst_rule_and_others_text,
 )
-from activemq_fleet.diagram.group_box import MOST_MESHED
+from activemq_fleet.diagram.group_box import MAX_MESHED
 from activemq_fleet.diagram.scene import (
     BrokerView,
     DrawnConnection,
@@ -25,7 +25,7 @@ from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.topology import Fleet
 
 # Limits beyond which Mermaid draws nothing, in characters and edges (maxTextSize, maxEdges, Mermaid 11).
-MOST_TEXT, MOST_EDGES = 50_000, 500
+MAX_TEXT, MAX_EDGES = 50_000, 500
 _PLAIN_CHARACTER = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
 
 
@@ -38,7 +38,7 @@ def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -
     scene = picture_content(fleet, states)
     lines = list(_pair_level_lines(scene))
     text = "\n".join(lines) + "\n"
-    if len(text) > MOST_TEXT or sum(map(_is_edge, lines)) > MOST_EDGES:
+    if len(text) > MAX_TEXT or sum(map(_is_edge, lines)) > MAX_EDGES:
         text = "\n".join(_group_level_lines(scene)) + "\n"
     return text
 
@@ -89,7 +89,7 @@ def _group_level_lines(scene: PictureContent) -> Iterator[str]:
         yield f"  {groups[group.name]}[{_mermaid_label(group.name, *group_heading_texts(group))}]"
     edges = [*_group_edge_lines(scene, groups), *_balancer_lines(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
-    yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
+    yield from [line for line in edges if _is_edge(line)][:MAX_EDGES]
     yield from _common_finding_lines(scene)
 
 
@@ -133,7 +133,7 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
     if group.multicast is not None:
         for pair in group.pairs:
             yield f"  {names[pair.name]} <--> {bus}"
-    if group.shape.name == "mesh" and len(group.pairs) > MOST_MESHED:
+    if group.shape.name == "mesh" and len(group.pairs) > MAX_MESHED:
         return  # The title contains "full mesh".
     for connection in group.connections:
         yield _edge_line(connection, names[connection.a], names[connection.b], connection.kind)

@@ -12,7 +12,7 @@ from activemq_fleet.diagram.scene import DrawnConnection
 
 LINE_HEIGHT = 15.0
 """Pixels from one line of a caption to the next."""
-_MOST_COLUMNS = 24
+_MAX_COLUMNS = 24
 
 Captions = Callable[[DrawnConnection], list[str]]
 
@@ -112,5 +112,5 @@ def most_readable_layout(boxes: int, place: Callable[[int], DiagramLayout], shee
     ``place`` is called with each number of columns worth trying: one for each possible number of rows.
     """
     counts = sorted({-(-boxes // rows) for rows in range(1, boxes + 1)})
-    placements = [place(count) for count in counts if count <= _MOST_COLUMNS]
+    placements = [place(count) for count in counts if count <= _MAX_COLUMNS]
     return min(placements, key=lambda layout: max(layout.width / sheet.aspect, layout.height + sheet.reserved))

@@ -22,7 +22,7 @@ from activemq_fleet.diagram.placement import (
 )
 from activemq_fleet.diagram.scene import DrawnConnection
 
-_LEAST_SPOKES = 5
+_MIN_SPOKES = 5
 # The lane of the first row is at the height of the middle of a small hub, so the line between them is straight.
 _LANE, _TRUNK, _DROP, _CAPTION_MARGIN = 18.0, 36.0, 22.0, 20.0
 
@@ -32,7 +32,7 @@ def hub_name(connections: Sequence[DrawnConnection]) -> str | None:
 
     Each connection leads to a different box. Returns None unless there are at least five, of one kind and direction.
     """
-    if len(connections) < _LEAST_SPOKES:
+    if len(connections) < _MIN_SPOKES:
         return None
     shared = set.intersection(*({connection.a, connection.b} for connection in connections))
     ends = {name for connection in connections for name in (connection.a, connection.b)}

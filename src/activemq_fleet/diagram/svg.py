@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from activemq_fleet.canvas import Canvas, format_decimal, wrap_words
 from activemq_fleet.diagram.descriptions import (
-    MOST_FULL,
+    MAX_FULL,
     connection_caption_lines,
     connection_description,
     describe_fleet,
@@ -27,8 +27,8 @@ from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.node.printable import count_with_noun, escape_html
 from activemq_fleet.topology import Fleet
 
-MOST_DRAWN = 24
-_MARGIN, _LEAST_WIDTH, _MOST_LISTED = 26.0, 720.0, 16
+MAX_DRAWN = 24
+_MARGIN, _MIN_WIDTH, _MAX_LISTED = 26.0, 720.0, 16
 # Paper of the A sizes. Heading and legend take about 240 pixels of its height.
 _PAPER = PaperSheet(math.sqrt(2), 240)
 
@@ -36,18 +36,18 @@ _PAPER = PaperSheet(math.sqrt(2), 240)
 def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the picture of a fleet as an SVG document.
 
-    The bytes are the same for the same fleet. Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only
+    The bytes are the same for the same fleet. Up to ``MAX_FULL`` pairs are drawn in full; with more, pairs show only
     what differs within a group. The picture follows the reader's light or dark mode and prints in light colors.
     ``states`` are those of brokers at run time, by host; they are next to the brokers.
     """
     scene = picture_content(fleet, states)
-    detailed = len(scene.pairs) <= MOST_FULL
+    detailed = len(scene.pairs) <= MAX_FULL
     shared_facts = () if detailed else shared_heading_texts(scene.groups)
     boxes = [GroupBox(group, detailed=detailed, shared_facts=shared_facts) for group in scene.groups]
     placement = _place_groups(boxes, scene)
     group_connections = [connection for connection, _ in placement.lines]
     listed_connections = [connection for connection in scene.between if connection not in group_connections]
-    width = max(placement.width, _LEAST_WIDTH)
+    width = max(placement.width, _MIN_WIDTH)
     canvas = Canvas()
     y = _draw_heading(canvas, scene, fleet, shared_facts, width)
     if scene.idle_balancers:
@@ -78,7 +78,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
 def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLayout:
     """Return the most readable positions of group boxes on a sheet of paper, and the lines between them.
 
-    More connections than ``MOST_DRAWN`` are not drawn, unless they all lead to one group.
+    More connections than ``MAX_DRAWN`` are not drawn, unless they all lead to one group.
     """
 
     def captions(connection: DrawnConnection) -> list[str]:
@@ -91,7 +91,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLa
         spokes = [box for box in boxes if box.name != hub]
         hub_box = next(box for box in boxes if box.name == hub)
         return place_star(hub_box, spokes, scene.between, (26, 37), _PAPER, captions)
-    drawn = scene.between if len(scene.between) <= MOST_DRAWN else ()
+    drawn = scene.between if len(scene.between) <= MAX_DRAWN else ()
     gap = (60.0, 40.0) if drawn else (26.0, 26.0)
     return most_readable_layout(len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER)
 
@@ -139,8 +139,8 @@ def _draw_link_list(
     """
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
     lines = wrap_words([connection_description(connection, sizes) for connection in connections], "note", width, ", ")
-    if (hidden := len(lines) - _MOST_LISTED) > 0:
-        lines[_MOST_LISTED:] = [f"and {count_with_noun(hidden, 'more line')} of links"]
+    if (hidden := len(lines) - _MAX_LISTED) > 0:
+        lines[_MAX_LISTED:] = [f"and {count_with_noun(hidden, 'more line')} of links"]
     for row, line in enumerate(lines):
         canvas.add_text("note muted", _MARGIN, y + 33 + 16 * row, line)
     return 45.0 + 16 * len(lines)

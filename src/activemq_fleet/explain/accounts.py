@@ -12,7 +12,7 @@ from activemq_fleet.settings.host_settings import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
 
-MOST_AGENTS = 12
+MAX_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
@@ -141,15 +141,15 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
     """
     entries = []
     agents = agents_with_home_pair_of_broker(fleet, broker)
-    for agent in agents[:MOST_AGENTS]:
+    for agent in agents[:MAX_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
         reason = "" if variable else "a stable hash of the agent's host name selects the pair"
         text = f"home pair {agent.pair}"
         entries.append(
             HostStatement(agent.host, text, why=reason, variable=variable, origin="inventory" if variable else None)
         )
-    if len(agents) > MOST_AGENTS:
-        entries.append(HostStatement("agents", f"and {len(agents) - MOST_AGENTS} more agents, {len(agents)} in total"))
+    if len(agents) > MAX_AGENTS:
+        entries.append(HostStatement("agents", f"and {len(agents) - MAX_AGENTS} more agents, {len(agents)} in total"))
     if broker.settings.vip:
         reason = f"a load balancer serves group {broker.group} at this address"
         entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=reason))

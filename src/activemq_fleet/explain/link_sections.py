@@ -28,7 +28,7 @@ _KINDS = {
     "failover": "the link connects to the active node of the pair: the broker tries the addresses in turn",
     "static": "the link connects to one fixed address",
 }
-_MOST_LISTED = 12
+_MAX_LISTED = 12
 
 
 def outgoing_links_section(
@@ -71,7 +71,7 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
 def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> HostStatement:
     hosts = [peer.identity.short_host_name for peer in peers]
     direction = "messages flow in both directions" if connector.duplex else "messages flow from this broker"
-    target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
+    target = f"to {names_to_text(hosts, most=_MAX_LISTED)}: " if hosts else ""
     return HostStatement(
         connector.name or "without a name",
         f"{target}{direction}",
@@ -204,7 +204,7 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
             if broker in peers:
                 entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
-        host_list = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MOST_LISTED)
+        host_list = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MAX_LISTED)
         text = f"each broker of group {broker.group} that discovers {broker.host} opens a link to it: {host_list}"
         entries.append(HostStatement("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from activemq_fleet.explain.explanation import NONE, ExplanationSection, HostExplanation, HostStatement
 from activemq_fleet.node.printable import escape_unprintable
 
-MOST_LABEL = 30
+MAX_LABEL = 30
 _INDENT = 2
 # A word that does not fit is not broken, so that a URI can be copied.
 _UNBROKEN_WORDS = {"break_long_words": False, "break_on_hyphens": False}
@@ -36,7 +36,7 @@ def _section_lines(section: ExplanationSection, width: int, emphasis: Emphasis) 
     if section.intro:
         yield from _wrap(section.intro, width, _INDENT)
     longest = max((len(entry.label) for entry in section.entries), default=0)
-    column = 2 * _INDENT if section.stacked else 2 * _INDENT + min(longest, MOST_LABEL)
+    column = 2 * _INDENT if section.stacked else 2 * _INDENT + min(longest, MAX_LABEL)
     for entry in section.entries:
         yield from _entry_lines(entry, width, column, emphasis)
 

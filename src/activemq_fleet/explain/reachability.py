@@ -10,7 +10,7 @@ from activemq_fleet.explain.explanation import ExplanationSection, HostStatement
 from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
-_MOST_NAMED = 6
+_MAX_NAMED = 6
 _VERBS = {"reaches": "reaches", "may strand": "may get stuck on the way to", "does not reach": "does not reach"}
 
 
@@ -56,7 +56,7 @@ def _group_entries(
     for outcome, units in by_outcome.items():
         is_every_unit = len(units) == len(answers) and len(units) > 1
         all_units_text = f"all {len(units)} {'other ' if is_own_group else ''}members of group {group}"
-        units_text = all_units_text if is_every_unit else names_to_text(units, most=_MOST_NAMED)
+        units_text = all_units_text if is_every_unit else names_to_text(units, most=_MAX_NAMED)
         reason = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
@@ -69,7 +69,7 @@ def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator
     stranded = routes.source_target_pairs_lost_without(broker.host)
     others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
-        routes_text = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
+        routes_text = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MAX_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
         yield HostStatement(
             "lost routes",

@@ -13,7 +13,7 @@ from activemq_fleet.explain.link_sections import ttl_in_words
 from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Fleet
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 def explain_route(
@@ -131,7 +131,7 @@ def _failure_entry(outcome: str, reason: str, hosts: Sequence[str]) -> HostState
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
         return HostStatement(names[0], outcome, why=reason, severity="warning", data=data)
-    details = (names_to_text(names, most=_MOST_NAMED),)
+    details = (names_to_text(names, most=_MAX_NAMED),)
     return HostStatement(
         f"any one of {len(hosts)} brokers", outcome, why=reason, details=details, severity="warning", data=data
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.explain.accounts import MOST_AGENTS, agents_with_home_pair_of_broker
+from activemq_fleet.explain.accounts import MAX_AGENTS, agents_with_home_pair_of_broker
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
@@ -164,7 +164,7 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
     yield HostStatement("within", within)
     yield HostStatement("measured", _MEASURED_PURE)
     if others:
-        host_list = ", ".join(others[:MOST_AGENTS])
+        host_list = ", ".join(others[:MAX_AGENTS])
         yield HostStatement("messages", f"the queues of {broker.peer} drain to {host_list} if consumers exist there")
         yield HostStatement(
             "messages", f"messages of durable topic subscriptions stay on {broker.peer} until the recovery"
@@ -193,7 +193,7 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[HostStatement]:
     agents = [agent.host for agent in agents_with_home_pair_of_broker(fleet, broker)]
     if not agents:
         return
-    host_list = names_to_text(agents, most=MOST_AGENTS)
+    host_list = names_to_text(agents, most=MAX_AGENTS)
     if broker.peer is None:
         effect = f"wait until {broker.host} runs again: they connect to no other pair"
     else:

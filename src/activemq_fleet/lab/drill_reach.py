@@ -25,8 +25,8 @@ from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect_packet
 
 _CONNECT_TIMEOUT = 5.0  # Seconds to resolve the name and to connect.
-_MOST_CONCURRENT = 64
-_MOST_SHOWN = 4
+_MAX_CONCURRENT = 64
+_MAX_SHOWN = 4
 _REFUSED = "connection refused"
 _CLOSED_WITHOUT_ANSWER = "the server closes the connection without an answer, as a proxy does for a broker that is down"
 _RETRY_PAUSE = 0.5
@@ -70,7 +70,7 @@ def require_nodes_reachable_by_load(specs: Sequence[TwoAgentLoadSpec], timeout: 
     """
     connectors_by_pair = {spec.name: _connectors_of_load(spec) for spec in specs}
     connectors = list(dict.fromkeys(connector for pair in connectors_by_pair.values() for connector in pair))
-    with ThreadPoolExecutor(max_workers=_MOST_CONCURRENT) as pool:
+    with ThreadPoolExecutor(max_workers=_MAX_CONCURRENT) as pool:
         answers = dict(
             zip(connectors, pool.map(lambda connector: _connect_answer(connector, timeout), connectors), strict=True)
         )
@@ -168,7 +168,7 @@ def _open_connection(connector: _LoadConnector, timeout: float) -> socket.socket
 def _addresses_with_reasons(unreachable: dict[Address, str]) -> str:
     """Return the addresses of unreachable connectors with their reasons, as far as they fit into a line."""
     named_addresses: Iterable[str] = [
-        f"{join_host_port(*address)} ({reason})" for address, reason in list(unreachable.items())[:_MOST_SHOWN]
+        f"{join_host_port(*address)} ({reason})" for address, reason in list(unreachable.items())[:_MAX_SHOWN]
     ]
-    rest = f" and {len(unreachable) - _MOST_SHOWN} more addresses" if len(unreachable) > _MOST_SHOWN else ""
+    rest = f" and {len(unreachable) - _MAX_SHOWN} more addresses" if len(unreachable) > _MAX_SHOWN else ""
     return f"{', '.join(named_addresses)}{rest}"

@@ -38,7 +38,7 @@ PROGRAMS = {
 """Debian's program and the port of each process, by its name in the lab."""
 _SCRAPES_PER_SECOND = 10
 """The number of brokers that Prometheus scrapes per second, because all brokers of a lab share one machine."""
-_MOST_POINTS = 10_000  # Points of a series. Prometheus returns at most 11,000.
+_MAX_POINTS = 10_000  # Points of a series. Prometheus returns at most 11,000.
 _START_TIMEOUT = 30.0
 _TIMEOUT = 10.0
 _STOP_TIMEOUT = 10.0
@@ -156,7 +156,7 @@ class Monitoring:
         ``began`` and ``ended`` are in epoch seconds. The interval is longer than 1 s if the answer would have too many
         points. Raises LabError if Prometheus does not answer.
         """
-        step = max(1, math.ceil((ended - began) / _MOST_POINTS))
+        step = max(1, math.ceil((ended - began) / _MAX_POINTS))
         parameters = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
         response = self._request("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(parameters))
         if response is None:

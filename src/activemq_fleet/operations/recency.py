@@ -29,7 +29,7 @@ from activemq_fleet.operations.operation_decisions import dataclass_instance_fro
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
 _LARGEST_LIST = 16 * LIMIT
 """Bytes of a list of records that store_info returns."""
-_MOST_IN_FLIGHT = 1000
+_MAX_IN_FLIGHT = 1000
 """One message a connection, and ``maximumConnections`` of them: more cannot be on its way to a master."""
 _LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})$")
 _LONGEST_RECOVERY = timedelta(hours=1)
@@ -414,5 +414,5 @@ def _is_in_flight(master: PurePairNodeStore, slave: PurePairNodeStore, only_slav
     return not indices or (
         min(indices) >= 0
         and slave.count_broker_runs_after_journal_records(indices) == 0
-        and len(indices) <= _MOST_IN_FLIGHT
+        and len(indices) <= _MAX_IN_FLIGHT
     )

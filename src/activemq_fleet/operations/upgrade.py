@@ -31,7 +31,7 @@ from activemq_fleet.operations.rolling import (
 )
 from activemq_fleet.releases import Release
 
-_MOST_SWITCHOVERS = 3  # Number of switchovers. The stopped broker may acquire the lock again before its peer does.
+_MAX_SWITCHOVERS = 3  # Number of switchovers. The stopped broker may acquire the lock again before its peer does.
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ def _next_pair_step(
     node = first_node_to_restart_or_upgrade(pending_nodes)
     peer = next((other for other in pair if other.host != node.host), None)
     if node.is_serving and peer is not None:
-        if switched.get(node.host, 0) >= _MOST_SWITCHOVERS:
+        if switched.get(node.host, 0) >= _MAX_SWITCHOVERS:
             raise run.refusal_error(
                 f"{node.host}: the pair did not fail over to {peer.host}. The playbook stopped the broker of "
-                f"{node.host} {_MOST_SWITCHOVERS} times, but each time this broker acquired the lock again before the "
+                f"{node.host} {_MAX_SWITCHOVERS} times, but each time this broker acquired the lock again before the "
                 f"broker of {peer.host} did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook "
                 "upgrade again"
             )

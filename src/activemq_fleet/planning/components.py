@@ -20,7 +20,7 @@ from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, Inv
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
-from activemq_fleet.topology import MOST_LISTED, ShortenedGroupList
+from activemq_fleet.topology import MAX_LISTED, ShortenedGroupList
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
 from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error
 from activemq_fleet.topology.links import component_representative_by_name, unknown_link_end_finding
@@ -126,7 +126,7 @@ def divide_into_components(
         brokers=len(brokers),
         pattern=pattern,
         groups=groups,
-        known_groups=ShortenedGroupList(groups[:MOST_LISTED] if requires_group_names else (), len(groups)),
+        known_groups=ShortenedGroupList(groups[:MAX_LISTED] if requires_group_names else (), len(groups)),
         releases=releases,
         waivers=tuple(waivers),
         warnings=(*_fleet_warnings(facts, releases), *expiry_warnings, *lines),

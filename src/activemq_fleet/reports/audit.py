@@ -15,7 +15,7 @@ from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, SubscriberIdlePeriod
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
-from activemq_fleet.audit.state_spans import MOST_SPANS, end_active_spans_at_takeovers
+from activemq_fleet.audit.state_spans import MAX_SPANS, end_active_spans_at_takeovers
 from activemq_fleet.audit.takeover_downtimes import downtime_text
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
@@ -317,8 +317,8 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
 def _timeline_note(report_data: AuditReportData) -> str:
     note = "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker."
-    if any(len(host.spans) >= MOST_SPANS for host in report_data.hosts):
-        note += f" Bars show only the newest {MOST_SPANS} states of a broker."
+    if any(len(host.spans) >= MAX_SPANS for host in report_data.hosts):
+        note += f" Bars show only the newest {MAX_SPANS} states of a broker."
     if hidden_hosts := report_data.hosts_left:
         noun = "host is" if hidden_hosts == 1 else "hosts are"
         note += f" {hidden_hosts} more {noun} not drawn; hosts with incidents come first."

@@ -21,11 +21,11 @@ ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans", f"{{{CORE}}}broker"
 FOREIGN = "urn:activemq-fleet:foreign"
 # The limits of a check. The largest of 110 foreign files has 74 elements, 8 attributes on one element and a value
 # of 599 characters. With these limits, the most expensive megabyte takes 2 seconds (benchmarks).
-MOST_ELEMENTS = 10_000
-MOST_BROKERS = 10
-MOST_ATTRIBUTES = 200
+MAX_ELEMENTS = 10_000
+MAX_BROKERS = 10
+MAX_ATTRIBUTES = 200
 LONGEST_VALUE = 16_384
-MOST_PARTS = 500
+MAX_PARTS = 500
 DEEPEST_URI = 20
 _URI_CHARACTERS = ",&?"
 _DECLARED_ENCODING = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
@@ -108,7 +108,7 @@ def parse_xml_elements(document: bytes) -> list[etree._Element]:
         raise UnreadableXmlError(problem) from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableXmlError(_doctype_problem(document))
-    elements = list(islice(root.iter(etree.Element), MOST_ELEMENTS + 1))
+    elements = list(islice(root.iter(etree.Element), MAX_ELEMENTS + 1))
     _check_size_limits(elements)
     return elements
 
@@ -199,14 +199,14 @@ def _check_size_limits(elements: Iterable[etree._Element]) -> None:
         tag = element.tag
         brokers += tag.endswith("broker") and local_name(tag) == "broker"
         excess = remedy = ""
-        if number > MOST_ELEMENTS:
-            excess = f"the file has more than {MOST_ELEMENTS} elements"
+        if number > MAX_ELEMENTS:
+            excess = f"the file has more than {MAX_ELEMENTS} elements"
             remedy = "move parts of it into imported files"
-        elif brokers > MOST_BROKERS:
-            excess = f"the file has more than {MOST_BROKERS} <broker> elements"
+        elif brokers > MAX_BROKERS:
+            excess = f"the file has more than {MAX_BROKERS} <broker> elements"
             remedy = "write each broker into a file of its own"
-        elif len(element.attrib) > MOST_ATTRIBUTES:  # checked before the call of items(), whose time is quadratic
-            excess = f"<{local_name(tag)}> has more than {MOST_ATTRIBUTES} attributes"
+        elif len(element.attrib) > MAX_ATTRIBUTES:  # checked before the call of items(), whose time is quadratic
+            excess = f"<{local_name(tag)}> has more than {MAX_ATTRIBUTES} attributes"
             remedy = "remove attributes"
         elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
             excess = f"the text in or after <{local_name(tag)}> has more than {LONGEST_VALUE} characters"
@@ -230,8 +230,8 @@ def _describe_excess(tag: str, name: str, value: str) -> str:
     """Return the limit that a long attribute value or URI exceeds, as text; "" if it exceeds none."""
     if len(value) > LONGEST_VALUE:
         return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
-    if sum(map(value.count, _URI_CHARACTERS)) > MOST_PARTS:
-        return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators (',', '&' and '?')"
+    if sum(map(value.count, _URI_CHARACTERS)) > MAX_PARTS:
+        return f"{_attribute_text(tag, name)} is a URI with more than {MAX_PARTS} separators (',', '&' and '?')"
     if value.count("(") > DEEPEST_URI and _bracket_depth(value) > DEEPEST_URI:
         return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""

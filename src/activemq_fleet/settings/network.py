@@ -14,7 +14,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
 _NO_MAPPING = "the value is not a mapping: write each option as NAME: VALUE on a line of its own"
-_MOST_HOPS = 1_000_000
+_MAX_HOPS = 1_000_000
 _MULTICAST = re.compile(r"multicast://[A-Za-z0-9.:-]+(?:\?[A-Za-z0-9.=&_-]*)?")
 _LINK_ATTRIBUTES: dict[str, object] = {
     "advisoryAckPercentage": _NUMBER,
@@ -173,7 +173,7 @@ def _ttl(value: Any) -> Any:
         value = SplitTtl.model_construct(**value)
     elif isinstance(value, SplitTtl):
         numbers = [value.consumer, value.message]
-    if any(type(number) is not int or not (number == -1 or 1 <= number <= _MOST_HOPS) for number in numbers):
+    if any(type(number) is not int or not (number == -1 or 1 <= number <= _MAX_HOPS) for number in numbers):
         raise ValueError(
             f"the TTL (the largest number of bridges that messages may cross) is "
             f"{str(numbers[0] if len(numbers) == 1 else numbers)[:60]!r}"

@@ -103,7 +103,7 @@ def _unknown_variable_problem(host: str, name: str) -> str:
 
 def _shown_name(name: str) -> str:
     """Return the name of a variable or key for an error: in one line, and shortened if it is very long."""
-    return escape_unprintable(name[:_MOST_NAME_CHARACTERS])
+    return escape_unprintable(name[:_MAX_NAME_CHARACTERS])
 
 
 def _similar_variable(name: str, detail: ErrorDetails) -> str | None:
@@ -193,7 +193,7 @@ def _key_hint(location: tuple[int | str, ...]) -> str:
     near = most_similar_name(str(key), keys)
     if near:
         return f"did you mean {near}?"
-    few = len(keys) <= _MOST_KEYS_LISTED
+    few = len(keys) <= _MAX_KEYS_LISTED
     if few:
         return f"use one of the keys {', '.join(keys)}"
     return "use one of the keys that `ansible-doc -t role activemq.fleet.broker` lists"
@@ -210,8 +210,8 @@ def _models_of(annotation: object) -> set[type[BaseModel]]:
     return {model for argument in get_args(annotation) for model in _models_of(argument)}
 
 
-_MOST_KEYS_LISTED = 20
-_MOST_NAME_CHARACTERS = 60
+_MAX_KEYS_LISTED = 20
+_MAX_NAME_CHARACTERS = 60
 _COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple_type", "mapping_type"})
 # What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")

@@ -12,7 +12,7 @@ from activemq_fleet.audit.aggregates import FirstItemsBySortKey
 from activemq_fleet.audit.deliveries import DeliveryJudge
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import MOST_GAPS, journal_gap_sort_key
+from activemq_fleet.audit.gaps import MAX_GAPS, journal_gap_sort_key
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
     EventJournalFileSummary,
@@ -184,7 +184,7 @@ def _order_records_of_agents(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberIdlePeriod | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
-    gaps = FirstItemsBySortKey(MOST_GAPS, journal_gap_sort_key)
+    gaps = FirstItemsBySortKey(MAX_GAPS, journal_gap_sort_key)
     for finding in iterate_records_gaps_and_idle_periods((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)

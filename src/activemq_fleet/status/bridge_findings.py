@@ -10,7 +10,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.status.model import BrokerStatus, LinkStatus
 from activemq_fleet.topology import Broker
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, Any]) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ def _breaking_bridge(row: BrokerStatus, link: LinkStatus, link_text: str, bridge
         size = largest["largest"]
         message = f"probably the first message of queue://{largest['name']}, whose largest message has {size} bytes"
     elif waiting:
-        names = names_to_text([f"queue://{queue['name']}" for queue in waiting], most=_MOST_NAMED)
+        names = names_to_text([f"queue://{queue['name']}" for queue in waiting], most=_MAX_NAMED)
         message = f"probably the first message of one of these queues: {names}"
     else:
         message = "a message that the log does not name"

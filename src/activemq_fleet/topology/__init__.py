@@ -8,7 +8,7 @@ from activemq_fleet.topology.hosts_by_role import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
 from activemq_fleet.topology.model.fleet import (
-    MOST_LISTED,
+    MAX_LISTED,
     Agent,
     Fleet,
     Group,
@@ -23,7 +23,7 @@ __all__ = [
     "AGENTS",
     "BALANCERS",
     "BROKERS",
-    "MOST_LISTED",
+    "MAX_LISTED",
     "Account",
     "Agent",
     "Backend",

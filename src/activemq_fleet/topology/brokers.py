@@ -26,7 +26,7 @@ _DEFAULT_CONNECTORS = (
 _UNLIMITED = ("stomp", "mqtt", "ws")
 """Protocols whose frames releases before 5.12 do not limit."""
 _NO_OPTIONS: dict[str, str] = {}
-_MOST_PORT = 65535
+_MAX_PORT = 65535
 # Measured on 5.5.1, 5.8.0, 5.11.4, 5.18.3 and 6.3.1, each TLS listener there is. Without "transport."
 # ws, https, AMQP and auto over NIO, and MQTT over NIO to 5.12, accept clients without a certificate.
 _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
@@ -138,7 +138,7 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
     if broker_host.settings.jmx:
         ports["jmx"] = broker_host.settings.jmx.port + broker_host.settings.port_offset
     sound = (
-        not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(broker_host))
+        not unknown and known and max(ports.values(), default=0) <= _MAX_PORT and not any(_check_profile(broker_host))
     )
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
     return BrokerListeners(connectors, ports, unknown, openwire, sound)
@@ -220,10 +220,10 @@ def _check_ports(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterato
                 f"remove {name} from {variable}",
             )
     for name, port in listeners.ports.items():
-        if port > _MOST_PORT:
+        if port > _MAX_PORT:
             yield _unsupported_finding(
                 broker_host,
-                f"port {port} of the listener {name} is above {_MOST_PORT}",
+                f"port {port} of the listener {name} is above {_MAX_PORT}",
                 f"set a lower activemq_port_offset, or a lower port for the listener {name}",
             )
 

@@ -11,7 +11,7 @@ from activemq_fleet.topology.model.fleet import LinkEnd
 from activemq_fleet.topology.unequal_settings import EqualSetting, unequal_setting_findings
 
 _TOPOLOGY = "activemq_topology"
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 _SAME_LOGIN = "a bridge logs in to the brokers at both of its ends with the same account"
 _AUTHENTICATION: tuple[EqualSetting, ...] = (
     (
@@ -120,7 +120,7 @@ def link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
             continue
         yield from _missing_link_user_or_password_findings(brokers, definitions)
         names = sorted({unit.group for unit in units})
-        where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
+        where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MAX_NAMED])}"
         where = where if len(units) > 1 else f"pair {brokers[0].pair}"
         yield from unequal_setting_findings(brokers, _AUTHENTICATION, where)
         brokers_with_login = [broker for broker in brokers if broker.settings.authentication == "simple"]

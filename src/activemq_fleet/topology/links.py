@@ -20,7 +20,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
-from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventoryFacts
+from activemq_fleet.topology.model.fleet import MAX_LISTED, LinkEnd, WholeInventoryFacts
 
 MULTICAST_TTL = 3
 _MISSING_LINK = "the network connection between the brokers would be missing, and messages would wait"
@@ -200,7 +200,7 @@ def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequenc
     if "," in name:
         return _several_ends_finding(host, variable, name)
     near = most_similar_name(name, known)
-    listed = ", ".join(known[:MOST_LISTED])
+    listed = ", ".join(known[:MAX_LISTED])
     choice = f"{near}, or to another group or pair" if near else f"one of the groups and pairs {listed}"
     return error_finding(
         "T007",

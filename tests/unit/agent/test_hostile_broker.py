@@ -20,7 +20,7 @@ from .service_runs import accepts_connections, wait_until
 from .tiny_broker import TinyBroker
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "4"))
-MOST_MEMORY = 200 << 20
+MAX_MEMORY = 200 << 20
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -107,7 +107,7 @@ def test_agent_survives_hostile_broker_and_uses_other_broker(
                 correct_broker.hang_up()  # the agent tries the hostile broker first again
             time.sleep(0.2)
             assert process.poll() is None, (tmp_path / "agent.log").read_text()[-2000:]
-        assert memory_of(process.pid) < MOST_MEMORY
+        assert memory_of(process.pid) < MAX_MEMORY
         if attack != "flood_from_broker_that_answers_canaries":  # the agent keeps this broker
             wait_until(lambda: is_handled(correct_broker, tmp_path / "seen-After"), 180)
             publish("a/Own", b"{}", socket=tmp_path / "state/agent.sock")

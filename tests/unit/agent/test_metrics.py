@@ -54,7 +54,7 @@ def test_agent_metrics_count_expired_events(tmp_path: Path) -> None:
 
 
 def test_number_of_event_names_in_metrics_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "MOST_EVENTS", 2)
+    monkeypatch.setattr(metrics, "MAX_EVENTS", 2)
     with Store.open(tmp_path, agent="a") as store:
         agent_metrics = metrics_of(store)
         for name in ("a", "b", "c", "d", "a"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.connection_events import PubackReceived
-from activemq_agent.publishing import MOST_PREFIXES, Publisher
+from activemq_agent.publishing import MAX_PREFIXES, Publisher
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, FakeBroker, RecordingLog, config, provide_benches
@@ -300,11 +300,11 @@ def test_barrier_messages_are_sent_every_minute_if_enabled(create_bench: Callabl
 
 
 def test_number_of_topic_prefixes_that_publisher_remembers_is_bounded(bench: Bench) -> None:
-    for number in range(MOST_PREFIXES + 20):
+    for number in range(MAX_PREFIXES + 20):
         bench.store.accept_event(f"tenant/{number}/E", b"{}")
     bench.run_until_outbox_is_empty()
-    assert len(bench.publisher._prefixes) == MOST_PREFIXES
-    assert len(bench.broker.last.filters) <= MOST_PREFIXES + 1
+    assert len(bench.publisher._prefixes) == MAX_PREFIXES
+    assert len(bench.broker.last.filters) <= MAX_PREFIXES + 1
     assert bench.rows == 0
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from activemq_fleet.audit.aggregates import DurationHistogram
 from activemq_fleet.audit.deliveries import EventOutcome
-from activemq_fleet.audit.gaps import MOST_GAPS, gaps_from_incomplete_log_files
+from activemq_fleet.audit.gaps import MAX_GAPS, gaps_from_incomplete_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
-    MOST_HOSTS,
-    MOST_INCIDENTS,
+    MAX_HOSTS,
+    MAX_INCIDENTS,
     AuditReportData,
     BridgeFigures,
     EventFigures,
@@ -31,7 +31,7 @@ from activemq_fleet.audit.result import (
     audit_outcome,
 )
 from activemq_fleet.audit.scraped_availability import UnservedPeriod
-from activemq_fleet.audit.state_spans import MOST_SPANS, HostStateSpan
+from activemq_fleet.audit.state_spans import MAX_SPANS, HostStateSpan
 from activemq_fleet.reports.audit import audit_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.html_pages import EVIL, Page, assert_well_formed_and_inert, with_evil_texts
@@ -180,7 +180,7 @@ def test_sum_of_partial_event_figures_equals_figures_of_all_events() -> None:
 def make_picture_with_unlisted_takeovers() -> AuditReportData:
     """Return a report whose 301 split brains displace two takeovers, of 50 s and of 4 s, from its list."""
     picture = make_picture(incidents=0)
-    for number in range(MOST_INCIDENTS + 1):
+    for number in range(MAX_INCIDENTS + 1):
         picture.incidents.count_incident(make_incident(number, "split_brain", seconds=900.0, downtime_min=1.0))
     picture.incidents.count_incident(make_incident(1, seconds=50.0, downtime_min=60.0, downtime_max=70.0))
     picture.incidents.count_incident(make_incident(2, seconds=4.0, downtime_min=5.0, downtime_max=6.0))
@@ -215,7 +215,7 @@ def test_unlisted_takeover_ends_active_span_of_old_node_in_audit_timeline() -> N
 
 
 def test_audit_timeline_note_states_limit_only_if_host_reached_it() -> None:
-    spans = tuple(HostStateSpan("h", "active", time_after(n), time_after(n + 1)) for n in range(MOST_SPANS))
+    spans = tuple(HostStateSpan("h", "active", time_after(n), time_after(n + 1)) for n in range(MAX_SPANS))
     notes = [
         audit_html_page(make_result(), replace(make_picture(), hosts=[TimeLineHost("h", "p", shown_spans)]))
         for shown_spans in (spans, spans[1:])
@@ -230,7 +230,7 @@ def test_sum_of_partial_incident_figures_equals_figures_of_all_incidents() -> No
         for pair, at in (("orders-mq01", 41), ("orders-mq01", 4000), ("shop-mq01", 41))
     ]
     first_half, second_half, both = (IncidentFigures(periods) for _ in range(3))
-    for number in range(2 * MOST_INCIDENTS):
+    for number in range(2 * MAX_INCIDENTS):
         kind = "takeover" if number % 5 == 0 else "split_brain" if number % 2 else "slow_store"
         began, seconds = time_after(number), None if number % 3 else number / 10
         incident = make_incident(number, kind, began=began, ended=time_after(number + 1), seconds=seconds)
@@ -242,7 +242,7 @@ def test_sum_of_partial_incident_figures_equals_figures_of_all_incidents() -> No
     for figures in (first_half, both):
         assert figures.longest_takeover_seconds == 58.5
         assert figures.longest_downtime_bounds == (58.5, 58.5)
-        assert figures.period_bounds == (NOON, time_after(2 * MOST_INCIDENTS))
+        assert figures.period_bounds == (NOON, time_after(2 * MAX_INCIDENTS))
         assert figures.hosts == {"h0", "h1", "h2", "h3"}
         assert figures.newest_takeover_times("h3")[:2] == [time_after(595), time_after(575)]
         explanations = figures.incident_by_unserved_period
@@ -253,24 +253,24 @@ def test_sum_of_partial_incident_figures_equals_figures_of_all_incidents() -> No
 
 def test_only_newest_takeover_times_of_host_are_kept() -> None:
     figures = IncidentFigures()
-    for number in range(3 * MOST_SPANS):
+    for number in range(3 * MAX_SPANS):
         figures.count_incident(make_incident(number, host="a", began=time_after(number)))
 
-    expected_times = [time_after(number) for number in reversed(range(2 * MOST_SPANS, 3 * MOST_SPANS))]
+    expected_times = [time_after(number) for number in reversed(range(2 * MAX_SPANS, 3 * MAX_SPANS))]
     assert figures.newest_takeover_times("a") == expected_times
     assert figures.newest_takeover_times("b") == []
 
 
 def test_audit_timeline_prefers_hosts_of_listed_incidents_then_of_other_incidents() -> None:
     figures = IncidentFigures()
-    for number in range(MOST_INCIDENTS):
+    for number in range(MAX_INCIDENTS):
         figures.count_incident(make_incident(number, "split_brain", host="z"))
     figures.count_incident(make_incident(host="y"))
-    names = [*(f"a{number:03}" for number in range(MOST_HOSTS)), "y", "z"]
+    names = [*(f"a{number:03}" for number in range(MAX_HOSTS)), "y", "z"]
 
     hosts, left = time_line_hosts(dict.fromkeys(names), dict.fromkeys(names), [], figures)
 
-    assert ([host.host for host in hosts], left) == ([*names[: MOST_HOSTS - 2], "y", "z"], 2)
+    assert ([host.host for host in hosts], left) == ([*names[: MAX_HOSTS - 2], "y", "z"], 2)
 
 
 def test_audit_json_lists_gaps_that_weigh_first() -> None:
@@ -282,8 +282,8 @@ def test_audit_json_lists_gaps_that_weigh_first() -> None:
 
 
 def test_gap_of_unreadable_log_file_is_kept_among_gaps_of_large_files() -> None:
-    large_files = [LogFileSummary(f"h{number}", "a.log", 0, rows=10_000, unread=90) for number in range(MOST_GAPS)]
+    large_files = [LogFileSummary(f"h{number}", "a.log", 0, rows=10_000, unread=90) for number in range(MAX_GAPS)]
     unreadable_file = LogFileSummary("z", "a.log", 0, rows=10, unread=10, first_unread=1)
     gaps = gaps_from_incomplete_log_files([*large_files, unreadable_file], {})
 
-    assert (len(gaps), [gap.host for gap in gaps if gap.weighs]) == (MOST_GAPS, ["z"])
+    assert (len(gaps), [gap.host for gap in gaps if gap.weighs]) == (MAX_GAPS, ["z"])

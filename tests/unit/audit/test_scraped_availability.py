@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.report_figures import MOST_INCIDENTS, IncidentFigures
+from activemq_fleet.audit.report_figures import MAX_INCIDENTS, IncidentFigures
 from activemq_fleet.audit.scraped_availability import (
     ActivePeriod,
     ScrapedAvailability,
@@ -112,7 +112,7 @@ def test_only_scraped_downtime_without_incident_makes_audit_incomplete() -> None
 
 def test_incident_that_audit_report_does_not_list_explains_scraped_downtime() -> None:
     availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
-    split_brains = [make_incident(number, "split_brain", pair="another") for number in range(MOST_INCIDENTS)]
+    split_brains = [make_incident(number, "split_brain", pair="another") for number in range(MAX_INCIDENTS)]
     figures = incident_figures(availability, [*split_brains, make_incident()])
     assert {incident.kind for incident in figures.shown_incidents} == {"split_brain"}
 
@@ -125,7 +125,7 @@ def test_incident_that_audit_report_does_not_list_explains_scraped_downtime() ->
 
 def test_listed_incident_is_preferred_as_explanation_of_scraped_downtime() -> None:
     availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
-    split_brains = [make_incident(number, "split_brain") for number in range(MOST_INCIDENTS)]
+    split_brains = [make_incident(number, "split_brain") for number in range(MAX_INCIDENTS)]
     earlier_takeover = make_incident(1, ended=time_after(41))
     figures = incident_figures(availability, [*split_brains, earlier_takeover])
 

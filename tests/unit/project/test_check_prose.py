@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from scripts.check_prose import MOST_WORDS, Text, comments_of, docstrings_of, messages_of, problems_of, texts
+from scripts.check_prose import MAX_WORDS, Text, comments_of, docstrings_of, messages_of, problems_of, texts
 
 
 def problems(prose: str) -> list[str]:
@@ -43,12 +43,12 @@ def test_check_prose_accepts_code_links_and_allowed_phrases(prose: str) -> None:
 
 
 def test_check_prose_reports_long_sentence_and_accepts_long_list() -> None:
-    words = "Word" + " word" * MOST_WORDS
+    words = "Word" + " word" * MAX_WORDS
 
     assert problems(f"Short one. {words}.") == [
-        f"page.md:1: a sentence has {MOST_WORDS + 1} words: split it, {MOST_WORDS} at most"
+        f"page.md:1: a sentence has {MAX_WORDS + 1} words: split it, {MAX_WORDS} at most"
     ]
-    assert problems("\n".join(["- some words of a list"] * MOST_WORDS)) == []
+    assert problems("\n".join(["- some words of a list"] * MAX_WORDS)) == []
 
 
 def test_check_prose_checks_message_of_raise_statement() -> None:

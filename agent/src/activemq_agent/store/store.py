@@ -31,7 +31,7 @@ from activemq_agent.store.writer import StoreWriter
 
 SWEEP = 0.5
 """Seconds between checks for events that expire and ids to forget: expiry is noticed within 1 s."""
-MOST_JOURNAL_BYTES = 4 << 20
+MAX_JOURNAL_BYTES = 4 << 20
 """Bytes of the journal that are read at once: senders choose how long topics, and so records, are."""
 
 
@@ -299,7 +299,7 @@ class Store:
         They are not yet exported to files. These are the records of at most ``limit`` rows of the store. Records of a
         damaged row are left out, which shows as a gap in jseq.
         """
-        rows = self._reader.undamaged_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
+        rows = self._reader.undamaged_rows("journal", "true", limit=limit, most_bytes=MAX_JOURNAL_BYTES)
         return [JsonJournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
     def delete_exported_journal_records(self, position: int) -> None:

@@ -18,7 +18,7 @@ from ..files.untrusted_paths import Directory, UntrustedPathError, open_director
 from ..masking import KnownSecret, KnownSecrets
 from .evidence_archive import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 @dataclass
@@ -125,7 +125,7 @@ def _read_masked_file(
         return
     try:
         with open_file_to_collect(directory, name, path).file as file:
-            content = file.read(_MOST_BYTES + 1)
+            content = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return  # it was removed in the meantime
     except (UntrustedPathError, OSError) as error:
@@ -141,7 +141,7 @@ def _read_masked_file(
     status = "shipped" if version and comparison == "same" and path in version.shipped else comparison
     why = (
         "the file is larger than 1 MiB, the limit for configuration files. Copy it from the host if you need it"
-        if len(content) > _MOST_BYTES
+        if len(content) > _MAX_BYTES
         else masking.reason_to_omit_from_evidence(path, content)
     )
     if why:

@@ -25,7 +25,7 @@ from ..files.untrusted_paths import Directory, UntrustedPathError, open_director
 from ..printable import escape_unprintable
 
 _CHUNK_BYTES = 1 << 20
-_MOST_LINE_BYTES = 1 << 18
+_MAX_LINE_BYTES = 1 << 18
 TIME_IS_OVER = (
     "collecting from this host took longer than activemq_collect_timeout. Increase this variable to collect the file"
 )
@@ -39,7 +39,7 @@ _TOO_LARGE = (
 _TOO_LARGE_UNPACKED = (
     "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect the log"
 )
-_MOST_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
 Mask = typing.Callable[[str], str]
 Late = typing.Callable[[], bool]
@@ -192,7 +192,7 @@ def _copy_masked(
 ) -> tuple[int, int]:
     """Copy at most ``size`` bytes, masked line by line; return how many were read, and how many of those were dropped.
 
-    The part of a line that exceeds a chunk by more than ``_MOST_LINE_BYTES`` is dropped, because the masker cuts it
+    The part of a line that exceeds a chunk by more than ``_MAX_LINE_BYTES`` is dropped, because the masker cuts it
     anyway and a long line would fill the memory. After the time limit nothing more is read.
     """
     remaining, dropped = size, 0
@@ -201,7 +201,7 @@ def _copy_masked(
         if not chunk:
             break
         if not chunk.endswith(b"\n"):
-            chunk += source.readline(min(_MOST_LINE_BYTES, remaining - len(chunk)))
+            chunk += source.readline(min(_MAX_LINE_BYTES, remaining - len(chunk)))
         remaining -= len(chunk)
         if remaining and not chunk.endswith(b"\n"):
             skipped = _skip_line(source, remaining)
@@ -257,7 +257,7 @@ def open_matching_files(
 def _open_at_one_moment(
     directory: Directory, matches: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
 ) -> list[OpenEvidenceFile]:
-    for attempt in range(_MOST_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         inodes_before = _inode_by_name(directory, matches)
         opened: dict[int, OpenEvidenceFile] = {}
         problems = []
@@ -266,7 +266,7 @@ def _open_at_one_moment(
                 opened.setdefault(inode, open_file_to_collect(directory, name, prefix + name))
             except (UntrustedPathError, OSError) as error:
                 problems.append((prefix + name, str(error)))
-        if _inode_by_name(directory, matches) == inodes_before or attempt == _MOST_ATTEMPTS - 1:
+        if _inode_by_name(directory, matches) == inodes_before or attempt == _MAX_ATTEMPTS - 1:
             for path, why in problems:
                 bundle.leave_out(path, 0, why)
             return list(opened.values())

@@ -60,7 +60,7 @@ _UNIT_FILE = re.compile(r"systemd/[^/]+\.(?:service|timer)")
 _EVENT_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
 # The fraction of the size limit that one journal of systemd may use.
 _JOURNAL_SHARE = 8
-_MOST_ENTRIES = 50_000
+_MAX_ENTRIES = 50_000
 _TIMEOUT = 60
 
 
@@ -211,9 +211,9 @@ class _HostCollection:
                 "Check its mount and its permissions"
             )
             return
-        if len(entries) > _MOST_ENTRIES:
-            self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_MOST_ENTRIES} of {len(entries)} entries")
-        lines = sorted(entries[:_MOST_ENTRIES], key=lambda line: line.split("\t", 3)[3])
+        if len(entries) > _MAX_ENTRIES:
+            self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_MAX_ENTRIES} of {len(entries)} entries")
+        lines = sorted(entries[:_MAX_ENTRIES], key=lambda line: line.split("\t", 3)[3])
         self._add_text(f"listing/{name}.txt", "\n".join([directory, *lines, ""]))
 
     def _collect_unit(self, unit: str) -> None:

@@ -26,7 +26,7 @@ COUNT = 3
 PAUSE = 5.0
 _DUMP_TIMEOUT = 20.0
 _POLL_SECONDS = 0.5
-_MOST_OUTPUT_BYTES = 16 << 20
+_MAX_OUTPUT_BYTES = 16 << 20
 _DUMP_BEGIN = "Full thread dump"
 # The last lines of a dump: of its threads, and of the heap after them.
 _DUMP_ENDS = ("JNI global ref", "Metaspace", "PSPermGen")
@@ -152,7 +152,7 @@ def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
     # The file is opened only once, because the process may replace its descriptor between two reads.
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0, os.SEEK_END)
-        yield lambda: file.read(_MOST_OUTPUT_BYTES).decode(errors="replace")
+        yield lambda: file.read(_MAX_OUTPUT_BYTES).decode(errors="replace")
 
 
 def _journal_reader(pid: int) -> Callable[[], str]:

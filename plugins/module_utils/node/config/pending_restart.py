@@ -23,7 +23,7 @@ from .versions import ConfigurationPaths, InstalledVersion
 
 # log4j 2 reads its file again every monitorInterval seconds; no other file is read twice.
 _LOG4J2 = "conf/log4j2.properties"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 # The account of the broker also reads the record: the watchdog determines from it which ports to probe.
 _FILE_MODE = 0o644
 _HAS_MONITOR_INTERVAL = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
@@ -94,7 +94,7 @@ def pending_restart_of_process(layout: ConfigurationPaths, process: Process | No
 
 def _read_record(path: str) -> PendingRestart | None:
     try:
-        known = parse_json(read_file(path, _MOST_BYTES))
+        known = parse_json(read_file(path, _MAX_BYTES))
         return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None

@@ -26,7 +26,7 @@ MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"
 PRIVATE = frozenset({MANIFEST, RECORD})
 DIRECTORY_MODE = 0o750
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 """Maximum bytes of a manifest or record; a version's record contains its masked files."""
 
 
@@ -127,8 +127,8 @@ def read_installed_configuration(directory: str) -> InstalledVersion | None:
     """
     try:
         with open_directory(directory) as opened:
-            manifest = parse_json(opened.read_file(MANIFEST, _MOST_BYTES))
-            record = parse_json(opened.read_file(RECORD, _MOST_BYTES))
+            manifest = parse_json(opened.read_file(MANIFEST, _MAX_BYTES))
+            record = parse_json(opened.read_file(RECORD, _MAX_BYTES))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
         hidden, shipped = (frozenset(record.get(name, ())) for name in ("hidden", "shipped"))
         if modes.keys() != manifest.keys():

@@ -43,7 +43,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 _TIMEOUT = 60
 """Timeout in seconds of one validation command."""
-_MOST_OUTPUT_LINES = 5
+_MAX_OUTPUT_LINES = 5
 
 
 def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
@@ -125,8 +125,7 @@ def _run_validation_commands(commands: Sequence[str], directory: str) -> None:
             ) from None
         if result.returncode:
             failure_reason = (
-                "; ".join(split_lines(result.stdout.strip())[-_MOST_OUTPUT_LINES:])
-                or f"exit status {result.returncode}"
+                "; ".join(split_lines(result.stdout.strip())[-_MAX_OUTPUT_LINES:]) or f"exit status {result.returncode}"
             )
             raise NodeError(
                 f"nothing was changed, because the check program {command_words[0]} rejects the new configuration "

@@ -32,7 +32,7 @@ _CREDENTIALS = "conf/credentials.properties"
 _TIMEOUT = 30.0
 _SETTLING_SECONDS = 1.0  # an error is logged within milliseconds after the start of a change
 _POLL_SECONDS = 0.25
-_MOST_LOG_BYTES = 16 << 20
+_MAX_LOG_BYTES = 16 << 20
 """Maximum bytes of the log that are searched for the plugin's records of one change."""
 _PLUGIN_PACKAGE = "org.apache.activemq.plugin."
 _CHANGE_DETECTED = re.compile(r"change in .+ at: .+|No material change to configuration in .+")
@@ -234,7 +234,7 @@ def _read_log_since(since: LogEndPosition) -> list[str]:
                     file.seek(since.size)
                 elif path != since.path:
                     continue
-                data += file.read(_MOST_LOG_BYTES)
+                data += file.read(_MAX_LOG_BYTES)
         except (OSError, UntrustedPathError):
             continue
     return split_lines(data.decode(errors="replace"))

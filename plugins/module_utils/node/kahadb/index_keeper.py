@@ -22,7 +22,7 @@ COPY_SHARE = 50
 """The minimum age of a copy, as a multiple of the time that it took: copying takes at most 2 % of the time."""
 REMOVED_BYTES = 128 << 20
 """Bytes of removed data files at which a new copy is due; after that, these files can be released."""
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Bytes of removed data files at which a keeper drops the copy and all files, if it could not make a new copy."""
 FREE_SHARE = 4
 """The kept files use at most a quarter of the free disk space."""
@@ -86,7 +86,7 @@ class IndexKeeper:
         size = os.stat(self.pages).st_size
         file_system = os.statvfs(self._store)
         free = file_system.f_bavail * file_system.f_frsize
-        if removed_bytes <= MOST_BYTES and size + removed_bytes <= free // FREE_SHARE:
+        if removed_bytes <= MAX_BYTES and size + removed_bytes <= free // FREE_SHARE:
             return
         self._kept_index.delete_kept_index_directory()
         self._removed_at = {}

@@ -25,7 +25,7 @@ _SHORT = struct.Struct(">H")
 _INT = struct.Struct(">i")
 _DESTINATION_SIZE = 3 * _LONG.size
 _PRIORITIES_SIZE = 2 * _LONG.size
-_MOST_PAGES = 1_000_000
+_MAX_PAGES = 1_000_000
 """Maximum pages of one tree that are read, because the pages of a damaged index may form a cycle."""
 
 
@@ -122,7 +122,7 @@ class _PageFile:
         Raises IndexPageError.
         """
         content = b""
-        for _index in range(_MOST_PAGES):
+        for _index in range(_MAX_PAGES):
             if number < 0:
                 break
             self._file.seek(_HEADER + number * self._page_size)
@@ -146,7 +146,7 @@ class _PageFile:
         visited: set[int] = set()
         while pending:
             number = pending.pop()
-            if number in visited or len(visited) > _MOST_PAGES:
+            if number in visited or len(visited) > _MAX_PAGES:
                 raise IndexPageError(self.path, f"repeated page {number}")
             visited.add(number)
             content = self.read_record_at_page(number)

@@ -29,8 +29,8 @@ MAX_UNDECIDED = 2_000_000
 """Maximum number of records of open transactions in memory."""
 MAX_DELIVERIES = 200_000_000
 """Maximum number of deliveries of topic messages to subscribers in the whole journal; more would take hours."""
-_MOST_STARTS = 1000
-_MOST_START_TEXT = 200
+_MAX_STARTS = 1000
+_MAX_START_TEXT = 200
 _RECORD = struct.Struct(">BQ")
 _KEY_PAIR = struct.Struct(">QQ")
 
@@ -82,9 +82,9 @@ class StoreContentHashes:
 
     def _record_command(self, command: JournalCommand) -> None:
         if command.kind == journal.TRACE:
-            self.loads.append(command.message[:_MOST_START_TEXT])
-            if len(self.loads) > 2 * _MOST_STARTS:
-                del self.loads[:_MOST_STARTS]
+            self.loads.append(command.message[:_MAX_START_TEXT])
+            if len(self.loads) > 2 * _MAX_STARTS:
+                del self.loads[:_MAX_STARTS]
             self._append_record(journal.TRACE, 0)
         elif command.kind in (journal.ADD, journal.REMOVE):
             self._append_record(command.kind, _message_key(command.destination, command.message, command.subscription))
@@ -188,7 +188,7 @@ def read_store_content_hashes(store: str) -> dict[str, Any]:
         "files": files,
         "end": [tail.file, tail.offset],
         "damaged": tail.damaged + tail.unread,
-        "loads": contents.loads[-_MOST_STARTS:],
+        "loads": contents.loads[-_MAX_STARTS:],
         "messages": len(items),
         "records": records,
         "whole": records == len(order) and len(items) <= LIMIT,

@@ -21,7 +21,7 @@ from ..process.system_accounts import SystemAccount
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"
 _PLAN_SUFFIX = ".resync.json"
-_MOST_BYTES = 64 << 10
+_MAX_BYTES = 64 << 10
 _STAGING = re.compile(r"\.resync-[0-9a-f]{16}")
 _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
@@ -59,7 +59,7 @@ def read_store_replacement_plan(store: str, account: SystemAccount) -> StoreRepl
     try:
         with _open_plan_directory(store, account, make=False) as directory:
             data = directory.read_file(
-                _plan_file_name(store, account), _MOST_BYTES, owners={os.geteuid()}, single_name=True
+                _plan_file_name(store, account), _MAX_BYTES, owners={os.geteuid()}, single_name=True
             )
             path = os.path.join(directory.path, _plan_file_name(store, account))
     except FileNotFoundError:

@@ -21,10 +21,10 @@ from ..printable import count_with_noun, escape_unprintable
 
 DIRECTORY = "at-risk"
 """The directory in a store with the records of starts without a usable index."""
-_MOST_NAMED = 3
-_MOST_BYTES = 1 << 20
-_MOST_RECORDS = 100
-_MOST_ROWS = 1000
+_MAX_NAMED = 3
+_MAX_BYTES = 1 << 20
+_MAX_RECORDS = 100
+_MAX_ROWS = 1000
 _LONGEST_TEXT = 1000
 _END_OF_TIME = 253_402_300_800
 """The end of the year 9999, in seconds since the epoch."""
@@ -54,7 +54,7 @@ class RebuildRisk:
         names = [
             f"{escape_unprintable(key) or 'unknown subscriptions'} of topic://{escape_unprintable(topic)} "
             f"({_describe_message_count(number)})"
-            for (topic, key), number in list(self.messages.items())[:_MOST_NAMED]
+            for (topic, key), number in list(self.messages.items())[:_MAX_NAMED]
         ]
         more = len(self.messages) - len(names)
         text = ", ".join(names) + (f" and {count_with_noun(more, 'more subscription')}" if more else "")
@@ -67,7 +67,7 @@ class RebuildRisk:
         """
         return [
             {"topic": topic, "subscription": key, "messages": number}
-            for (topic, key), number in list(self.messages.items())[:_MOST_ROWS]
+            for (topic, key), number in list(self.messages.items())[:_MAX_ROWS]
         ]
 
 
@@ -163,7 +163,7 @@ def read_newest_risk_records_of_store(store_directory: str) -> list[RebuildRiskR
     records = []
     folder = os.path.join(store_directory, DIRECTORY)
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))[-_MOST_RECORDS:]
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))[-_MAX_RECORDS:]
     except (FileNotFoundError, NotADirectoryError):
         return []
     for name in names:
@@ -171,7 +171,7 @@ def read_newest_risk_records_of_store(store_directory: str) -> list[RebuildRiskR
         with suppress(OSError, ValueError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(descriptor, "rb") as file:
-                records.append(_parse_record(path, file.read(_MOST_BYTES)))
+                records.append(_parse_record(path, file.read(_MAX_BYTES)))
     return records
 
 

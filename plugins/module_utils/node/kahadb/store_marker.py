@@ -22,7 +22,7 @@ from ..process.system_accounts import (
 )
 
 MARKER = ".activemq-fleet-pair"
-_MOST_CHARACTERS = 255
+_MAX_CHARACTERS = 255
 """Maximum characters of a line of the marker: the limit of host names, after which pairs are named."""
 _READ_TIMEOUT = 60.0
 """Timeout in seconds for reading the store's marker."""
@@ -66,11 +66,11 @@ def read_marker_pair_and_run_id(store: Directory) -> list[str] | None:
     Raises UntrustedPathError, OSError.
     """
     try:
-        text = store.read_file(MARKER, 2 * _MOST_CHARACTERS + 2).decode(errors="replace")
+        text = store.read_file(MARKER, 2 * _MAX_CHARACTERS + 2).decode(errors="replace")
     except FileNotFoundError:
         return None
     lines = text.split("\n")[:2]
-    return [line if line.isprintable() and len(line) <= _MOST_CHARACTERS else _INVALID_LINE for line in lines if line]
+    return [line if line.isprintable() and len(line) <= _MAX_CHARACTERS else _INVALID_LINE for line in lines if line]
 
 
 def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None = None) -> bool:

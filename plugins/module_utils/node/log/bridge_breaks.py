@@ -18,7 +18,7 @@ SOON = 10.0
 """Seconds after its start within which a break of a bridge counts."""
 RECENT = 120.0
 """Seconds since the last break after which the bridge is no longer reported."""
-_MOST_ERROR_CHARACTERS = 300
+_MAX_ERROR_CHARACTERS = 300
 
 
 def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
         else:
             times.setdefault(peer, []).append(logged_at)
             if "e" in event.fields:
-                errors.setdefault(peer, Counter())[event.fields["e"][:_MOST_ERROR_CHARACTERS]] += 1
+                errors.setdefault(peer, Counter())[event.fields["e"][:_MAX_ERROR_CHARACTERS]] += 1
     return [
         {
             "peer": peer,

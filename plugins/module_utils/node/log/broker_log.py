@@ -35,12 +35,12 @@ _STACK_TRACE_LINE = re.compile(r"  |\t|(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b")
 _LINE_END = re.compile(r"\\r\\n|\\[rn]")
 _STACK_FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
 _ERROR_TEXT = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
-_MOST_CHARACTERS = 400
+_MAX_CHARACTERS = 400
 _TIME_TOLERANCE = 1.5  # seconds
-_LEAST_MESSAGE_CHARACTERS = 120
+_MIN_MESSAGE_CHARACTERS = 120
 """Minimum number of characters of a message that are shown before its cause."""
 # Far more than a start writes; a log that was rotated since then has no records of the start.
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 
 
 def read_broker_phase(data_directory: str, since: float) -> Phase:
@@ -135,11 +135,11 @@ def _without_harmless_records(lines: Iterable[str]) -> Iterator[str]:
 def _join_error_and_cause(error: str, cause: str) -> str:
     """Return error and cause on one line; when it is too long, the end of the message is cut and never the cause."""
     error, cause = (" ".join(_LINE_END.sub(" ", text).split()) for text in (error, cause))
-    if not cause or cause in error[:_MOST_CHARACTERS]:
-        return error[:_MOST_CHARACTERS]
-    cause = cause[:_MOST_CHARACTERS]
-    if len(error) + len(cause) > _MOST_CHARACTERS:
-        error = error[: max(_MOST_CHARACTERS - len(cause), _LEAST_MESSAGE_CHARACTERS)] + "…"
+    if not cause or cause in error[:_MAX_CHARACTERS]:
+        return error[:_MAX_CHARACTERS]
+    cause = cause[:_MAX_CHARACTERS]
+    if len(error) + len(cause) > _MAX_CHARACTERS:
+        error = error[: max(_MAX_CHARACTERS - len(cause), _MIN_MESSAGE_CHARACTERS)] + "…"
     return f"{error}: {cause}" if error else cause
 
 
@@ -148,9 +148,9 @@ def _read_last_lines(data_directory: str, name: str) -> list[str]:
         with open_directory(data_directory) as directory:
             descriptor = open_file_of_directory_owner(directory, name)
         with os.fdopen(descriptor, "rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES)
+            start = max(0, os.fstat(file.fileno()).st_size - _MAX_BYTES)
             file.seek(start)
-            lines = file.read(_MOST_BYTES).decode(errors="replace").split("\n")
+            lines = file.read(_MAX_BYTES).decode(errors="replace").split("\n")
             # The first line may be incomplete.
             return lines[1:] if start else lines
     except (UntrustedPathError, OSError):

@@ -17,9 +17,9 @@ from .broker_log import parse_records
 from .kinds import parse_log_event
 from .log_records import Record
 
-_MOST_LINE_BYTES = 64 << 10
-_MOST_RUNS = 50
-_MOST_ROTATED_FILES = 20
+_MAX_LINE_BYTES = 64 << 10
+_MAX_RUNS = 50
+_MAX_ROTATED_FILES = 20
 _PROPERTY_BY_KIND = {
     "LIFE-STARTED": "started",
     "LIFE-STARTED-OLD": "started",
@@ -46,7 +46,7 @@ def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
         if is_begin or not runs:
             began = f"{event.record.time:%Y-%m-%d %H:%M:%S}" if is_begin else ""
             run = {"began": began, "started": False, "attached": 0, "established": False, "served": False}
-            runs = [*runs[1 - _MOST_RUNS :], run]
+            runs = [*runs[1 - _MAX_RUNS :], run]
         if is_attached:
             runs[-1]["attached"] += 1
         elif not is_begin:
@@ -55,7 +55,7 @@ def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
 
 
 def _read_records(data: str) -> Iterator[Record]:
-    for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _MOST_ROTATED_FILES + 1))]):
+    for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _MAX_ROTATED_FILES + 1))]):
         with suppress(FileNotFoundError), os.fdopen(open_file(os.path.join(data, name)), "rb") as file:
             yield from parse_records(_read_lines(file))
 
@@ -66,7 +66,7 @@ def _read_lines(file: BinaryIO) -> Iterator[str]:
     The rest of a longer line is skipped, as no record of interest is that long.
     """
     is_begin = True
-    while line := file.readline(_MOST_LINE_BYTES):
+    while line := file.readline(_MAX_LINE_BYTES):
         if is_begin:
             yield line.decode(errors="replace")
         is_begin = line.endswith(b"\n")

@@ -16,7 +16,7 @@ _HUNG = re.compile(r"the broker is hung: \d+ checks in (?P<seconds>\d{1,6}) s go
 """The beginning of ``hang_detection.hung_broker_message``; ``seconds`` since the first check without an answer."""
 KILL_FAILED = "the watchdog could not kill process"
 """The beginning of the watchdog's record of a failed kill."""
-_MOST_CHARACTERS = 4000
+_MAX_CHARACTERS = 4000
 """Characters of a message that are compared with the kinds."""
 _WATCHDOG = "watchdog"
 _GUARD = "guard"
@@ -59,7 +59,7 @@ def event_of_unit_record(identifier: str, message: str) -> UnitEvent | None:
     """
     writer = identifier if identifier == _SYSTEMD else identifier.rpartition("-")[2]
     for kind, regex in _KINDS.get(writer, {}).items():
-        match = regex.match(message[:_MOST_CHARACTERS])
+        match = regex.match(message[:_MAX_CHARACTERS])
         if match is not None:
             return UnitEvent(kind, match.groupdict())
     return None

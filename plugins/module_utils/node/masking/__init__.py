@@ -47,9 +47,9 @@ __all__ = [
 LINE_LENGTH = 65536
 """Number of characters after which lines of logs and journals are cut."""
 
-_MOST_GROWTH = 16
+_MAX_GROWTH = 16
 """A line that was cut already may be this many times ``LINE_LENGTH`` long, because masking made it longer."""
-_MOST_ROUNDS = 6
+_MAX_ROUNDS = 6
 _OPTION = re.compile(r"--?(?P<name>[\w.-]{1,200})")
 _KEYSTORE_FILES = (
     "*.jks",
@@ -87,7 +87,7 @@ def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
 
 
 def _cut_line(line: str) -> str:
-    if len(line) <= LINE_LENGTH * _MOST_GROWTH and IS_CUT.search(line, len(line) - 80):
+    if len(line) <= LINE_LENGTH * _MAX_GROWTH and IS_CUT.search(line, len(line) - 80):
         return line
     return line[:LINE_LENGTH] + CUT_NOTE.format(len(line) - LINE_LENGTH)
 
@@ -164,10 +164,10 @@ def _mask_value(value: str, before: str, known: KnownSecrets) -> str:
 def _mask_until_stable(text: str, known: KnownSecrets, kind: str) -> str:
     """Return the text, masked repeatedly until masking changes nothing: a mark may expose a secret next to it.
 
-    A line that still changes after ``_MOST_ROUNDS`` rounds is masked completely.
+    A line that still changes after ``_MAX_ROUNDS`` rounds is masked completely.
     """
     before = text
-    for _index in range(_MOST_ROUNDS):
+    for _index in range(_MAX_ROUNDS):
         before, text = text, _mask_once(text, known, kind)
         if text == before:
             return text

@@ -97,7 +97,7 @@ _ATTRIBUTE = re.compile(r"(?P<name>[A-Za-z_][\w:.-]*)\s*=\s*(?:\"(?P<double>[^\"
 _NAME_ATTRIBUTES = frozenset({"name", "key", "id", "property"})
 _VALUE_ATTRIBUTES = frozenset({"value", "content", "default", "text"})
 _BEAN = re.compile(r"#[A-Za-z_][\w.-]*")
-_MOST_ELEMENT_CHARACTERS = 16384
+_MAX_ELEMENT_CHARACTERS = 16384
 """Characters within which an element with a secret's name must end: a log may contain half of one."""
 
 Mask = typing.Callable[[str, str], str]
@@ -176,7 +176,7 @@ class _Markup:
 
     def _mark_element_secret(self, name: str, start: int) -> None:
         """Treat texts as secret up to the closing tag; without one, up to the next tag or the end of the line."""
-        text, limit = self._text, start + _MOST_ELEMENT_CHARACTERS
+        text, limit = self._text, start + _MAX_ELEMENT_CHARACTERS
         close = text.find(f"</{name}", start, limit)
         if close < 0:
             ends = [at for at in (text.find("<", start, limit), text.find("\n", start, limit)) if at >= 0]

@@ -14,9 +14,9 @@ from typing import Any
 from ..process.proc import Process
 from .management import query_mbeans
 
-MOST = 2000
+MAX_MBEANS = 2000
 """Maximum number of MBeans that are read: each takes about 0.1 ms, and a broker of a fleet has some dozens."""
-_MOST_QUEUES = 10
+_MAX_QUEUES = 10
 _LIMIT_NAMES = ("store", "memory", "temp")
 _BROKER_ATTRIBUTES = (
     *("BrokerName", "CurrentConnectionsCount"),
@@ -37,7 +37,7 @@ def read_broker_usage(process: Process, timeout: float) -> dict[str, Any]:
     ``timeout`` seconds.
     """
     return usage_from_mbeans(
-        query_mbeans(process, "*", lambda mbean: _ATTRIBUTES_BY_KIND.get(_mbean_kind(mbean), ()), MOST, timeout)
+        query_mbeans(process, "*", lambda mbean: _ATTRIBUTES_BY_KIND.get(_mbean_kind(mbean), ()), MAX_MBEANS, timeout)
     )
 
 
@@ -73,13 +73,13 @@ def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "messages": sum(queue["messages"] for queue in queues if not queue["dlq"]),
         "durable": sum(waiting),
         "dlq": sum(queue["messages"] for queue in queues if queue["dlq"]),
-        "queues": [queue for queue in queues[:_MOST_QUEUES] if queue["messages"]],
+        "queues": [queue for queue in queues[:_MAX_QUEUES] if queue["messages"]],
         "bridges": [
             _bridge_usage(mbean)
             for mbean in mbean_list
             if _mbean_kind(mbean) == "bridge" and mbean.get("RemoteBrokerName")
         ],
-        "whole": len(mbean_list) < MOST,
+        "whole": len(mbean_list) < MAX_MBEANS,
     }
 
 

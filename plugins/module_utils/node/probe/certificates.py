@@ -20,7 +20,7 @@ from ..protocols import is_encrypted
 from .broker_connection import connect_to_broker, expected_broker_of_process
 
 _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _TIME_FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
@@ -38,7 +38,7 @@ def fetch_connector_certificate_expiry_times(
     for listener in deployed.listeners:
         if is_encrypted(listener.scheme):
             try:
-                connection = connect_to_broker(listener.scheme, listener.address, timeout, _MOST_BYTES, expected)
+                connection = connect_to_broker(listener.scheme, listener.address, timeout, _MAX_BYTES, expected)
                 with connection.exchange:
                     certificate_rows.append(
                         _certificate_row(
@@ -56,7 +56,7 @@ def first_expiring_certificate(path: str) -> list[dict[str, object]]:
     The result is a list of one. It has ``name``, ``ends`` and ``error``.
     """
     try:
-        texts = list(_pem_texts(read_file(path, _MOST_BYTES)))
+        texts = list(_pem_texts(read_file(path, _MAX_BYTES)))
         ends = [certificate_expiry_time(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
         return [
             _certificate_row(path, min(ends))

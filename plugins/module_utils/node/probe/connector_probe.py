@@ -32,10 +32,10 @@ from .broker_connection import BrokerConnection, ExpectedBroker, ListenerOfOther
 from .deadline_socket import DeadlineSocket
 from .stomp_client import StompClient, StompFrame, connect_headers
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Maximum bytes that a broker may send during one probe."""
 _PREFETCH = "1"
-_MOST_LENGTH_BYTES = 9
+_MAX_LENGTH_BYTES = 9
 """Bytes of the longest number of variable length."""
 _LOGIN_ERROR = re.compile(
     r"(?i)\b(?:user ?name|password|credentials?|login|log(?:ged)? in|authenticat\w*)\b|SecurityException"
@@ -138,7 +138,7 @@ def probe_connector(
     probe_protocol = _protocol_probe(scheme, release)
     expected = expected or ExpectedBroker(os.geteuid())
     try:
-        connection = connect_to_broker(scheme, address, timeout, _MOST_BYTES, expected)
+        connection = connect_to_broker(scheme, address, timeout, _MAX_BYTES, expected)
         is_connected = True
         with contextlib.closing(connection.exchange):
             try:
@@ -314,10 +314,10 @@ def _probe_mqtt(connection: BrokerConnection, login: Login, refused_logins: tupl
 def _read_mqtt_packet(exchange: DeadlineSocket, kind: int) -> bytes:
     head = exchange.read(1)[0]
     digits = exchange.read(1)
-    while digits[-1] & 0x80 and len(digits) <= _MOST_LENGTH_BYTES:
+    while digits[-1] & 0x80 and len(digits) <= _MAX_LENGTH_BYTES:
         digits += exchange.read(1)
     length, _unused = read_varint_and_next_offset(digits, 0)
-    if head >> 4 != kind or length > _MOST_BYTES:
+    if head >> 4 != kind or length > _MAX_BYTES:
         raise ValueError(f"the server on this port sent an MQTT packet of type {head >> 4} instead of type {kind}")
     return exchange.read(length)
 

@@ -16,8 +16,8 @@ from typing import Any
 HEADER = b"\xac\xed\0\5"
 NULL = b"\x70"
 _END_OF_ANNOTATIONS = object()
-_MOST_LEVELS = 60
-_MOST_BYTES = 16 << 20
+_MAX_LEVELS = 60
+_MAX_BYTES = 16 << 20
 """Maximum bytes of one answer."""
 _HAS_WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE = 1, 2, 4
 _PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": "h", "Z": "?"}
@@ -55,7 +55,7 @@ class _ClassDescriptor:
         classes: list[_ClassDescriptor] = []
         kind: Any = self
         while kind is not None:
-            if not isinstance(kind, _ClassDescriptor) or len(classes) > _MOST_LEVELS:
+            if not isinstance(kind, _ClassDescriptor) or len(classes) > _MAX_LEVELS:
                 raise decoding_error("invalid superclass")
             classes.append(kind)
             kind = kind.parent
@@ -82,7 +82,7 @@ class ObjectReader:
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read_from_source = read
-        self._remaining_bytes = _MOST_BYTES
+        self._remaining_bytes = _MAX_BYTES
         self._handles: list[Any] = []
         self._depth = 0
         if self._read_bytes(4) != HEADER:
@@ -105,7 +105,7 @@ class ObjectReader:
         constant its name.
         """
         self._depth += 1
-        if self._depth > _MOST_LEVELS:
+        if self._depth > _MAX_LEVELS:
             raise decoding_error("its Java objects are nested too deeply")
         try:
             return self._read_by_type_code(self._read_bytes(1)[0])
@@ -232,7 +232,7 @@ class ObjectReader:
             raise decoding_error(f"length {count}")
         if self._remaining_bytes < 0:
             raise ValueError(
-                f"the JVM's answer over JMX has more than {_MOST_BYTES >> 20} MiB: remove unused destinations from the "
+                f"the JVM's answer over JMX has more than {_MAX_BYTES >> 20} MiB: remove unused destinations from the "
                 "broker"
             )
         return self._read_from_source(count)

@@ -33,11 +33,11 @@ from .java_objects import (
 
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"(?=,|\Z)')
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 """Maximum bytes of all answers of one connection: 40 times the answers of a broker with 2,000 MBeans."""
-_MOST_CHARACTERS = 16 << 20
+_MAX_CHARACTERS = 16 << 20
 """Maximum characters in all names and values of one connection: an answer may refer to one long text many times."""
-_MOST_STUB_LEVELS = 10
+_MAX_STUB_LEVELS = 10
 """Nested objects of a stub: a proxy, its handler and the reference."""
 _LONGEST_MESSAGE = 400
 _PACKAGE = "Ljavax/management/"
@@ -77,11 +77,11 @@ class MBeanServerConnection:
                 f"the JVM of the broker reports {url[:80]!r}, which is not the address of a local JMX connector: "
                 "check the options -Dcom.sun.management.jmxremote of the JVM"
             )
-        self._remaining_characters = _MOST_CHARACTERS
+        self._remaining_characters = _MAX_CHARACTERS
         with _raise_as_jmx_error():
             server = _parse_stub(ObjectReader(_buffer_reader(memoryview(base64.b64decode(match[1])))).read_value())
             connection = socket.socket()
-            self._socket = DeadlineSocket(connection, timeout, _MOST_BYTES)
+            self._socket = DeadlineSocket(connection, timeout, _MAX_BYTES)
         try:
             with _raise_as_jmx_error():
                 connection.settimeout(self._socket.remaining_seconds())
@@ -153,7 +153,7 @@ class MBeanServerConnection:
         self._remaining_characters -= len(value) if isinstance(value, str) else 8
         if self._remaining_characters < 0:
             raise ValueError(
-                f"the names and values of the JVM's MBeans have more than {_MOST_CHARACTERS >> 20} million characters, "
+                f"the names and values of the JVM's MBeans have more than {_MAX_CHARACTERS >> 20} million characters, "
                 "so they were not read: remove unused destinations from the broker"
             )
         return value
@@ -250,7 +250,7 @@ def _java_elements(collection: Any) -> Iterator[JavaObject]:
 
 def _parse_stub(stub: Any) -> _RemoteObject:
     """Return the remote object of a stub: ``UnicastRef`` or ``UnicastRef2``, host, port, ObjID."""
-    for _index in range(_MOST_STUB_LEVELS):
+    for _index in range(_MAX_STUB_LEVELS):
         if not isinstance(stub, JavaObject) or stub.added:
             break
         stub = stub.fields.get("h")

@@ -38,7 +38,7 @@ _ATTACH_TIMEOUT = 5.0
 _POLL_SECONDS = 0.05
 _QUERY_TIMEOUT = 60.0
 """Seconds for all MBeans of a query together."""
-_MOST_ANSWER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 20
 _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
 
 
@@ -159,7 +159,7 @@ def _send_attach_command(jvm: _Jvm, deadline: float, *command_words: str) -> str
         with socket.socket(socket.AF_UNIX) as plain:
             plain.settimeout(_remaining_seconds(jvm, deadline))
             plain.connect(path)
-            with DeadlineSocket(plain, _remaining_seconds(jvm, deadline), _MOST_ANSWER_BYTES) as connection:
+            with DeadlineSocket(plain, _remaining_seconds(jvm, deadline), _MAX_ANSWER_BYTES) as connection:
                 connection.send(data)
                 answer = connection.read_to_end()
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from .broker_connection import connect_to_broker, expected_broker_of_directory
 from .stomp_client import StompClient, StompFrame, connect_headers
 
 _TIMEOUT = 30.0
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Maximum bytes that the broker may send."""
 _SELECT_NOTHING = "1 = 0"
 
@@ -47,7 +47,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     subscribed = sorted(set(queues))
     try:
         expected = expected_broker_of_directory(layout.base)
-        connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _MOST_BYTES, expected)
+        connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _MAX_BYTES, expected)
         with connection.exchange as exchange:
             client = StompClient(exchange)
             client.send_frame("CONNECT", connect_headers(connection.login_if_broker_verified(deployed.login)))

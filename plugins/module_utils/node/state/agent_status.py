@@ -18,7 +18,7 @@ from ..process.proc import properties_of_systemd_units
 from .broker_status import deployed_file_hashes
 
 _TIMEOUT = 5.0
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _STORE_COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantined", "expired")
 
 
@@ -90,7 +90,7 @@ def query_agent_status(path: str) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX) as plain:
         plain.settimeout(_TIMEOUT)
         plain.connect(path)
-        with DeadlineSocket(plain, _TIMEOUT, _MOST_BYTES) as connection:
+        with DeadlineSocket(plain, _TIMEOUT, _MAX_BYTES) as connection:
             connection.send(b'{"op": "status"}\n')
             answer = connection.read_until_ending(b"\n")
     status = parse_json(answer)

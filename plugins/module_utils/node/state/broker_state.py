@@ -34,9 +34,9 @@ from ..timeouts import HUNG
 from . import health
 
 _POLL_SECONDS = 0.5
-_MOST_RESTARTS = 3
+_MAX_RESTARTS = 3
 _RECENT_SECONDS = 10
-_MOST_JOURNAL_LINES = 200  # a stack trace of Spring has about a hundred lines
+_MAX_JOURNAL_LINES = 200  # a stack trace of Spring has about a hundred lines
 _UNIT_PROPERTIES = (
     "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job,ConditionTimestampMonotonic"
 )
@@ -130,7 +130,7 @@ def _is_start_hopeless(first_result: Mapping[str, Any], current_result: Mapping[
     if not first_unit or not current_unit or current_result["state"] != "stopped":
         return False
     starts = int(current_unit.get("NRestarts") or 0) - int(first_unit.get("NRestarts") or 0)
-    return current_unit.get("ActiveState") == "failed" or starts >= _MOST_RESTARTS
+    return current_unit.get("ActiveState") == "failed" or starts >= _MAX_RESTARTS
 
 
 def _gather_once(
@@ -246,7 +246,7 @@ def _last_journal_error(unit: str | None, since: float) -> str:
     command = [
         "journalctl",
         f"--unit={unit}",
-        f"--lines={_MOST_JOURNAL_LINES}",
+        f"--lines={_MAX_JOURNAL_LINES}",
         "--output=cat",
         "--no-pager",
         "_TRANSPORT=stdout",

@@ -29,8 +29,8 @@ from ..probe.certificates import fetch_connector_certificate_expiry_times
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
 
-_MOST_RECORDS = 40
-_MOST_CHARACTERS = 300
+_MAX_RECORDS = 40
+_MAX_CHARACTERS = 300
 # Records about links and rejected connections, in addition to warnings and errors.
 _LINK_RECORD = re.compile(
     r"Started responder end of duplex bridge |Stopping \S+ because Failed with |Could not accept conn"
@@ -120,9 +120,9 @@ def _link_and_warning_records(records: list[Record]) -> list[dict[str, str]]:
     return [
         {
             "level": record.level,
-            "message": escape_unprintable(mask_text(" ".join(record.message.split())[:_MOST_CHARACTERS])),
+            "message": escape_unprintable(mask_text(" ".join(record.message.split())[:_MAX_CHARACTERS])),
         }
-        for record in selected[-_MOST_RECORDS:]
+        for record in selected[-_MAX_RECORDS:]
     ]
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 _TIMEOUT = 3.0  # seconds; an unreachable name server delays each name by 5 s or more
-_MOST_THREADS = 16
+_MAX_THREADS = 16
 
 
 def unresolvable_host_names(names: Iterable[str], timeout: float = _TIMEOUT) -> list[str]:
@@ -40,7 +40,7 @@ def unresolvable_host_names(names: Iterable[str], timeout: float = _TIMEOUT) -> 
     # Threads, because getaddrinfo has no timeout; daemons, so that the process does not wait for the last answer.
     threads = [
         threading.Thread(target=resolve_waiting_names, daemon=True)
-        for _unused in range(min(len(host_names), _MOST_THREADS))
+        for _unused in range(min(len(host_names), _MAX_THREADS))
     ]
     for thread in threads:
         thread.start()

@@ -66,7 +66,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
 _FLAG_UP = 0x1  # IFF_UP, linux/if.h
 _OCTAL_ESCAPE = re.compile(r"\\([0-7]{3})")  # proc(5): space, tab, newline and backslash in a mount point
-_MOST_OUTPUT_CHARACTERS = 200
+_MAX_OUTPUT_CHARACTERS = 200
 _VERSION = re.compile(r'(?:version "|JRE \()(?:1\.)?(\d+)')
 _CLOUDS = {
     "Amazon EC2": "Amazon EC2",
@@ -77,7 +77,7 @@ _CLOUDS = {
     "Hetzner": "Hetzner Cloud",
     "OracleCloud.com": "Oracle Cloud",
 }
-_MOST_PROCESSES = 3
+_MAX_PROCESSES = 3
 _AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine there
 
 
@@ -155,7 +155,7 @@ def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int
         "account_exists": account is not None,
         "account_uid": account_uid,
         "account_gid": group.gr_gid if group else None,
-        "account_processes": processes[:_MOST_PROCESSES],
+        "account_processes": processes[:_MAX_PROCESSES],
         "uid_holder": uid_holder,
         "gid_holder": gid_holder,
     }
@@ -209,7 +209,7 @@ def reason_for_unknown_java_version(java: str) -> str:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
         return f"the command {java} -version does not finish within 60 s"
-    text = mask_text(escape_unprintable(" ".join((result.stderr or result.stdout).split())[:_MOST_OUTPUT_CHARACTERS]))
+    text = mask_text(escape_unprintable(" ".join((result.stderr or result.stdout).split())[:_MAX_OUTPUT_CHARACTERS]))
     if result.returncode:
         return f"the command {java} -version fails with exit code {result.returncode}{': ' + text if text else ''}"
     return f"the command {java} -version prints {'no version: ' + text if text else 'nothing'}"

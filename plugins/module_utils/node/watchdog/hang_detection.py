@@ -25,7 +25,7 @@ from ..timeouts import MISSES, WATCH_BUSY
 
 NOT_WATCHED = "the broker is not watched"
 """How the status of the watchdog's unit begins while the watchdog cannot read the files of the broker."""
-MOST_KILLS = 3
+MAX_KILLS = 3
 KILLS_WITHIN = 3600.0
 REMIND = 600.0
 """Seconds until a state that persists is logged again."""
@@ -170,7 +170,7 @@ def can_kill_again(kills: Sequence[float], now: float) -> bool:
 
     ``kills`` are the times of its earlier kills. Another kill does not help a broker that hangs repeatedly.
     """
-    return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
+    return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MAX_KILLS
 
 
 def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
@@ -191,7 +191,7 @@ def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: 
         )
     if not kills:
         return (
-            f"{hung} The watchdog killed this broker {MOST_KILLS} times within an hour, and does not kill "
+            f"{hung} The watchdog killed this broker {MAX_KILLS} times within an hour, and does not kill "
             f"it again. Find the cause in activemq.log and a thread dump (kill -QUIT), then run {by_hand}"
         )
     after = "run the playbook resync to restore the pair" if ha == "pure" else "systemd starts it again"

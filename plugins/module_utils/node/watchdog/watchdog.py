@@ -360,7 +360,7 @@ def write_kill_times(path: str | None, kills: Sequence[float]) -> None:
     if path is None:
         return
     with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
-        file.writelines(f"{moment}\n" for moment in kills[-hang_detection.MOST_KILLS :])
+        file.writelines(f"{moment}\n" for moment in kills[-hang_detection.MAX_KILLS :])
 
 
 def _print_log_line(priority: int, text: str) -> None:

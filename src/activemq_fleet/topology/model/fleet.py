@@ -20,7 +20,7 @@ from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker, brokers_in_dialling_order
 
-MOST_LISTED = 10
+MAX_LISTED = 10
 """How many of the known names (such as groups) a finding lists for the user to choose from."""
 
 
@@ -163,7 +163,7 @@ class ShortenedGroupList(NamedTuple):
 
         ``group_names`` are those of all groups, in order.
         """
-        return cls(tuple(group_names[:MOST_LISTED]), len(group_names))
+        return cls(tuple(group_names[:MAX_LISTED]), len(group_names))
 
     @property
     def shortened_group_list_text(self) -> str:
