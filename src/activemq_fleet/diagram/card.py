@@ -54,7 +54,7 @@ class CardStyle:
 
     @classmethod
     def card_style_for_detail_level(cls, usual_release: str, domain: str | None, *, detailed: bool) -> CardStyle:
-        """Return the style of the cards of broker pairs for a level of detail.
+        """Return the style of a diagram's cards, each of which shows a pair of brokers, for a level of detail.
 
         Cards are detailed if ``detailed`` is true, else compact. They do not repeat
         ``usual_release`` and ``domain``, which the group's heading shows.

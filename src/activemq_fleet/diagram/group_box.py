@@ -20,7 +20,7 @@ _PAD, _FRAME_PAD = 16.0, 12.0
 _SHEET = PaperSheet(2.0)
 
 
-class LabelBox:
+class LabeledBox:
     """A box with a label, in a picture of a fleet.
 
     The label is a name and a line of text below. The box represents a load balancer, or the bus of a multicast network.
@@ -130,7 +130,7 @@ class GroupBox:
         if view.multicast is not None:
             flow: Flow = "duplex" if view.multicast.duplex else "each way"
             text = f"{'duplex' if flow == 'duplex' else 'one-way'} links, network TTL {view.multicast.network_ttl}"
-            bus = LabelBox("cloud", view.multicast.uri, text, f"multicast network of group {view.name}")
+            bus = LabeledBox("cloud", view.multicast.uri, text, f"multicast network of group {view.name}")
             title = f"discovers the other brokers of group {view.name} by multicast"
             spokes = [DrawnConnection(bus.name, c.name, "multicast", flow, tooltip=f"{c.name} {title}") for c in cards]
             return place_star(bus, cards, spokes, (26, 38) if self._detailed else (14, 34), _SHEET)
@@ -174,9 +174,9 @@ class GroupBox:
                 canvas.add_text("small muted", _PAD, self._inside_top + self._inside.height + 22 + 16 * row, line)
 
 
-def balancer_box(view: BalancerView) -> LabelBox:
+def balancer_box(view: BalancerView) -> LabeledBox:
     """Return the box that shows a load balancer in a picture of a fleet.
 
     The box has the virtual address and ports of the load balancer.
     """
-    return LabelBox("balancer", view.host, " · ".join((view.address, *view.ports)), view.tooltip)
+    return LabeledBox("balancer", view.host, " · ".join((view.address, *view.ports)), view.tooltip)

@@ -42,8 +42,8 @@ class Hop:
     back: bool = False
 
 
-class LostRoute(NamedTuple):
-    """A route that is lost if one broker is down: the vertex numbers of its source and its target.
+class RouteLostWithoutBroker(NamedTuple):
+    """A route of messages that is lost while one broker is down: its source and target, as numbers of graph vertices.
 
     ``had_another_route`` is whether a standby or another bridge might have carried the messages, and does not.
     """
@@ -190,8 +190,8 @@ class Routes:
         names = self._component[self.pair_or_single_broker(host).name]
         return tuple((names[source], names[target]) for _, source, target in self.routes_lost_without(host))
 
-    def routes_lost_without(self, host: str) -> Iterator[LostRoute]:
-        """Yield a ``LostRoute`` for each source and target between which only the broker of ``host`` carries messages.
+    def routes_lost_without(self, host: str) -> Iterator[RouteLostWithoutBroker]:
+        """Yield a route for each source and target between which only the broker of ``host`` carries messages.
 
         The messages from the source to the target arrive with all brokers up, and not without this broker.
         """
@@ -213,7 +213,7 @@ class Routes:
                     & ~self.network_of_running_brokers(names, broker.host).shape.message_reach_by_broker[source].arrives
                 )
             for target in broker_numbers(lost):
-                yield LostRoute(bool(possibly_rerouted >> target & 1), source, target)
+                yield RouteLostWithoutBroker(bool(possibly_rerouted >> target & 1), source, target)
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) for each idle network link, which no message ever crosses.

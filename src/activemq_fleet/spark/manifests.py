@@ -151,7 +151,7 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def delete_staging_directory_if_local(self) -> None:
-        """Do nothing, because an object store and HDFS have no staging directory.
+        """Delete no staging directory, because an output in an object store or HDFS has none.
 
         Uncommitted files stay at the output path; readers ignore files that the manifest does not list.
         """

@@ -22,11 +22,10 @@ from .shared_store import (
 
 @dataclass(frozen=True)
 class WritableAndNewestGenerationNumbers:
-    """The number of the shared store's generation that a broker can write to, and the number of the newest one.
+    """The numbers of two generations (copies) of a shared store: that which a broker can write to, and the newest one.
 
-    A generation is a copy of the store. ``writable`` is the generation that the broker can write to, ``newest`` the
-    newest generation of the store. Each takeover makes a generation. 0 is the store itself, without generations.
-    ``writable`` is None for a broker that has no file of the store open; ``newest`` is None if the newest number cannot
+    ``writable`` is the generation that the broker can write to, ``newest`` the newest generation of the store. Each
+    takeover makes a generation. 0 is the store itself, without generations. ``writable`` is None for a broker that has no file of the store open; ``newest`` is None if the newest number cannot
     be read.
     """
 
