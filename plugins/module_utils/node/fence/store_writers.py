@@ -25,8 +25,8 @@ class WritableAndNewestGenerationNumbers:
     """The numbers of two generations (copies) of a shared store: that which a broker can write to, and the newest one.
 
     ``writable`` is the generation that the broker can write to, ``newest`` the newest generation of the store. Each
-    takeover makes a generation. 0 is the store itself, without generations. ``writable`` is None for a broker that has no file of the store open; ``newest`` is None if the newest number cannot
-    be read.
+    takeover makes a generation. 0 is the store itself, without generations. ``writable`` is None for a broker that has
+    no file of the store open; ``newest`` is None if the newest number cannot be read.
     """
 
     writable: int | None
