@@ -36,7 +36,7 @@ def node(root: Path, name: str, logs: Path) -> Node:
     return created
 
 
-def write(file: Path, content: bytes) -> None:
+def append_and_sync(file: Path, content: bytes) -> None:
     """Append to a journal file and sync it, as a broker does before it acknowledges."""
     with file.open("ab", buffering=0) as journal:
         journal.write(content)
@@ -69,7 +69,7 @@ def test_power_cut_at_each_step_of_takeover_loses_no_message(tmp_path: Path, sys
             b = node(root, "b", tmp_path)
             b.start()
             wait_for(lambda: b.served == [1])  # noqa: B023
-            write(newest_journal(root), journal_content)
+            append_and_sync(newest_journal(root), journal_content)
             b.terminate()
             a = node(root, "a", tmp_path)
             guard = psutil.Process(a.start_crashing(step, signal.SIGSTOP).pid)
@@ -77,7 +77,7 @@ def test_power_cut_at_each_step_of_takeover_loses_no_message(tmp_path: Path, sys
             is_cut = not a.served
             if not is_cut:
                 journal_content += journal_batch(add_command("two"))
-                write(newest_journal(root), journal_batch(add_command("two")))
+                append_and_sync(newest_journal(root), journal_batch(add_command("two")))
             shutil.copyfile(image, remaining)
             a.terminate()
         with mounted_file_system(remaining, tmp_path / "after", options) as root:

@@ -69,7 +69,7 @@ def _write_inventory(directory: Path, sockets: Path, handlers: Path | None = Non
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
+def restart_run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
     """Kill each agent KILLS times under load; a plain subscriber that is not killed receives all copies on the wire."""
     directory = tmp_path_factory.mktemp("restarts")
     started_at = time.time()
@@ -135,38 +135,41 @@ def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handler
 
 @in_every_situation
 @pytest.mark.timeout(240 + 30 * KILLS)
-def test_repeated_kills_of_agents_lose_and_duplicate_no_event(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_kills_of_agents_lose_and_duplicate_no_event(
+    restart_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills -9 of each agent: {run.totals}; at least {min(run.rates):.0f} events/s before each; "
-            f"{run.wire_copies} copies on the wire; {repeated_handler_runs(run)} handlers ran again; "
+            f"\n{KILLS} kills -9 of each agent: {restart_run.totals}; "
+            f"at least {min(restart_run.rates):.0f} events/s before each; "
+            f"{restart_run.wire_copies} copies on the wire; {repeated_handler_runs(restart_run)} handlers ran again; "
             f"loss in at most {loss_bound(KILLS):.0%} per kill at 95 %"
         )
-    assert run.totals.lost == ()
-    assert run.totals.handled_twice == ()
+    assert restart_run.totals.lost == ()
+    assert restart_run.totals.handled_twice == ()
 
 
 @in_every_situation
-def test_number_of_event_copies_after_restarts_of_agent_is_bounded(run: Run) -> None:
-    published, redelivered = run.reconnects
+def test_number_of_event_copies_after_restarts_of_agent_is_bounded(restart_run: Run) -> None:
+    published, redelivered = restart_run.reconnects
     assert published >= KILLS, "a kill did not hit a connected agent"
     # The bound is the window and the events that wait to be deleted: at this rate, fewer than a second window.
-    assert run.wire_copies <= 2 * WINDOW * published
-    assert run.totals.copies - run.wire_copies <= PREFETCH * redelivered
+    assert restart_run.wire_copies <= 2 * WINDOW * published
+    assert restart_run.totals.copies - restart_run.wire_copies <= PREFETCH * redelivered
 
 
-def repeated_handler_runs(run: Run) -> int:
+def repeated_handler_runs(restart_run: Run) -> int:
     """Return the number of runs of handlers after the first run for an event."""
-    return sum(len(attempts) - 1 for attempts in run.runs.values())
+    return sum(len(attempts) - 1 for attempts in restart_run.runs.values())
 
 
 @in_every_situation
-def test_handler_runs_again_only_with_higher_attempt_and_before_handled_record(run: Run) -> None:
-    assert repeated_handler_runs(run), "the run proves nothing: no kill hit a running handler"
-    assert repeated_handler_runs(run) <= KILLS * len(FILTERS)
-    assert all(attempts == sorted(set(attempts)) for attempts in run.runs.values())
+def test_handler_runs_again_only_with_higher_attempt_and_before_handled_record(restart_run: Run) -> None:
+    assert repeated_handler_runs(restart_run), "the run proves nothing: no kill hit a running handler"
+    assert repeated_handler_runs(restart_run) <= KILLS * len(FILTERS)
+    assert all(attempts == sorted(set(attempts)) for attempts in restart_run.runs.values())
     handled: set[str] = set()
-    for record in run.handled:
+    for record in restart_run.handled:
         assert record["event_id"] not in handled, "a handler ran, or was recorded, after the event had been handled"
         if record["kind"] == "handled":
             handled.add(record["event_id"])

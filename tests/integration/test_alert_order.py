@@ -22,7 +22,7 @@ LINK_OWNER = A.replace("orders-mq01", "shop-mq01").replace('"orders"', '"shop"')
 AGENT = 'job="activemq-agents",host="kiosk"'
 
 
-def values(*spans: tuple[int, str]) -> str:
+def promtool_values(*spans: tuple[int, str]) -> str:
     """Return promtool's values of a series: each text repeats until its number of seconds after the last response."""
     texts, start = [], -(FAULT - STEP)
     for end, text in spans:
@@ -33,26 +33,28 @@ def values(*spans: tuple[int, str]) -> str:
 
 # The peer serves within 15 s after the first failed scrape; the dead node is started again after ten minutes.
 DEATH = {
-    f"up{{{JOB},{A}}}": values((15, "1"), (600, "0"), (900, "1")),
-    f"up{{{JOB},{B}}}": values((900, "1")),
-    f"activemq_broker_messages{{{A}}}": values((15, "0"), (30, "stale")),
-    f"activemq_broker_standby{{{A}}}": values((15, "0"), (600, "_"), (900, "1")),
-    f"activemq_broker_messages{{{B}}}": values((30, "_"), (900, "0")),
-    f"activemq_broker_standby{{{B}}}": values((30, "1"), (900, "0")),
+    f"up{{{JOB},{A}}}": promtool_values((15, "1"), (600, "0"), (900, "1")),
+    f"up{{{JOB},{B}}}": promtool_values((900, "1")),
+    f"activemq_broker_messages{{{A}}}": promtool_values((15, "0"), (30, "stale")),
+    f"activemq_broker_standby{{{A}}}": promtool_values((15, "0"), (600, "_"), (900, "1")),
+    f"activemq_broker_messages{{{B}}}": promtool_values((30, "_"), (900, "0")),
+    f"activemq_broker_standby{{{B}}}": promtool_values((30, "1"), (900, "0")),
 }
 # The active node hangs and keeps its lock. Its watchdog detects this within 27 s and only warns; the bridge of another
 # pair and an agent's connection end after 30 s without data. After ten minutes the node resumes.
 HANG = {
-    f"up{{{JOB},{A}}}": values((15, "1"), (615, "0"), (900, "1")),
-    f"up{{{JOB},{B}}}": values((900, "1")),
-    f"activemq_broker_messages{{{A}}}": values((15, "0"), (30, "stale"), (615, "_"), (900, "0")),
-    f"activemq_broker_standby{{{B}}}": values((900, "1")),
-    f"activemq_watchdog_hung{{{A}}}": values((45, "0"), (600, "1"), (900, "0")),
-    f"up{{{JOB},{LINK_OWNER}}}": values((900, "1")),
-    f"activemq_broker_messages{{{LINK_OWNER}}}": values((900, "0")),
-    f"activemq_link_duplex{{{LINK_OWNER},{LINK}}}": values((900, "0")),
-    f"activemq_bridge_responder{{{LINK_OWNER},{LINK}}}": values((45, "0"), (60, "stale"), (615, "_"), (900, "0")),
-    f"up{{{AGENT}}}": values((900, "1")),
+    f"up{{{JOB},{A}}}": promtool_values((15, "1"), (615, "0"), (900, "1")),
+    f"up{{{JOB},{B}}}": promtool_values((900, "1")),
+    f"activemq_broker_messages{{{A}}}": promtool_values((15, "0"), (30, "stale"), (615, "_"), (900, "0")),
+    f"activemq_broker_standby{{{B}}}": promtool_values((900, "1")),
+    f"activemq_watchdog_hung{{{A}}}": promtool_values((45, "0"), (600, "1"), (900, "0")),
+    f"up{{{JOB},{LINK_OWNER}}}": promtool_values((900, "1")),
+    f"activemq_broker_messages{{{LINK_OWNER}}}": promtool_values((900, "0")),
+    f"activemq_link_duplex{{{LINK_OWNER},{LINK}}}": promtool_values((900, "0")),
+    f"activemq_bridge_responder{{{LINK_OWNER},{LINK}}}": promtool_values(
+        (45, "0"), (60, "stale"), (615, "_"), (900, "0")
+    ),
+    f"up{{{AGENT}}}": promtool_values((900, "1")),
     f"activemq_agent_outbox_oldest_age_seconds{{{AGENT}}}": " ".join(
         str(at - 15 if 15 < at < 615 else 0) for at in range(-(FAULT - STEP), 900, STEP)
     ),

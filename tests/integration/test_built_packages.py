@@ -32,7 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> InstalledPackages:
     return packages
 
 
-def run(installed: InstalledPackages, directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def run_installed(installed: InstalledPackages, directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     program = str(installed.environment / "bin" / command[0])
     return subprocess.run(
         [program, *command[1:]],
@@ -69,7 +69,7 @@ def test_ansible_doc_documents_every_plugin_of_wheel(installed: InstalledPackage
     for directory, kind in TYPES.items():
         files = [path.stem for path in (ROOT / "plugins" / directory).glob("*.py") if path.stem != "__init__"]
         names = sorted(f"activemq.fleet.{name}" for name in files)
-        listing = run(installed, tmp_path, "ansible-doc", "--json", "--type", kind, *names)
+        listing = run_installed(installed, tmp_path, "ansible-doc", "--json", "--type", kind, *names)
         assert listing.returncode == 0, listing.stderr
         documented = json.loads(listing.stdout)
         assert sorted(documented) == names
@@ -80,7 +80,7 @@ def test_ansible_doc_documents_every_plugin_of_wheel(installed: InstalledPackage
 @pytest.mark.timeout(1200)
 def test_ansible_doc_documents_every_role_of_wheel(installed: InstalledPackages, tmp_path: Path) -> None:
     names = sorted(f"activemq.fleet.{path.name}" for path in (ROOT / "roles").iterdir())
-    listing = run(installed, tmp_path, "ansible-doc", "--json", "--type", "role", *names)
+    listing = run_installed(installed, tmp_path, "ansible-doc", "--json", "--type", "role", *names)
     assert listing.returncode == 0, listing.stderr
     assert sorted(json.loads(listing.stdout)) == names
 
@@ -90,7 +90,7 @@ def test_first_failover_tutorial_works_with_built_packages(installed: InstalledP
     try:
         run_steps(read_page(DOCS / "first-failover.md"), tmp_path, installed.variables)
     finally:
-        run(installed, tmp_path, "activemq-fleet", "lab", "down", "-i", "hosts.yml")
+        run_installed(installed, tmp_path, "activemq-fleet", "lab", "down", "-i", "hosts.yml")
 
 
 @pytest.mark.timeout(3000)
@@ -103,7 +103,7 @@ def test_molecule_kit_works_with_built_packages(installed: InstalledPackages, tm
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory" / "hosts.yml").write_text(inventory[1])
 
-    test = run(installed, tmp_path, "molecule", "test")
+    test = run_installed(installed, tmp_path, "molecule", "test")
 
     output = re.sub(r"\s*\n\s*│\s*", " ", test.stdout + test.stderr)
     assert test.returncode == 0, output[-6000:]

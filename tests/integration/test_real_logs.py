@@ -34,7 +34,7 @@ def logs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         return record_logs(directory / "logs", request.param, sandbox)
 
 
-def rows_of(logs: Path) -> list[Row]:
+def scanned_records(logs: Path) -> list[Row]:
     """Return the records of all logs, as the scanner reads them."""
     record_rows: list[Row] = []
     for path in sorted(logs.glob("*/activemq.log*")):
@@ -47,7 +47,7 @@ def rows_of(logs: Path) -> list[Row]:
 @in_every_situation
 @pytest.mark.timeout(400)
 def test_scanner_parses_every_record_and_knows_kind_of_nearly_all(logs: Path) -> None:
-    record_rows = rows_of(logs)
+    record_rows = scanned_records(logs)
     assert [row for row in record_rows if not row["parsed"] or row["problem"]] == []
     unknown = Counter(re.sub(r"\d+", "#", row["message"])[:120] for row in record_rows if row["kind"] == UNKNOWN)
     assert sum(unknown.values()) <= UNKNOWN_SHARE * len(record_rows), unknown
@@ -55,7 +55,7 @@ def test_scanner_parses_every_record_and_knows_kind_of_nearly_all(logs: Path) ->
 
 @in_every_situation
 def test_log_records_contain_evidence_of_each_planted_incident(logs: Path) -> None:
-    kinds = {row["kind"] for row in rows_of(logs)}
+    kinds = {row["kind"] for row in scanned_records(logs)}
     caused_incidents = json.loads((logs / "incidents.json").read_text())
     caused_kinds = {incident["kind"] for incident in caused_incidents if incident["note"] != SILENT}
     evidence_in = {

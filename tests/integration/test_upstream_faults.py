@@ -107,7 +107,7 @@ def add_broker_with_links(sandbox: BrokerSandbox, release: str, uri: str) -> San
     return sandbox.add_broker("north", release, document("north", sandbox.address(1), links))
 
 
-def fires(sandbox: BrokerSandbox, rule: str, release: str) -> bool:
+def is_rule_reported(sandbox: BrokerSandbox, rule: str, release: str) -> bool:
     """Return whether a rule reports something about the file of the broker."""
     activemq_xml = (sandbox.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
     return bool(lint_file(activemq_xml, Release.of(release), schema_of=None, select=[rule]))
@@ -142,7 +142,7 @@ def test_link_without_monitor_waits_indefinitely_for_silent_peer(
             attempts = broker.output.count(f":{UNUSED_PORT}")
             assert broker.wait_for_output(f":{UNUSED_PORT}", PATIENCE, times=attempts + 6), broker.output
             assert peer.accepted == 1, broker.output
-    assert fires(sandbox, "V035", release) != reconnects
+    assert is_rule_reported(sandbox, "V035", release) != reconnects
 
 
 @pytest.mark.parametrize(("release", "starts"), [(AFFECTED, False), (REPAIRED, True)])
@@ -160,7 +160,7 @@ def test_write_timeout_of_link_ends_handshake_only_on_repaired_releases(
             assert broker.wait_for_output("Channel was inactive", PATIENCE), broker.output
             assert not broker.wait_for_phase("started", SHORT), broker.output
             assert peer.accepted == 1
-    assert fires(sandbox, "V036", release) != starts
+    assert is_rule_reported(sandbox, "V036", release) != starts
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_reload_removes_link_with_reference_only_on_repaired_releases(
     options = (*JAXB_OPTIONS, "-Dlink.password=changed")
     broker = sandbox.add_broker("north", release, file(south), jars=plugin_jars(release), options=options)
     assert broker.boot().fate == "started", broker.output
-    assert fires(sandbox, "V032", release) != removes
+    assert is_rule_reported(sandbox, "V032", release) != removes
     path = sandbox.layout.directory / "north" / "conf" / "activemq.xml"
     for links, text in (("", "change in "), (north, "started new network connector")):
         times = broker.output.count(text) + 1

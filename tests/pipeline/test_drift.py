@@ -50,12 +50,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 @pytest.fixture(scope="module")
-def result(spark: SparkSession, fleet: Fleet) -> FleetDrift:
+def fleet_drift(spark: SparkSession, fleet: Fleet) -> FleetDrift:
     return report_drift(spark, str(fleet.planned), str(fleet.collected), str(fleet.planned.parent / "out"))
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, result: FleetDrift, fleet: Fleet) -> Rows:
+def drift_rows(spark: SparkSession, fleet_drift: FleetDrift, fleet: Fleet) -> Rows:
     frame = read_dataset(spark, str(fleet.planned.parent / "out"), "drift")
     return {(row.host, row.path): (row.status, row.cause, row["diff"]) for row in frame.collect()}
 
@@ -77,14 +77,14 @@ def rows(spark: SparkSession, result: FleetDrift, fleet: Fleet) -> Rows:
     ],
 )
 def test_each_difference_of_drift_has_its_status_and_cause(
-    rows: Rows, host: str, path: str, status: str, cause: str
+    drift_rows: Rows, host: str, path: str, status: str, cause: str
 ) -> None:
-    assert rows[host, path][:2] == (status, cause)
+    assert drift_rows[host, path][:2] == (status, cause)
 
 
-def test_drift_reports_no_difference_of_other_files(rows: Rows) -> None:
-    assert sum(status != "same" for status, _, _ in rows.values()) == 8
-    assert not {path for _, path in rows} - {
+def test_drift_reports_no_difference_of_other_files(drift_rows: Rows) -> None:
+    assert sum(status != "same" for status, _, _ in drift_rows.values()) == 8
+    assert not {path for _, path in drift_rows} - {
         *FILES,
         "conf/new.xml",
         "conf/extra.xml",
@@ -93,23 +93,25 @@ def test_drift_reports_no_difference_of_other_files(rows: Rows) -> None:
     }
 
 
-def test_drift_shows_differences_without_secrets(rows: Rows) -> None:
-    assert "+<broker name='mine'>" in (rows["by-hand", "conf/activemq.xml"][2] or "")
-    assert "+activemq.password=@secret@" in (rows["secret", "conf/credentials.properties"][2] or "")
-    assert rows["more", "conf/broker.ks"][2] == "the content of the file is not shown: a key store\n"
-    assert rows["same", "conf/activemq.xml"][2] is None
-    assert "hunter22" not in repr(rows)
+def test_drift_shows_differences_without_secrets(drift_rows: Rows) -> None:
+    assert "+<broker name='mine'>" in (drift_rows["by-hand", "conf/activemq.xml"][2] or "")
+    assert "+activemq.password=@secret@" in (drift_rows["secret", "conf/credentials.properties"][2] or "")
+    assert drift_rows["more", "conf/broker.ks"][2] == "the content of the file is not shown: a key store\n"
+    assert drift_rows["same", "conf/activemq.xml"][2] is None
+    assert "hunter22" not in repr(drift_rows)
 
 
-def test_drift_does_not_compare_hosts_that_are_only_planned_or_collected(rows: Rows, result: FleetDrift) -> None:
-    assert (result.not_collected, result.not_planned) == (("not-collected",), ("not-planned",))
-    assert not {host for host, _ in rows} & {"not-collected", "not-planned"}
+def test_drift_does_not_compare_hosts_that_are_only_planned_or_collected(
+    drift_rows: Rows, fleet_drift: FleetDrift
+) -> None:
+    assert (fleet_drift.not_collected, fleet_drift.not_planned) == (("not-collected",), ("not-planned",))
+    assert not {host for host, _ in drift_rows} & {"not-collected", "not-planned"}
 
 
-def test_drift_lists_hosts_with_most_differences_first(result: FleetDrift) -> None:
-    assert [host.host for host in result.hosts[:2]] == ["more", "out-of-date"]
-    assert (result.same_hosts, len(result.hosts), result.has_differing_host) == (1, 6, True)
-    assert (result.hosts[0].added, result.hosts[0].by_hand) == (2, 2)
+def test_drift_lists_hosts_with_most_differences_first(fleet_drift: FleetDrift) -> None:
+    assert [host.host for host in fleet_drift.hosts[:2]] == ["more", "out-of-date"]
+    assert (fleet_drift.same_hosts, len(fleet_drift.hosts), fleet_drift.has_differing_host) == (1, 6, True)
+    assert (fleet_drift.hosts[0].added, fleet_drift.hosts[0].by_hand) == (2, 2)
 
 
 def test_drift_compares_output_of_plan_like_output_of_render(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def events(spark: SparkSession, inputs: AuditInputs) -> DataFrame:
     return map_log_events(spark, inputs, inputs.files_of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
 
-def rows_of(frame: DataFrame) -> list[Row]:
+def sorted_event_rows(frame: DataFrame) -> list[Row]:
     event_rows: list[Row] = frame.orderBy("host", "sequence").toArrow().to_pylist()
     return event_rows
 
@@ -106,7 +106,7 @@ def test_log_records_across_rotated_files_are_read(spark: SparkSession, tmp_path
         spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")}
     )
     frame = events(spark, inputs)
-    event_rows = rows_of(frame)
+    event_rows = sorted_event_rows(frame)
     rows_by_host = {host: [row for row in event_rows if row["host"] == host] for host in inputs.hosts}
 
     assert frame.schema == EVENTS_SCHEMA
@@ -153,7 +153,7 @@ def test_large_rotated_log_files_are_read_like_complete_log(
     write_logs(tmp_path, "b", {"activemq.log": first_file + b"\n\n"}, timezone="UTC")
 
     with temporary_settings(spark, ONE_PARTITION):
-        event_rows = rows_of(events(spark, list_audit_inputs(spark, str(tmp_path))))
+        event_rows = sorted_event_rows(events(spark, list_audit_inputs(spark, str(tmp_path))))
 
     for host, data, problem in (("a", first_file + STACK + last_file, CUT_OFF), ("b", first_file + b"\n\n", None)):
         host_rows, expected_rows = [row for row in event_rows if row["host"] == host], scanned_events(data, None, "UTC")

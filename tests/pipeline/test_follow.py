@@ -50,7 +50,7 @@ def interpreted_plans(spark: SparkSession) -> Iterator[None]:
         spark.conf.unset(name)
 
 
-def rows(out: Path, name: str, *, final: bool = False) -> list[str]:
+def dataset_rows(out: Path, name: str, *, final: bool = False) -> list[str]:
     """Return the rows of a dataset as sorted text, without the column ``final`` by default."""
     table = pq.read_table(out / name)
     if not final and "final" in table.column_names:
@@ -97,9 +97,9 @@ def test_randomly_killed_audit_stream_writes_same_result_as_batch(spark: SparkSe
         assert 0 < len(changed) < len(before), f"late evidence must change some final rows of {name}: {changed}"
     audit(spark, str(logs), str(tmp_path / "batch"))
     for name in DATASETS:
-        expected = rows(tmp_path / "batch", name)
+        expected = dataset_rows(tmp_path / "batch", name)
         assert expected, f"the fleet has no {name}, so the test compares nothing: add evidence to the fleet"
-        assert rows(output_directory, name) == expected, name
+        assert dataset_rows(output_directory, name) == expected, name
     assert {**summary_of(output_directory), "out": ""} == {**summary_of(tmp_path / "batch"), "out": ""}
 
 

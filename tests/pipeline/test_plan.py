@@ -56,7 +56,7 @@ def work_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plan")
 
 
-def run(
+def run_plan(
     spark: SparkSession, work_directory: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any
 ) -> PlanResult:
     """Run a plan that writes to ``out``, with the existing output as earlier plan."""
@@ -69,7 +69,7 @@ def run(
     )
 
 
-def rows(output_directory: Path, name: str) -> list[dict[str, Any]]:
+def dataset_rows(output_directory: Path, name: str) -> list[dict[str, Any]]:
     table_rows: list[dict[str, Any]] = pq.read_table(output_directory / name).to_pylist()
     return [row | {"ports": dict(row["ports"])} if "ports" in row else row for row in table_rows]
 
@@ -77,8 +77,8 @@ def rows(output_directory: Path, name: str) -> list[dict[str, Any]]:
 def assert_same_rows(output_directory: Path, expected_rows: Rows, blocking: set[str]) -> None:
     """Assert that all rows are those of the complete fleet, without files of components with a blocking finding."""
     for name in ("brokers", "links", "findings"):
-        assert sorted_rows(rows(output_directory, name)) == sorted_rows(expected_rows[name]), name
-    members = {row["host"]: row["component"] for row in rows(output_directory, "components")}
+        assert sorted_rows(dataset_rows(output_directory, name)) == sorted_rows(expected_rows[name]), name
+    members = {row["host"]: row["component"] for row in dataset_rows(output_directory, "components")}
     refused = {members[host] for host in blocking}
     group = {row["group"]: members[row["host"]] for row in expected_rows["brokers"]}
     components = [
@@ -87,7 +87,7 @@ def assert_same_rows(output_directory: Path, expected_rows: Rows, blocking: set[
     expected = [
         row for row, component in zip(expected_rows["files"], components, strict=True) if component not in refused
     ]
-    assert sorted_rows(rows(output_directory, "files")) == sorted_rows(expected)
+    assert sorted_rows(dataset_rows(output_directory, "files")) == sorted_rows(expected)
 
 
 def assert_plan_is_complete(output_directory: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
@@ -98,8 +98,8 @@ def assert_plan_is_complete(output_directory: Path, hosts: Hosts, groups: Groups
 
 def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: SparkSession, work_directory: Path) -> None:
     hosts, groups = hosts_of_connected_groups()
-    assert_plan_is_complete(work_directory / "out", hosts, groups, run(spark, work_directory, hosts, groups))
-    components = {row["component"] for row in rows(work_directory / "out", "components")}
+    assert_plan_is_complete(work_directory / "out", hosts, groups, run_plan(spark, work_directory, hosts, groups))
+    components = {row["component"] for row in dataset_rows(work_directory / "out", "components")}
     assert len(components) > 8  # unconnected pairs are planned separately
 
     del hosts["clash-mq01-a.example.com"], hosts["clash-mq01-b.example.com"]  # the pair with the same name is valid now
@@ -109,18 +109,20 @@ def test_plan_of_connected_fleet_and_of_changes_equals_complete_plan(spark: Spar
         hosts[f"pure-mq01-{node}.example.com"]["activemq_heap"] = "1g"
     hosts["sharing-mq01-a.example.com"]["activemq_store_directory"] = "/srv/own"
     hosts["wrong-mq01-b.example.com"]["activemq_users"] = [{"name": "new", "password": "long enough"}]
-    files_before = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
-    assert_plan_is_complete(work_directory / "out", hosts, groups, run(spark, work_directory, hosts, groups))
+    files_before = {(row["host"], row["path"]): row["sha256"] for row in dataset_rows(work_directory / "out", "files")}
+    assert_plan_is_complete(work_directory / "out", hosts, groups, run_plan(spark, work_directory, hosts, groups))
 
-    files_after = {(row["host"], row["path"]): row["sha256"] for row in rows(work_directory / "out", "files")}
-    operations = {(row["host"], row["path"]): row["op"] for row in rows(work_directory / "out", "changes")}
+    files_after = {(row["host"], row["path"]): row["sha256"] for row in dataset_rows(work_directory / "out", "files")}
+    operations = {(row["host"], row["path"]): row["op"] for row in dataset_rows(work_directory / "out", "changes")}
     assert operations == changes(files_before, files_after)
     assert set(operations.values()) == {"added", "removed", "changed"}
 
 
 def test_plan_runs_two_spark_jobs(spark: SparkSession, work_directory: Path) -> None:
     with counted_jobs(spark) as jobs:
-        run(spark, work_directory, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
+        run_plan(
+            spark, work_directory, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few"
+        )
 
     # The facts, and all rows, which tasks write.
     assert len(jobs) == 2
@@ -132,11 +134,11 @@ def test_plan_with_other_naming_convention_equals_complete_plan(
 ) -> None:
     hosts = {host: {**BASE, **variables} for host, variables in convention.variables_by_host().items()}
     hosts["hal1"] = {**BASE, **convention.variables, "activemq_node": "a"}  # no variable sets its group and its pair
-    plan_result = run(spark, work_directory, hosts, {}, out=convention.name)
+    plan_result = run_plan(spark, work_directory, hosts, {}, out=convention.name)
 
     assert_plan_is_complete(work_directory / convention.name, hosts, {}, plan_result)
-    assert {row["pair"] for row in rows(work_directory / convention.name, "brokers")} == set(convention.pairs)
-    (unclear,) = [row for row in rows(work_directory / convention.name, "findings") if row["rule"] == "T001"]
+    assert {row["pair"] for row in dataset_rows(work_directory / convention.name, "brokers")} == set(convention.pairs)
+    (unclear,) = [row for row in dataset_rows(work_directory / convention.name, "findings") if row["rule"] == "T001"]
     assert unclear["host"] == "hal1"
 
 
@@ -144,9 +146,11 @@ def test_naming_pattern_of_single_host_applies_to_all_hosts(spark: SparkSession,
     hosts = {f"b{number}{node}": dict(BASE) for number in (1, 2) for node in "ab"}
     hosts["b2b"]["activemq_naming_pattern"] = r"^(?P<group>b)(?P<number>\d)(?P<node>[ab])"
 
-    assert_plan_is_complete(work_directory / "pattern", hosts, {}, run(spark, work_directory, hosts, {}, out="pattern"))
+    assert_plan_is_complete(
+        work_directory / "pattern", hosts, {}, run_plan(spark, work_directory, hosts, {}, out="pattern")
+    )
 
-    assert len(rows(work_directory / "pattern", "brokers")) == len(hosts)
+    assert len(dataset_rows(work_directory / "pattern", "brokers")) == len(hosts)
 
 
 def test_plan_reads_hosts_from_every_file_format(spark: SparkSession, work_directory: Path) -> None:
@@ -196,12 +200,12 @@ def test_plan_after_random_edits_equals_complete_plan(spark: SparkSession, work_
     hosts: Hosts = {}
     for number in range(8):
         hosts |= pairs(f"g{number}-mq01", f"g{number}-mq02", topology=dice.choice(["mesh", "ring", "none"]))
-    run(spark, work_directory, hosts, {}, out="edited")
+    run_plan(spark, work_directory, hosts, {}, out="edited")
     for _ in range(EDITINGS):
         for _ in range(dice.randint(2, 5)):
             apply_random_edit(dice, hosts)
         assert_plan_is_complete(
-            work_directory / "edited", hosts, {}, run(spark, work_directory, hosts, {}, out="edited")
+            work_directory / "edited", hosts, {}, run_plan(spark, work_directory, hosts, {}, out="edited")
         )
 
 
@@ -246,7 +250,7 @@ def test_plan_refuses_invalid_variable_and_writes_nothing(
     hosts["a-mq01-a.example.com"].update(change)
 
     with pytest.raises(FleetError) as error:
-        run(spark, work_directory, hosts, {}, out="wrong", since=None)
+        run_plan(spark, work_directory, hosts, {}, out="wrong", since=None)
 
     assert str(error.value).startswith(text)
     assert not (work_directory / "wrong").exists()

@@ -75,7 +75,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def judged_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Judge all histories together."""
     histories = [history(seed) for seed in range(HISTORIES)]
     directory = tmp_path_factory.mktemp("histories")
@@ -91,23 +91,23 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(histories, gaps, deliveries, messages, jobs)
 
 
-def test_deliveries_of_events_have_correct_verdicts(run: Run) -> None:
-    assert differences(units_of(run.deliveries.to_pylist()), run.truth) == []
+def test_deliveries_of_events_have_correct_verdicts(judged_run: Run) -> None:
+    assert differences(units_of(judged_run.deliveries.to_pylist()), judged_run.truth) == []
 
 
-def test_events_have_worst_verdict_of_their_deliveries(run: Run) -> None:
-    truth = {event: verdict for case in run.histories for event, verdict in case.events.items()}
+def test_events_have_worst_verdict_of_their_deliveries(judged_run: Run) -> None:
+    truth = {event: verdict for case in judged_run.histories for event, verdict in case.events.items()}
 
-    assert {e: (v, truth.get(e)) for e, v in run.events.items() if truth.get(e) != v} == {}
-    assert run.events.keys() == truth.keys()
+    assert {e: (v, truth.get(e)) for e, v in judged_run.events.items() if truth.get(e) != v} == {}
+    assert judged_run.events.keys() == truth.keys()
 
 
-def test_missing_parts_of_event_journals_are_reported(run: Run) -> None:
-    reported_agents = {gap.agent for gap in run.gaps}
-    damaged_agents = {agent for case in run.histories for agent, places in case.missing.items() if places}
+def test_missing_parts_of_event_journals_are_reported(judged_run: Run) -> None:
+    reported_agents = {gap.agent for gap in judged_run.gaps}
+    damaged_agents = {agent for case in judged_run.histories for agent, places in case.missing.items() if places}
     agents_without_journal = {
         agent
-        for case in run.histories
+        for case in judged_run.histories
         for agent in case.missing
         if not any(f.startswith(f"{agent}/") for f in case.files)
     }
@@ -116,10 +116,10 @@ def test_missing_parts_of_event_journals_are_reported(run: Run) -> None:
     assert damaged_agents - reported_agents <= agents_without_journal
 
 
-def test_datasets_of_verdicts_have_columns_of_schema(run: Run) -> None:
-    assert run.deliveries.schema.remove_metadata() == arrow_schema_of("deliveries").remove_metadata()
-    assert run.messages.schema.remove_metadata() == arrow_schema_of("messages").remove_metadata()
+def test_datasets_of_verdicts_have_columns_of_schema(judged_run: Run) -> None:
+    assert judged_run.deliveries.schema.remove_metadata() == arrow_schema_of("deliveries").remove_metadata()
+    assert judged_run.messages.schema.remove_metadata() == arrow_schema_of("messages").remove_metadata()
 
 
-def test_verdicts_of_all_histories_take_four_spark_jobs(run: Run) -> None:
-    assert run.jobs == JOBS
+def test_verdicts_of_all_histories_take_four_spark_jobs(judged_run: Run) -> None:
+    assert judged_run.jobs == JOBS

@@ -14,13 +14,15 @@ FORWARDING = "org.apache.activemq.network.DemandForwardingBridgeSupport"
 ERROR = "org.apache.activemq.MaxFrameSizeExceededException: Frame size of 10 MB is larger than max allowed 10 MB"
 
 
-def record(at: float, message: str, logger: str = FORWARDING) -> Record:
+def bridge_record(at: float, message: str, logger: str = FORWARDING) -> Record:
     return Record(1, datetime.fromtimestamp(at), "INFO", message, logger, "Task-1")
 
 
 def established_record(at: float, number: int, peer: str = "news-mq02") -> Record:
     remote = "tcp://news-mq02-a/10.0.0.2:61616@38292"
-    return record(at, f"Network connection between vm://news-mq01#{number} and {remote} ({peer}) has been established.")
+    return bridge_record(
+        at, f"Network connection between vm://news-mq01#{number} and {remote} ({peer}) has been established."
+    )
 
 
 def failed_record(at: float, number: int, error: str = ERROR, side: str = "local") -> Record:
@@ -28,11 +30,11 @@ def failed_record(at: float, number: int, error: str = ERROR, side: str = "local
     stop_message = (
         f"Network connection between vm://news-mq01#{number} and {remote} shutdown due to a {side} error: {error}"
     )
-    return record(at, stop_message)
+    return bridge_record(at, stop_message)
 
 
 def stopped_record(at: float, peer: str = "news-mq02") -> Record:
-    return record(at, f"news-mq01 bridge to {peer} stopped")
+    return bridge_record(at, f"news-mq01 bridge to {peer} stopped")
 
 
 def repeated_breaks(count: int, lifetime: float = 1.0, pause: float = 2.0, until: float = NOW - 1) -> list[Record]:
@@ -83,7 +85,7 @@ def test_multiline_error_of_breaking_bridge_is_reported_by_its_first_line() -> N
             failed_record(NOW - 20, 9),
             *repeated_breaks(2, until=NOW - 1),
         ],
-        [record(NOW - 9, log_record.message, "org.apache.activemq.Forged") for log_record in repeated_breaks(5)],
+        [bridge_record(NOW - 9, log_record.message, "org.apache.activemq.Forged") for log_record in repeated_breaks(5)],
     ],
     ids=["two breaks", "long lifetimes", "old breaks", "established again", "long lifetime between", "other logger"],
 )

@@ -24,7 +24,7 @@ def route_explanation(
     return explain_route(explained_fleet, routes_without_refused_links(explained_fleet), source, target, destination)
 
 
-def outcome(explanation: HostExplanation, section: str = "way") -> str:
+def route_outcome(explanation: HostExplanation, section: str = "way") -> str:
     return str(explanation.section(section).entries[0].data["outcome"])
 
 
@@ -43,7 +43,7 @@ def chain_fleet(**variables: Any) -> Fleet:
 
 def test_bridges_of_route_are_shown_with_link_and_its_broker() -> None:
     explanation = route_explanation(chain_fleet(), "orders-mq01-a", "orders-mq03-b")
-    assert outcome(explanation) == "reaches"
+    assert route_outcome(explanation) == "reaches"
     assert bridges(explanation) == [("orders-mq01", "orders-mq02"), ("orders-mq02", "orders-mq03")]
     first_bridge = explanation.section("way").entries[1]
     assert first_bridge.why == "the message crosses the link orders-mq01-to-orders-mq02 of orders-mq01-a.example.com"
@@ -58,7 +58,7 @@ def test_return_route_uses_duplex_links() -> None:
 def test_link_that_is_not_duplex_has_no_return_route_and_gives_reason() -> None:
     explained_fleet = fleet("orders-mq01", "billing-mq01", links=[{"from": "orders", "to": "billing"}])
     explanation = route_explanation(explained_fleet, "orders-mq01-a", "billing-mq01-a")
-    assert (outcome(explanation), outcome(explanation, "back")) == ("reaches", "does not reach")
+    assert (route_outcome(explanation), route_outcome(explanation, "back")) == ("reaches", "does not reach")
     assert bridges(explanation, "back") == []
     assert explanation.section("back").entries[0].why != ""
 
@@ -79,15 +79,21 @@ def test_failure_of_any_single_broker_on_route_breaks_it() -> None:
 
 
 def test_message_does_not_reach_target_beyond_network_ttl() -> None:
-    assert outcome(route_explanation(chain_fleet(network_ttl=1), "orders-mq01-a", "orders-mq03-a")) == "does not reach"
+    assert (
+        route_outcome(route_explanation(chain_fleet(network_ttl=1), "orders-mq01-a", "orders-mq03-a"))
+        == "does not reach"
+    )
 
 
 def test_destination_that_no_link_carries_does_not_reach_target() -> None:
     links = [{"from": "orders", "to": "billing", "include": ["queue://invoices.>"]}]
     explained_fleet = fleet("orders-mq01", "billing-mq01", links=links)
-    assert outcome(route_explanation(explained_fleet, "orders-mq01-a", "billing-mq01-a", "invoices.new")) == "reaches"
+    assert (
+        route_outcome(route_explanation(explained_fleet, "orders-mq01-a", "billing-mq01-a", "invoices.new"))
+        == "reaches"
+    )
     explanation = route_explanation(explained_fleet, "orders-mq01-a", "billing-mq01-a", "orders.new")
-    assert outcome(explanation) == "does not reach"
+    assert route_outcome(explanation) == "does not reach"
     assert explanation.title.endswith("billing-mq01-a.example.com for orders.new: does not reach")
 
 
@@ -138,7 +144,7 @@ def test_ring_of_three_data_centers_strands_no_message() -> None:
     ring = [{"from": f"{a}-mq01", "to": f"{b}-mq01", "duplex": True} for a, b in ("lp", "pf", "fl")]
     explained_fleet = fleet(*(f"{group}-mq0{number}" for group in "lpf" for number in (1, 2, 3)), links=ring)
     explanation = route_explanation(explained_fleet, "l-mq02-a", "f-mq03-a")
-    assert outcome(explanation) == "reaches"
+    assert route_outcome(explanation) == "reaches"
     assert "while a bridge has 1,000 unacknowledged messages" in explanation.section("way").entries[0].why
     assert brokers_that_break_route(explanation) == []
 
@@ -198,7 +204,9 @@ def test_work_to_explain_route_grows_at_most_quadratically_with_fleet() -> None:
         names = [f"group{group:02}-mq{number:02}" for group in range(groups) for number in range(10)]
         links = [{"from": f"group{group:02}", "to": "group00-mq00", "duplex": True} for group in range(1, groups)]
         hub = fleet(*names, topology="hub", links=links)
-        return count_lines(lambda: outcomes.append(outcome(route_explanation(hub, "group02-mq05-a", "group03-mq08-b"))))
+        return count_lines(
+            lambda: outcomes.append(route_outcome(route_explanation(hub, "group02-mq05-a", "group03-mq08-b")))
+        )
 
     outcomes: list[str] = []
     small, large = count(5), count(10)

@@ -28,7 +28,7 @@ def fleet(*hosts: str, **variables: Any) -> Fleet:
     return build_fleet({host: {**SINGLE, **changes} for host in hosts}, {})
 
 
-def entries(explanation: HostExplanation, section: str) -> dict[str, str]:
+def texts_by_label(explanation: HostExplanation, section: str) -> dict[str, str]:
     """Return the texts of a section's entries by label, with the reason."""
     return {e.label: f"{e.text} ({e.why})" if e.why else e.text for e in explanation.section(section).entries}
 
@@ -45,17 +45,18 @@ def test_explain_page_of_single_broker_mentions_no_pair_in_its_sections() -> Non
 
 
 def test_group_of_single_brokers_is_counted_as_brokers() -> None:
-    assert entries(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "role")["group"] == "a, with no other broker"
+    assert texts_by_label(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "role")["group"] == "a, with no other broker"
     brokers = fleet("a-mq01-a", "a-mq02-a", "a-mq01-b")
     assert (
-        entries(explain_host(brokers, "a-mq01-a"), "role")["group"] == "a, 3 single brokers with no links between them"
+        texts_by_label(explain_host(brokers, "a-mq01-a"), "role")["group"]
+        == "a, 3 single brokers with no links between them"
     )
 
 
 def test_group_of_pairs_and_single_brokers_counts_both() -> None:
     pair = {"activemq_release": "5.18.3", "activemq_topology": "none"}
     hosts = {"a-mq01-a": pair, "a-mq01-b": pair, "a-mq02-a": {**pair, "activemq_ha": "none"}}
-    group = entries(explain_host(build_fleet(hosts, {}), "a-mq02-a"), "role")["group"]
+    group = texts_by_label(explain_host(build_fleet(hosts, {}), "a-mq02-a"), "role")["group"]
     assert group == "a, 1 pair and 1 single broker with no links between them"
 
 
@@ -67,7 +68,7 @@ def test_group_of_pairs_and_single_brokers_counts_both() -> None:
     ],
 )
 def test_group_without_topology_names_variable_of_its_links(variables: dict[str, Any], defined_by: str) -> None:
-    group = entries(explain_host(fleet("a-mq01-a", "a-mq02-a", **variables), "a-mq01-a"), "role")["group"]
+    group = texts_by_label(explain_host(fleet("a-mq01-a", "a-mq02-a", **variables), "a-mq01-a"), "role")["group"]
     assert group == f"a, 2 single brokers with the links of {defined_by}"
 
 
@@ -76,9 +77,9 @@ def test_links_of_xml_fragments_are_outgoing_and_incoming_links() -> None:
     hosts = {"a-mq01-a": {**SINGLE, "activemq_xml_fragments": fragments}, "a-mq02-a": SINGLE}
     brokers = build_fleet(hosts, {})
 
-    outgoing = entries(explain_host(brokers, "a-mq01-a"), "links-out")
+    outgoing = texts_by_label(explain_host(brokers, "a-mq01-a"), "links-out")
     assert outgoing == {"by-hand": "to a-mq02-a: messages flow in both directions"}
-    incoming = entries(explain_host(brokers, "a-mq02-a"), "links-in")
+    incoming = texts_by_label(explain_host(brokers, "a-mq02-a"), "links-in")
     assert incoming == {"by-hand": "a-mq01-a opens this link: messages flow in both directions"}
 
 
@@ -90,16 +91,16 @@ def test_link_of_xml_fragment_to_unknown_broker_is_listed() -> None:
 
 
 def test_links_are_retried_after_failure_only_if_broker_has_links() -> None:
-    assert "links" not in entries(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "dies")
+    assert "links" not in texts_by_label(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "dies")
     linked_brokers = fleet("a-mq01-a", "a-mq02-a", links=[{"from": "a-mq01", "to": "a-mq02"}])
     assert (
-        entries(explain_host(linked_brokers, "a-mq01-a"), "dies")["links"]
+        texts_by_label(explain_host(linked_brokers, "a-mq01-a"), "dies")["links"]
         == "other brokers retry their links to a-mq01-a until it runs again"
     )
 
 
 def test_accounts_of_broker_without_authentication_accept_any_client() -> None:
-    accounts = entries(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "accounts")
+    accounts = texts_by_label(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "accounts")
     assert accounts == {
         "login": "the broker accepts any client without a login",
         "rights": "any client has all rights on all destinations",
@@ -107,6 +108,6 @@ def test_accounts_of_broker_without_authentication_accept_any_client() -> None:
 
 
 def test_accounts_of_broker_with_login_plugin_name_plugin() -> None:
-    accounts = entries(explain_host(fleet("a-mq01-a", authentication="custom"), "a-mq01-a"), "accounts")
+    accounts = texts_by_label(explain_host(fleet("a-mq01-a", authentication="custom"), "a-mq01-a"), "accounts")
     assert accounts["login"] == "a plugin of activemq_xml_fragments decides which clients can log in"
     assert "none" not in accounts

@@ -22,20 +22,20 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write_files(tmp_path: Path) -> Write:
     """Return a function that writes files, named by their paths, into one inventory directory."""
 
-    def write(files: dict[str, str]) -> Path:
+    def write_files(files: dict[str, str]) -> Path:
         for name, text in files.items():
             path = tmp_path / "inventory" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return tmp_path / "inventory"
 
-    return write
+    return write_files
 
 
-def read(path: Path, *extra_vars: str, **more: Any) -> InventoryData:
+def read_variables(path: Path, *extra_vars: str, **more: Any) -> InventoryData:
     return read_inventory([str(path)], extra_vars=extra_vars, **more)
 
 
@@ -106,13 +106,13 @@ def run(*command: str, cwd: Path) -> str:
     return completed.stdout
 
 
-def test_precedence_of_read_variables_is_that_of_ansible_inventory(write: Write, tmp_path: Path) -> None:
-    path = write(TRICKY)
+def test_precedence_of_read_variables_is_that_of_ansible_inventory(write_files: Write, tmp_path: Path) -> None:
+    path = write_files(TRICKY)
     extra = [*EXTRA, f"@{path}/extra.yml.txt"]
     output = run("ansible-inventory", "-i", str(path), "--list", *(f"-e{e}" for e in extra), cwd=tmp_path)
     listed = json.loads(output, object_hook=lambda mapping: mapping.get("__ansible_unsafe", mapping))
     expected = {host: activemq_variables(variables) for host, variables in listed["_meta"]["hostvars"].items()}
-    inventory = read(path, *extra)
+    inventory = read_variables(path, *extra)
     for host in inventory.hosts:  # The only template, which ansible-inventory does not evaluate.
         expected[host]["activemq_x_all"] = expected[host]["activemq_x_order"]
         expected[host]["activemq_x_date"] = inventory.hosts[host]["activemq_x_date"]
@@ -135,23 +135,23 @@ PLAY = """
 """
 
 
-def test_templated_variables_have_same_values_as_in_play(write: Write, tmp_path: Path) -> None:
-    path = write({**TRICKY, **TEMPLATED})
+def test_templated_variables_have_same_values_as_in_play(write_files: Write, tmp_path: Path) -> None:
+    path = write_files({**TRICKY, **TEMPLATED})
     (tmp_path / "play.yml").write_text(PLAY)
     run("ansible-playbook", "-i", str(path), "play.yml", *(f"-e{e}" for e in EXTRA), cwd=tmp_path)
     expected = {file.name[6:]: json.loads(file.read_text()) for file in tmp_path.glob("found-*")}
-    hosts = json.loads(json.dumps(read(path, *EXTRA).hosts, default=str))
+    hosts = json.loads(json.dumps(read_variables(path, *EXTRA).hosts, default=str))
     assert hosts == expected
     assert hosts["a-mq01-a.example.com"]["activemq_x_peer"] == "/extra/a-mq01-b"
 
 
-def test_inventory_values_are_of_plain_types(write: Write) -> None:
+def test_inventory_values_are_of_plain_types(write_files: Write) -> None:
     def types(value: object) -> set[type]:
         if isinstance(value, dict):
             return {dict}.union(*(types(part) for item in value.items() for part in item))
         return {list}.union(*map(types, value)) if isinstance(value, list) else {type(value)}
 
-    hosts = read(write({**TRICKY, **TEMPLATED})).hosts
+    hosts = read_variables(write_files({**TRICKY, **TEMPLATED})).hosts
     modules = {
         value_type.__module__
         for variables in hosts.values()
@@ -161,9 +161,11 @@ def test_inventory_values_are_of_plain_types(write: Write) -> None:
     assert modules == {"builtins", "datetime"}
 
 
-def test_only_activemq_variables_are_read_from_inventory(write: Write) -> None:
-    path = write({"hosts.yml": "all: {hosts: {a-mq01-a: {activemq_heap: 1g, other: '{{ undefined }}', ansible_x: 1}}}"})
-    assert read(path).hosts == {"a-mq01-a": {"activemq_heap": "1g"}}
+def test_only_activemq_variables_are_read_from_inventory(write_files: Write) -> None:
+    path = write_files(
+        {"hosts.yml": "all: {hosts: {a-mq01-a: {activemq_heap: 1g, other: '{{ undefined }}', ansible_x: 1}}}"}
+    )
+    assert read_variables(path).hosts == {"a-mq01-a": {"activemq_heap": "1g"}}
 
 
 def test_list_of_hosts_is_read_as_inventory() -> None:
@@ -171,37 +173,37 @@ def test_list_of_hosts_is_read_as_inventory() -> None:
     assert inventory.hosts == {"a-mq01-a": {"activemq_release": "6.3.1"}, "a-mq01-b": {"activemq_release": "6.3.1"}}
 
 
-def test_several_inventory_sources_are_combined(write: Write) -> None:
-    path = write({"one.yml": PAIR, "two.ini": "b-mq01-a\n"})
+def test_several_inventory_sources_are_combined(write_files: Write) -> None:
+    path = write_files({"one.yml": PAIR, "two.ini": "b-mq01-a\n"})
     assert list(read_inventory([f"{path}/one.yml", f"{path}/two.ini"]).hosts) == ["a-mq01-a", "a-mq01-b", "b-mq01-a"]
 
 
-def test_second_read_of_inventory_returns_changed_variables(write: Write) -> None:
-    path = write({"hosts.yml": PAIR})
-    assert read(path, "activemq_x_extra=1").hosts["a-mq01-a"] == {"activemq_x_extra": "1"}
-    write({"group_vars/all.yml": "activemq_x_new: 1\n", "host_vars/a-mq01-a.yml": "activemq_x_own: 2\n"})
-    assert read(path).hosts["a-mq01-a"] == {"activemq_x_new": 1, "activemq_x_own": 2}
+def test_second_read_of_inventory_returns_changed_variables(write_files: Write) -> None:
+    path = write_files({"hosts.yml": PAIR})
+    assert read_variables(path, "activemq_x_extra=1").hosts["a-mq01-a"] == {"activemq_x_extra": "1"}
+    write_files({"group_vars/all.yml": "activemq_x_new: 1\n", "host_vars/a-mq01-a.yml": "activemq_x_own: 2\n"})
+    assert read_variables(path).hosts["a-mq01-a"] == {"activemq_x_new": 1, "activemq_x_own": 2}
 
 
-def test_plain_inventory_value_is_same_object_for_all_hosts(write: Write) -> None:
-    path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x_list: [{a: 1}]\n"})
-    first_values, second_values = read(path).hosts.values()
+def test_plain_inventory_value_is_same_object_for_all_hosts(write_files: Write) -> None:
+    path = write_files({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x_list: [{a: 1}]\n"})
+    first_values, second_values = read_variables(path).hosts.values()
     assert first_values["activemq_x_list"] is second_values["activemq_x_list"]
 
 
 @pytest.mark.parametrize("present", [True, False], ids=["with the collection", "without the collection"])
 def test_file_of_inventory_plugin_sets_groups_and_naming_pattern(
-    write: Write, monkeypatch: pytest.MonkeyPatch, present: bool
+    write_files: Write, monkeypatch: pytest.MonkeyPatch, present: bool
 ) -> None:
     if not present:
         monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
-    path = write({
+    path = write_files({
         "hosts.yml": "all: {hosts: {a-mq01-1.x: , a-mq01-2.x: , web1: }}",
         "group_vars/activemq_masters.yml": "activemq_x_is: '{{ activemq_identity.pair }}'\n",
         "zz.activemq.yml": "plugin: activemq.fleet.topology\nmaster_node: '2'\n"
         "naming_pattern: '^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])'\n",
     })  # fmt: skip
-    inventory = read(path)
+    inventory = read_variables(path)
     assert inventory.groups["activemq_masters"] == ["a-mq01-2.x"]
     assert inventory.groups["activemq_brokers"] == ["a-mq01-1.x", "a-mq01-2.x"]
     assert inventory.hosts["a-mq01-2.x"]["activemq_x_is"] == "a-mq01"
@@ -212,9 +214,9 @@ def test_file_of_inventory_plugin_sets_groups_and_naming_pattern(
 
 
 def test_invalid_pattern_in_plugin_file_is_error_with_and_without_collection(
-    write: Write, monkeypatch: pytest.MonkeyPatch
+    write_files: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
+    path = write_files({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
     assert "zz.activemq.yml cannot be read as an inventory: activemq_naming_pattern is not" in input_error_text(path)
     monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
     assert "activemq_naming_pattern is not a valid regular expression" in input_error_text(path)
@@ -244,10 +246,12 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 class TestVault:
     def test_vault_value_is_decrypted_with_its_password(
-        self, write: Write, tmp_path: Path, encrypted: dict[str, str]
+        self, write_files: Write, tmp_path: Path, encrypted: dict[str, str]
     ) -> None:
         (tmp_path / "pw").write_text("right\n")
-        decrypted_variables = read(write(encrypted), vault_password_files=[str(tmp_path / "pw")]).hosts["a-mq01-a"]
+        decrypted_variables = read_variables(write_files(encrypted), vault_password_files=[str(tmp_path / "pw")]).hosts[
+            "a-mq01-a"
+        ]
         assert decrypted_variables == {
             "activemq_direct": "{{ not_a_template }}",
             "activemq_indirect": "s3cret",
@@ -259,19 +263,21 @@ class TestVault:
         }
 
     def test_vault_value_is_decrypted_with_vault_id(
-        self, write: Write, tmp_path: Path, encrypted: dict[str, str]
+        self, write_files: Write, tmp_path: Path, encrypted: dict[str, str]
     ) -> None:
         (tmp_path / "pw").write_text("right\n")
-        decrypted_variables = read(write(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts["a-mq01-a"]
+        decrypted_variables = read_variables(write_files(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts[
+            "a-mq01-a"
+        ]
         assert decrypted_variables["activemq_indirect"] == "s3cret"
 
     @pytest.mark.parametrize("password", [None, "wrong"])
     def test_vault_value_without_correct_password_remains_encrypted(
-        self, write: Write, tmp_path: Path, encrypted: dict[str, str], password: str | None
+        self, write_files: Write, tmp_path: Path, encrypted: dict[str, str], password: str | None
     ) -> None:
         (tmp_path / "pw").write_text(f"{password}\n")
         files = [str(tmp_path / "pw")] if password else []
-        first_values, second_values = read(write(encrypted), vault_password_files=files).hosts.values()
+        first_values, second_values = read_variables(write_files(encrypted), vault_password_files=files).hosts.values()
         users = first_values.pop("activemq_users")
         assert isinstance(users, list)
         assert isinstance(users[0]["password"], UndecryptedVaultValue)
@@ -281,22 +287,22 @@ class TestVault:
         assert first_values["activemq_direct"] != first_values["activemq_indirect"]
         assert "$ANSIBLE_VAULT" not in repr(first_values)
 
-    def test_error_about_encrypted_file_without_password_names_file(self, write: Write, tmp_path: Path) -> None:
-        path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x: 1\n"})
+    def test_error_about_encrypted_file_without_password_names_file(self, write_files: Write, tmp_path: Path) -> None:
+        path = write_files({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x: 1\n"})
         (tmp_path / "pw").write_text("right\n")
         run("ansible-vault", "encrypt", "--vault-password-file", "pw", "inventory/group_vars/all.yml", cwd=tmp_path)
         assert "no vault secrets found" in (error_text := input_error_text(path))
         assert "group_vars/all.yml" in error_text
 
-    def test_missing_vault_password_file_is_refused(self, write: Write) -> None:
-        path = write({"hosts.yml": PAIR})
+    def test_missing_vault_password_file_is_refused(self, write_files: Write) -> None:
+        path = write_files({"hosts.yml": PAIR})
         with pytest.raises(InputError, match="nowhere was not found: correct its path"):
-            read(path, vault_password_files=["/nowhere"])
+            read_variables(path, vault_password_files=["/nowhere"])
 
 
 class TestRefusals:
-    def test_error_about_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
-        path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ unset }}'\n"})
+    def test_error_about_undefined_variable_names_host_variable_and_line(self, write_files: Write) -> None:
+        path = write_files({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ unset }}'\n"})
         problem = "the template in activemq_address has no value, because 'unset' is undefined ("
         assert input_error_text(path).startswith(f"a-mq01-a, a-mq01-b: {problem}")
         assert input_error_text(path).endswith(
@@ -315,23 +321,23 @@ class TestRefusals:
         ],
     )
     def test_error_about_failed_template_names_host_variable_and_cause(
-        self, write: Write, template: str, reason: str
+        self, write_files: Write, template: str, reason: str
     ) -> None:
-        path = write({"hosts.yml": json.dumps({"all": {"hosts": {"a-mq01-a": {"activemq_x_t": template}}}})})
+        path = write_files({"hosts.yml": json.dumps({"all": {"hosts": {"a-mq01-a": {"activemq_x_t": template}}}})})
         error_text = input_error_text(path)
         assert error_text.startswith("a-mq01-a: the template in activemq_x_t has no value, because ")
         assert reason in error_text
 
-    def test_variable_with_identity_of_broker_is_omitted_on_other_hosts(self, write: Write) -> None:
-        path = write({
+    def test_variable_with_identity_of_broker_is_omitted_on_other_hosts(self, write_files: Write) -> None:
+        path = write_files({
             "hosts.yml": "all: {hosts: {a-mq01-a: , web1: }}",
             "group_vars/all.yml": "activemq_store_directory: '/srv/{{ activemq_identity.pair }}'\nactivemq_heap: 1g\n",
             "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
         })  # fmt: skip
-        assert read(path).hosts["web1"] == {"activemq_heap": "1g"}
+        assert read_variables(path).hosts["web1"] == {"activemq_heap": "1g"}
 
-    def test_undefined_variable_of_agent_is_error(self, write: Write) -> None:
-        path = write({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ unset }}'}}}"})
+    def test_undefined_variable_of_agent_is_error(self, write_files: Write) -> None:
+        path = write_files({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ unset }}'}}}"})
         problem = "the template in activemq_agent_password has no value, because 'unset' is undefined"
         assert input_error_text(path).startswith(f"app1: {problem}")
 
@@ -360,34 +366,38 @@ class TestRefusals:
             ({"hosts.yml": PAIR, "group_vars/all.yml": "[1]\n"}, "group_vars/all.yml"),
         ],
     )
-    def test_inventory_that_cannot_be_read_is_error(self, write: Write, files: dict[str, str], reason: str) -> None:
-        path = write(files)
+    def test_inventory_that_cannot_be_read_is_error(
+        self, write_files: Write, files: dict[str, str], reason: str
+    ) -> None:
+        path = write_files(files)
         with pytest.raises(InputError, match=reason):
-            read(path)
+            read_variables(path)
 
     @pytest.mark.parametrize("content", [b"\xff\xfe\x00a: 1", b"a\0b: 1\n"])
     @pytest.mark.parametrize("name", ["hosts.yml", "hosts"])
-    def test_error_about_file_that_is_not_text_requires_utf_8(self, write: Write, name: str, content: bytes) -> None:
-        path = write({name: ""}) / name
+    def test_error_about_file_that_is_not_text_requires_utf_8(
+        self, write_files: Write, name: str, content: bytes
+    ) -> None:
+        path = write_files({name: ""}) / name
         path.write_bytes(content)
         assert input_error_text(path) == (
             f"{path} cannot be read as an inventory: the file is not text in UTF-8. Set -i to an inventory in YAML or "
             "INI"
         )
 
-    def test_inventory_whose_first_bytes_end_within_character_is_read(self, write: Write) -> None:
-        assert list(read(write({"hosts.yml": f"# {'é' * 9000}\n{PAIR}"})).hosts) == list(
-            read(write({"a.yml": PAIR})).hosts
+    def test_inventory_whose_first_bytes_end_within_character_is_read(self, write_files: Write) -> None:
+        assert list(read_variables(write_files({"hosts.yml": f"# {'é' * 9000}\n{PAIR}"})).hosts) == list(
+            read_variables(write_files({"a.yml": PAIR})).hosts
         )
 
-    def test_error_about_executable_without_json_output_names_chmod(self, write: Write) -> None:
-        script = write({"hosts.sh": "#!/bin/sh\necho hello\n"}) / "hosts.sh"
+    def test_error_about_executable_without_json_output_names_chmod(self, write_files: Write) -> None:
+        script = write_files({"hosts.sh": "#!/bin/sh\necho hello\n"}) / "hosts.sh"
         script.chmod(0o755)
         assert "Ansible runs it as a script: correct its output" in input_error_text(script)
         assert "run chmod -x" in input_error_text(script)
 
-    def test_error_about_list_as_inventory_has_no_class_names(self, write: Write) -> None:
-        error_text = input_error_text(write({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
+    def test_error_about_list_as_inventory_has_no_class_names(self, write_files: Write) -> None:
+        error_text = input_error_text(write_files({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
         assert "the file contains a list, but an inventory is a mapping of groups" in error_text
         assert "class" not in error_text
 
@@ -402,17 +412,17 @@ class TestRefusals:
             read_inventory([])
 
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
-    def test_invalid_extra_variables_are_error(self, write: Write, extra: str) -> None:
-        error_text = input_error_text(write({"hosts.yml": PAIR}), extra)
+    def test_invalid_extra_variables_are_error(self, write_files: Write, extra: str) -> None:
+        error_text = input_error_text(write_files({"hosts.yml": PAIR}), extra)
         assert error_text.startswith(("the extra variables (-e) cannot be read (", "the text "))
         assert "Correct the value of -e" in error_text or "write NAME=VALUE" in error_text
 
     def test_inventory_read_returns_warnings_and_prints_nothing(
-        self, write: Write, capfd: pytest.CaptureFixture[str]
+        self, write_files: Write, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        path = write({"hosts.yml": "all: {children: {a-b: {hosts: {a-mq01-a: , a-mq01-x: }, vars: {environment: 1}}}}",
-                      "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})  # fmt: skip
-        warnings = read(path).warnings
+        hosts = "all: {children: {a-b: {hosts: {a-mq01-a: , a-mq01-x: }, vars: {environment: 1}}}}"
+        path = write_files({"hosts.yml": hosts, "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})
+        warnings = read_variables(path).warnings
         assert any("Invalid characters were found in group names" in text for text in warnings)
         assert not any("a-mq01-x" in text for text in warnings)  # The fleet reports this host.
         assert all("\n" not in text for text in warnings)
@@ -430,19 +440,19 @@ class TestRefusals:
         ids=["locale", "configuration"],
     )
     def test_error_names_cause_if_ansible_cannot_start(
-        self, write: Write, environment: dict[str, str], reason: str
+        self, write_files: Write, environment: dict[str, str], reason: str
     ) -> None:
-        completed = count_hosts_in_new_process(write({"hosts.yml": PAIR}), environment)
+        completed = count_hosts_in_new_process(write_files({"hosts.yml": PAIR}), environment)
         assert "Traceback" not in completed.stderr
         assert f"Ansible cannot start ({reason}" in completed.stdout
 
-    def test_inventory_read_prints_nothing_if_environment_sets_verbosity_and_debug(self, write: Write) -> None:
+    def test_inventory_read_prints_nothing_if_environment_sets_verbosity_and_debug(self, write_files: Write) -> None:
         environment = {"ANSIBLE_VERBOSITY": "4", "ANSIBLE_DEBUG": "1"}
-        completed = count_hosts_in_new_process(write({"hosts.yml": PAIR}), environment)
+        completed = count_hosts_in_new_process(write_files({"hosts.yml": PAIR}), environment)
         assert (completed.stdout, completed.stderr) == ("2\n", "")
 
-    def test_file_of_inventory_plugin_is_read_if_environment_enables_only_others(self, write: Write) -> None:
-        path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})
+    def test_file_of_inventory_plugin_is_read_if_environment_enables_only_others(self, write_files: Write) -> None:
+        path = write_files({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})
         assert count_hosts_in_new_process(path, {"ANSIBLE_INVENTORY_ENABLED": "yaml"}).stdout == "2\n"
 
 
@@ -466,12 +476,12 @@ except InputError as error:
     )
 
 
-def test_variables_whose_names_are_not_text_are_ignored(write: Write) -> None:
-    inventory = write({"hosts.yml": "all: {hosts: {o-mq1-a: }}\n", "group_vars/all.yml": "?\n"})
+def test_variables_whose_names_are_not_text_are_ignored(write_files: Write) -> None:
+    inventory = write_files({"hosts.yml": "all: {hosts: {o-mq1-a: }}\n", "group_vars/all.yml": "?\n"})
 
-    assert read(inventory).hosts == {"o-mq1-a": {}}
+    assert read_variables(inventory).hosts == {"o-mq1-a": {}}
 
 
-def test_template_in_naming_variable_is_error(write: Write) -> None:
-    path = write({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
+def test_template_in_naming_variable_is_error(write_files: Write) -> None:
+    path = write_files({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
     assert "orders-mq01-a: activemq_pair is a template, but Ansible groups" in input_error_text(path)

@@ -42,7 +42,7 @@ Check = Callable[[Mapping[str, str]], tuple[int, list[dict[str, Any]]]]
 
 
 @pytest.fixture
-def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+def check_inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
     """Return a function that checks the inventory of the given files, in addition to ``FILES``.
 
     It returns the exit code and the findings about the topology; the inventory is the directory ``inventory``.
@@ -66,8 +66,8 @@ def edited_inventory(old: str, new: str, text: str = HOSTS) -> dict[str, str]:
     return {"hosts.yml": text.replace(old, new, 1)}
 
 
-def test_inventory_without_mistakes_has_no_findings(check: Check) -> None:
-    assert check({}) == (0, [])
+def test_inventory_without_mistakes_has_no_findings(check_inventory: Check) -> None:
+    assert check_inventory({}) == (0, [])
 
 
 FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
@@ -362,9 +362,9 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
     ids=[name.replace(" ", "-") for name in FINDINGS],
 )
 def test_structural_mistake_of_inventory_is_one_finding_with_position_and_fix(
-    files: dict[str, str], rule: str, position: str, message: str, fix: str, check: Check
+    files: dict[str, str], rule: str, position: str, message: str, fix: str, check_inventory: Check
 ) -> None:
-    exit_code, findings = check(files)
+    exit_code, findings = check_inventory(files)
 
     reported = [
         (f"{finding['rule']} {finding['severity']}", f"{finding['file']}:{finding['line']}") for finding in findings
@@ -458,9 +458,9 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     ("files", "position", "message"), UNUSABLE.values(), ids=[name.replace(" ", "-") for name in UNUSABLE]
 )
 def test_structural_mistake_of_inventory_that_hides_hosts_is_input_error(
-    files: dict[str, str], position: str, message: str, check: Check
+    files: dict[str, str], position: str, message: str, check_inventory: Check
 ) -> None:
-    exit_code, findings = check(files)
+    exit_code, findings = check_inventory(files)
 
     assert exit_code == 2
     assert {finding["rule"] for finding in findings} == {"T000"}
@@ -495,10 +495,10 @@ def test_structural_mistake_of_inventory_that_hides_hosts_is_input_error(
     ],
 )
 def test_structural_mistake_in_ini_inventory_has_position(
-    text: str, position: str, message: str, check: Check, tmp_path: Path
+    text: str, position: str, message: str, check_inventory: Check, tmp_path: Path
 ) -> None:
     (tmp_path / "inventory").mkdir()
-    exit_code, findings = check({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
+    exit_code, findings = check_inventory({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
 
     assert exit_code in {1, 2}
     assert f"{findings[0]['file']}:{findings[0]['line']}" == f"inventory/{position}"
@@ -523,5 +523,7 @@ def test_structural_mistake_in_ini_inventory_has_position(
         {"host_vars/kiel1.yml": "activemq_heap: 1g\n", "host_vars/kiel2/main.yml": "activemq_heap: 1g\n"},
     ],
 )
-def test_unusual_but_valid_structure_of_inventory_has_no_findings(files: dict[str, str], check: Check) -> None:
-    assert check(files) == (0, [])
+def test_unusual_but_valid_structure_of_inventory_has_no_findings(
+    files: dict[str, str], check_inventory: Check
+) -> None:
+    assert check_inventory(files) == (0, [])

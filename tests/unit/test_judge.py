@@ -53,63 +53,63 @@ FOREIGN = ProbeAnswer(
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 
-def evidence(process: Process | None, phase: str, *answers: ProbeAnswer, **fields: Any) -> Evidence:
+def broker_evidence(process: Process | None, phase: str, *answers: ProbeAnswer, **fields: Any) -> Evidence:
     answers_by_connector = {f"connector{number}": answer for number, answer in enumerate(answers)}
     has_started = fields.pop("has_started", phase == "started")
     return Evidence(process, Phase(phase, "a record", has_started=has_started), answers_by_connector, **fields)
 
 
 CASES: list[tuple[Evidence, BrokerState]] = [
-    (evidence(None, "started"), "stopped"),
-    (evidence(None, "unknown"), "stopped"),
-    (evidence(FROZEN, "started"), "hung"),
-    (evidence(FROZEN, "waiting"), "hung"),
-    (evidence(ALIVE, "started", SERVES, listens=True), "active"),
-    (evidence(ALIVE, "started", SERVES, REFUSES, listens=True), "active"),
-    (evidence(ALIVE, "unknown", SERVES, listens=True), "active"),  # The log has been rotated since the start.
-    (evidence(ALIVE, "waiting", REFUSES, REFUSES), "standby"),
-    (evidence(ALIVE, "waiting"), "standby"),
-    (evidence(ALIVE, "attached", pure=True, has_started=True), "standby"),
-    (evidence(ALIVE, "attached", REFUSES, pure=True, listens=True, has_started=True), "standby"),
-    (evidence(ALIVE, "attached", pure=True, holds_lock=True, has_started=True), "standby"),
-    (evidence(ALIVE, "waiting", pure=True, holds_lock=True), "standby"),
-    (evidence(ALIVE, "starting"), "starting"),
-    (evidence(ALIVE, "starting", REFUSES), "starting"),
-    (evidence(ALIVE, "stopping", REFUSES), "starting"),
-    (evidence(ALIVE, "failed", REFUSES), "starting"),
-    (evidence(ALIVE, "unknown", REFUSES), "starting"),
-    (evidence(ALIVE, "unknown", SILENT), "starting"),
-    (evidence(ALIVE, "unknown", SILENT, has_answered=True), "hung"),  # The log has been rotated since an answer.
-    (evidence(ALIVE, "started", SILENT), "hung"),
-    (evidence(ALIVE, "started", SILENT, listens=True), "hung"),
-    (evidence(ALIVE, "started", REFUSES), "starting"),  # the first connector opens before the last
-    (evidence(ALIVE, "started", pure=True), "active"),  # a promoted pure slave has no connectors
-    (evidence(ALIVE, "started", pure=True, holds_lock=True), "active"),
-    (evidence(ALIVE, "starting", SERVES, pure=True, listens=True), "starting"),  # a pure master without its slave
-    (evidence(ALIVE, "started", SERVES, pure=True, listens=True), "active"),
+    (broker_evidence(None, "started"), "stopped"),
+    (broker_evidence(None, "unknown"), "stopped"),
+    (broker_evidence(FROZEN, "started"), "hung"),
+    (broker_evidence(FROZEN, "waiting"), "hung"),
+    (broker_evidence(ALIVE, "started", SERVES, listens=True), "active"),
+    (broker_evidence(ALIVE, "started", SERVES, REFUSES, listens=True), "active"),
+    (broker_evidence(ALIVE, "unknown", SERVES, listens=True), "active"),  # The log has been rotated since the start.
+    (broker_evidence(ALIVE, "waiting", REFUSES, REFUSES), "standby"),
+    (broker_evidence(ALIVE, "waiting"), "standby"),
+    (broker_evidence(ALIVE, "attached", pure=True, has_started=True), "standby"),
+    (broker_evidence(ALIVE, "attached", REFUSES, pure=True, listens=True, has_started=True), "standby"),
+    (broker_evidence(ALIVE, "attached", pure=True, holds_lock=True, has_started=True), "standby"),
+    (broker_evidence(ALIVE, "waiting", pure=True, holds_lock=True), "standby"),
+    (broker_evidence(ALIVE, "starting"), "starting"),
+    (broker_evidence(ALIVE, "starting", REFUSES), "starting"),
+    (broker_evidence(ALIVE, "stopping", REFUSES), "starting"),
+    (broker_evidence(ALIVE, "failed", REFUSES), "starting"),
+    (broker_evidence(ALIVE, "unknown", REFUSES), "starting"),
+    (broker_evidence(ALIVE, "unknown", SILENT), "starting"),
+    (broker_evidence(ALIVE, "unknown", SILENT, has_answered=True), "hung"),  # The log has been rotated since an answer.
+    (broker_evidence(ALIVE, "started", SILENT), "hung"),
+    (broker_evidence(ALIVE, "started", SILENT, listens=True), "hung"),
+    (broker_evidence(ALIVE, "started", REFUSES), "starting"),  # the first connector opens before the last
+    (broker_evidence(ALIVE, "started", pure=True), "active"),  # a promoted pure slave has no connectors
+    (broker_evidence(ALIVE, "started", pure=True, holds_lock=True), "active"),
+    (broker_evidence(ALIVE, "starting", SERVES, pure=True, listens=True), "starting"),  # a pure master without slave
+    (broker_evidence(ALIVE, "started", SERVES, pure=True, listens=True), "active"),
     # Answers, ports and the lock outrank the log.
-    *((evidence(ALIVE, phase, SERVES, listens=True), "active") for phase in PHASES),
-    *((evidence(ALIVE, phase, SERVES, listens=True, pure=True, has_started=True), "active") for phase in PHASES),
-    *((evidence(ALIVE, phase, SILENT, listens=True), "hung") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, SERVES, listens=True), "active") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, SERVES, listens=True, pure=True, has_started=True), "active") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, SILENT, listens=True), "hung") for phase in PHASES),
     # The memory of the broker is full: the log does not report this, and the broker sends its greeting.
-    *((evidence(ALIVE, phase, STALLS, listens=True), "unhealthy") for phase in PHASES),
-    (evidence(ALIVE, "started", SILENT, STALLS, listens=True), "unhealthy"),
+    *((broker_evidence(ALIVE, phase, STALLS, listens=True), "unhealthy") for phase in PHASES),
+    (broker_evidence(ALIVE, "started", SILENT, STALLS, listens=True), "unhealthy"),
     # The broker sends its greeting and an error that a missing permission does not explain.
-    *((evidence(ALIVE, phase, FAILS, listens=True), "unhealthy") for phase in PHASES),
-    *((evidence(ALIVE, phase, FAILS, GREETS, listens=True), "unhealthy") for phase in PHASES),
-    *((evidence(ALIVE, phase, FAILS, LACKS_PERMISSION, listens=True), "unhealthy") for phase in PHASES),
-    *((evidence(ALIVE, phase, LACKS_PERMISSION, GREETS, listens=True), "active") for phase in PHASES),
-    *((evidence(ALIVE, phase, FAILS, SERVES, listens=True), "active") for phase in PHASES),
-    (evidence(ALIVE, "starting", FAILS, pure=True, listens=True), "starting"),
+    *((broker_evidence(ALIVE, phase, FAILS, listens=True), "unhealthy") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, FAILS, GREETS, listens=True), "unhealthy") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, FAILS, LACKS_PERMISSION, listens=True), "unhealthy") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, LACKS_PERMISSION, GREETS, listens=True), "active") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, FAILS, SERVES, listens=True), "active") for phase in PHASES),
+    (broker_evidence(ALIVE, "starting", FAILS, pure=True, listens=True), "starting"),
     # The broker closes each connection, as at its connection limit. Before it has started, it may still accept them.
-    (evidence(ALIVE, "started", CLOSES, listens=True), "unhealthy"),
-    (evidence(ALIVE, "starting", CLOSES, listens=True), "starting"),
+    (broker_evidence(ALIVE, "started", CLOSES, listens=True), "unhealthy"),
+    (broker_evidence(ALIVE, "starting", CLOSES, listens=True), "starting"),
     # A process of another account listens on the address of the broker.
-    *((evidence(ALIVE, phase, FOREIGN), "standby") for phase in ("waiting", "attached")),
-    (evidence(ALIVE, "started", FOREIGN), "starting"),
-    (evidence(ALIVE, "starting", STALLS, pure=True, listens=True), "starting"),
-    *((evidence(ALIVE, phase, REFUSES, listens=True), "starting") for phase in PHASES),
-    *((evidence(ALIVE, phase, REFUSES, holds_lock=True), "starting") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, FOREIGN), "standby") for phase in ("waiting", "attached")),
+    (broker_evidence(ALIVE, "started", FOREIGN), "starting"),
+    (broker_evidence(ALIVE, "starting", STALLS, pure=True, listens=True), "starting"),
+    *((broker_evidence(ALIVE, phase, REFUSES, listens=True), "starting") for phase in PHASES),
+    *((broker_evidence(ALIVE, phase, REFUSES, holds_lock=True), "starting") for phase in PHASES),
 ]  # fmt: skip
 EACH_CASE = pytest.mark.parametrize(("case", "expected"), CASES)
 # A module has no earlier observation of the process.

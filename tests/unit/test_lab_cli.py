@@ -46,13 +46,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return calls
 
 
-def run(*arguments: str, directory: Path) -> int:
+def run_lab_command(*arguments: str, directory: Path) -> int:
     return main(["lab", *arguments, "-i", "hosts.yml", "--dir", str(directory)])
 
 
 @pytest.mark.parametrize("command", ["start", "stop", "kill", "pause", "resume"])
 def test_lab_command_for_host_calls_method_of_lab(command: str, calls: Calls, tmp_path: Path) -> None:
-    assert run(command, "orders-mq01-a", directory=tmp_path) == 0
+    assert run_lab_command(command, "orders-mq01-a", directory=tmp_path) == 0
     assert calls == [(command, "orders-mq01-a")]
 
 
@@ -88,7 +88,7 @@ def test_lab_up_and_down_print_command_that_removes_directory(
     directory = tmp_path / "lab"
     directory.mkdir()
     (directory / "lab.json").touch()
-    assert run(*arguments, directory=directory) == 0
+    assert run_lab_command(*arguments, directory=directory) == 0
     assert f"rm -r {directory}" in capsys.readouterr().err
 
 
@@ -119,14 +119,14 @@ def test_lab_up_without_inventory_is_refused(calls: Calls, tmp_path: Path, capsy
 
 
 def test_lab_status_as_json_is_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("status", "--format", "json", directory=tmp_path) == 0
+    assert run_lab_command("status", "--format", "json", directory=tmp_path) == 0
     assert json.loads(capsys.readouterr().out) == [host.to_dict() for host in STATUS]
 
 
 def test_lab_status_as_text_has_line_for_each_host(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("status", directory=tmp_path)
+    run_lab_command("status", directory=tmp_path)
     _, first_line, second_line = capsys.readouterr().out.splitlines()
     assert first_line.split() == ["orders-mq01-a", "master", "active", "127.77.1.1", "4711", "12", "s", "-"]
     assert second_line.split() == ["orders-mq01-b", "slave", "stopped", "127.77.1.2", "-", "-", "-"]
@@ -137,19 +137,19 @@ def test_lab_status_as_text_shows_no_role_of_single_broker(
 ) -> None:
     single = dataclasses.replace(STATUS[0], has_peer=False)
     monkeypatch.setattr(Lab, "status", lambda _lab: (single,))
-    run("status", directory=tmp_path)
+    run_lab_command("status", directory=tmp_path)
 
     _, line = capsys.readouterr().out.splitlines()
     assert line.split()[:3] == ["orders-mq01-a", "single", "active"]
 
 
 def test_lab_up_passes_command_line_options_to_lab(calls: Calls, tmp_path: Path) -> None:
-    assert run("up", "--fresh", "--timeout", "7", directory=tmp_path) == 0
+    assert run_lab_command("up", "--fresh", "--timeout", "7", directory=tmp_path) == 0
     assert calls == [("up", {"timeout": 7.0, "fresh": True, "prometheus": False})]
 
 
 def test_end_of_command_lab_up_does_not_stop_brokers(calls: Calls, tmp_path: Path) -> None:
-    run("up", directory=tmp_path)
+    run_lab_command("up", directory=tmp_path)
     assert "down" not in [call[0] for call in calls]
 
 
@@ -160,19 +160,19 @@ def test_interruption_of_foreground_lab_up_stops_lab(
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr("threading.Event.wait", interrupt_wait)
-    assert run("up", "--foreground", directory=tmp_path) == 130
+    assert run_lab_command("up", "--foreground", directory=tmp_path) == 130
     assert [call[0] for call in calls] == ["up", "down"]
 
 
 def test_lab_prepare_shows_replaced_variables(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("prepare", "--show-difference", directory=tmp_path)
+    run_lab_command("prepare", "--show-difference", directory=tmp_path)
     assert "activemq_bind  (default)" in capsys.readouterr().out
 
 
 def test_lab_prepare_prints_path_of_inventory_for_ansible(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("prepare", directory=tmp_path)
+    run_lab_command("prepare", directory=tmp_path)
     assert capsys.readouterr().out == f"{tmp_path}/inventory.yml\n"
 
 
@@ -183,7 +183,7 @@ def test_error_of_lab_is_one_line_with_exit_code_1(
         raise LabError(f"{host} does not run")
 
     monkeypatch.setattr(Lab, "kill", fail)
-    assert run("kill", "orders-mq01-a", directory=tmp_path) == 1
+    assert run_lab_command("kill", "orders-mq01-a", directory=tmp_path) == 1
     assert capsys.readouterr().err == "activemq-fleet: error: orders-mq01-a does not run\n"
 
 
@@ -200,7 +200,7 @@ def test_error_of_lab_about_missing_packages_has_install_hint(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "psutil" else find(name))
-    assert run("status", directory=tmp_path) == 2
+    assert run_lab_command("status", directory=tmp_path) == 2
     assert capsys.readouterr().err == (
         "activemq-fleet: error: Python packages that the lab requires are not installed (psutil): "
         f"{install_hint('lab')}\n"

@@ -19,7 +19,7 @@ from tests.unit.fleets import fleet
 PAIR = "orders-mq01"
 
 
-def begin(planned_fleet: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
+def begin_drill(planned_fleet: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
     return playbook_drill.begin_drill_and_return_fault_sequence(
         planned_fleet, list(planned_fleet.pairs_by_name), {"orders": allowed}, options, directory
     )
@@ -45,7 +45,7 @@ def skip_reachability_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_drill_refuses_group_without_permission_before_it_writes_anything(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the drill is not allowed for group orders"):
-        begin(fleet_of(), tmp_path, allowed=None)
+        begin_drill(fleet_of(), tmp_path, allowed=None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,12 +64,12 @@ def test_drill_refuses_unsuitable_fleet_or_option(
     variables: dict[str, Any], options: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=reason):
-        begin(fleet_of(**variables), tmp_path, **options)
+        begin_drill(fleet_of(**variables), tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_drill_load_generator_of_pair_connects_to_addresses_of_brokers(tmp_path: Path, load_specs: list[str]) -> None:
-    sequence = begin(fleet_of(), tmp_path, kills="3", seed="7")
+    sequence = begin_drill(fleet_of(), tmp_path, kills="3", seed="7")
 
     (spec,) = json.loads(load_specs[0])
     assert sequence["order"] == [PAIR] * 3
@@ -79,7 +79,7 @@ def test_drill_load_generator_of_pair_connects_to_addresses_of_brokers(tmp_path:
 
 @pytest.fixture
 def drill(tmp_path: Path) -> DrillRun:
-    begin(fleet_of(), tmp_path, kills=2)
+    begin_drill(fleet_of(), tmp_path, kills=2)
     return DrillRun(tmp_path)
 
 
@@ -98,40 +98,40 @@ FAULT = {
 }
 
 
-def record(run: DrillRun, **fields: str) -> str | None:
+def record_fault_and_reason(run: DrillRun, **fields: str) -> str | None:
     return run.record_fault(fault_from_mapping(FAULT | fields)).void
 
 
 def test_drill_faults_are_due_until_requested_number_is_recorded(drill: DrillRun) -> None:
     assert drill.next_drill_fault(STATES) == NextDrillFault(PAIR, 1, ())
-    record(drill)
+    record_fault_and_reason(drill)
     assert drill.next_drill_fault(STATES).number == 2
-    record(drill, number="2", host=B)
+    record_fault_and_reason(drill, number="2", host=B)
 
     assert drill.next_drill_fault(STATES) == NextDrillFault(None, 2, (A, B))
 
 
 def test_fault_under_insufficient_load_is_void_and_repeated_at_most_twice(drill: DrillRun) -> None:
-    assert record(drill, rate_handled="12") == (
+    assert record_fault_and_reason(drill, rate_handled="12") == (
         "the test load was 12 events per second before the fault, but the drill requires 50"
     )
     assert drill.next_drill_fault(STATES).number == 1
-    record(drill, rate_handled="12")
-    record(drill, rate_handled="12")
+    record_fault_and_reason(drill, rate_handled="12")
+    record_fault_and_reason(drill, rate_handled="12")
     assert drill.next_drill_fault(STATES).number == 2
 
 
 def test_void_fault_of_pair_that_allows_single_fault_is_not_repeated(tmp_path: Path) -> None:
     plan = DrillPlan(order=(PAIR,), what="kill", rate=100.0, seed=1, target="", single_fault_pairs=(PAIR,))
     run = DrillRun.begin(plan, fleet_of(), tmp_path, 1)
-    record(run, rate_handled="12")
+    record_fault_and_reason(run, rate_handled="12")
 
     assert run.next_drill_fault(STATES).pair is None
     assert run.plan == plan
 
 
 def test_fault_with_problem_is_last_fault_of_drill(drill: DrillRun) -> None:
-    record(drill)
+    record_fault_and_reason(drill)
     drill.record_problem_of_last_fault("orders-mq01 is not healthy")
 
     assert drill.next_drill_fault(STATES).pair is None
@@ -165,7 +165,7 @@ def test_drill_load_without_event_after_fault_is_error(drill: DrillRun) -> None:
 def test_drill_without_event_journals_is_incomplete(drill: DrillRun) -> None:
     drill.next_drill_fault(STATES)
     for number in ("1", "2"):
-        record(drill, number=number)
+        record_fault_and_reason(drill, number=number)
     (drill.directory / "done").touch()
 
     report = drill.finish_and_judge(fleet_of(), skew=5.0)

@@ -32,7 +32,7 @@ def layout(tmp_path: Path) -> Iterator[LabLayout]:
     processes.terminate_processes(processes.lab_processes(layout), grace=0)
 
 
-def launch(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
+def launch_lab_process(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
     return processes.launch_broker(
         layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.activemq_base_directory(host), "v1"
@@ -46,26 +46,26 @@ def running_process(layout: LabLayout, run: ProcessRun) -> psutil.Process:
 
 
 def test_started_lab_process_is_found_by_its_record_on_disk(layout: LabLayout) -> None:
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     recorded_run = processes.last_broker_process_run(layout, "a")
     assert recorded_run == broker_run
     assert running_process(layout, recorded_run).pid == broker_run.pid
 
 
 def test_lab_broker_is_leader_of_session_and_process_group(layout: LabLayout) -> None:
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     assert os.getsid(broker_run.pid) == os.getpgid(broker_run.pid) == broker_run.pid
 
 
 def test_lab_broker_has_environment_and_umask_of_its_unit(layout: LabLayout) -> None:
-    process = running_process(layout, launch(layout))
+    process = running_process(layout, launch_lab_process(layout))
     status = Path(f"/proc/{process.pid}/status").read_text()
     assert process.environ()["ACTIVEMQ_BASE"] == "/b"
     assert next(line for line in status.splitlines() if line.startswith("Umask")).split()[1] == "0027"
 
 
 def test_killed_lab_process_leaves_no_zombie(layout: LabLayout) -> None:
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     processes.terminate_processes([running_process(layout, broker_run)], grace=0)
     assert processes.find_process(layout, broker_run) is None
     assert not psutil.pid_exists(broker_run.pid)
@@ -83,14 +83,14 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 def test_termination_waits_for_last_thread_that_keeps_port_open(layout: LabLayout) -> None:
-    process = running_process(layout, launch(layout, LINGERING))
+    process = running_process(layout, launch_lab_process(layout, LINGERING))
     port = int(_wait_for_output(layout))
     processes.terminate_processes([process], grace=60)
     assert not is_port_taken(("127.0.0.1", port))
 
 
 def test_exit_status_of_broker_run_is_known_after_its_end(layout: LabLayout) -> None:
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     assert processes.exit_status_of_run(broker_run) is None
     processes.terminate_processes([running_process(layout, broker_run)], grace=0)
     assert processes.exit_status_of_run(broker_run) == -signal.SIGKILL
@@ -98,7 +98,7 @@ def test_exit_status_of_broker_run_is_known_after_its_end(layout: LabLayout) -> 
 
 def test_zombie_process_has_ended(layout: LabLayout) -> None:
     """The guard of a crashed broker stops, and remains a zombie until the lab waits for it."""
-    process = running_process(layout, launch(layout))
+    process = running_process(layout, launch_lab_process(layout))
     process.kill()
     wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE, "the process is a zombie", pause=0.02)
     assert process.is_running()
@@ -106,11 +106,11 @@ def test_zombie_process_has_ended(layout: LabLayout) -> None:
 
 
 def test_running_process_has_not_ended(layout: LabLayout) -> None:
-    assert not processes.ends_within(running_process(layout, launch(layout)), 0)
+    assert not processes.ends_within(running_process(layout, launch_lab_process(layout)), 0)
 
 
 def test_children_of_broker_are_terminated_with_it(layout: LabLayout) -> None:
-    broker_run = launch(
+    broker_run = launch_lab_process(
         layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
     )
     process = running_process(layout, broker_run)
@@ -128,7 +128,7 @@ def test_ports_of_broker_are_free_after_termination_of_its_guard(layout: LabLayo
         "server = socket.create_server(('127.0.0.1', 0))\n"
         f"print(server.getsockname()[1], flush=True); {SLEEP}"
     )
-    broker_run = launch(
+    broker_run = launch_lab_process(
         layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}"
     )
     port = int(_wait_for_output(layout))
@@ -137,26 +137,26 @@ def test_ports_of_broker_are_free_after_termination_of_its_guard(layout: LabLayo
 
 
 def test_process_with_different_start_time_is_not_found(layout: LabLayout) -> None:
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     assert processes.find_process(layout, replace(broker_run, created=broker_run.created - 60)) is None
 
 
 def test_process_without_mark_of_lab_is_not_found(layout: LabLayout) -> None:
-    broker_run = launch(layout, mark="-Dactivemq.fleet.lab=/another")
+    broker_run = launch_lab_process(layout, mark="-Dactivemq.fleet.lab=/another")
     assert processes.find_process(layout, broker_run) is None
     os.killpg(broker_run.pid, signal.SIGKILL)
     os.waitpid(broker_run.pid, 0)
 
 
 def test_lab_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
-    broker_run = launch(layout, STUBBORN)
+    broker_run = launch_lab_process(layout, STUBBORN)
     _wait_for_output(layout)
     processes.terminate_processes([running_process(layout, broker_run)], grace=0.2)
     assert processes.find_process(layout, broker_run) is None
 
 
 def test_frozen_process_is_distinguished_from_running_process(layout: LabLayout) -> None:
-    process = running_process(layout, launch(layout))
+    process = running_process(layout, launch_lab_process(layout))
     assert not processes.is_stopped_by_signal(process)
     processes.freeze_or_resume_process(process, True)
     assert processes.is_stopped_by_signal(process)
@@ -166,7 +166,7 @@ def test_frozen_process_is_distinguished_from_running_process(layout: LabLayout)
 
 def test_frozen_process_is_killed_without_grace_period(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen process cannot handle SIGTERM, so that the first signal must be SIGKILL."""
-    process = running_process(layout, launch(layout))
+    process = running_process(layout, launch_lab_process(layout))
     processes.freeze_or_resume_process(process, True)
     signals: list[tuple[int, signal.Signals]] = []
     send = processes.signal_process_group
@@ -181,7 +181,7 @@ def test_frozen_process_is_killed_without_grace_period(layout: LabLayout, monkey
 
 
 def test_lab_processes_without_record_are_found_by_their_mark(layout: LabLayout) -> None:
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     processes.delete_broker_run_record(layout, "a")
     assert [process.pid for process in processes.lab_processes(layout)] == [broker_run.pid]
 
@@ -190,7 +190,7 @@ def test_broker_run_begins_at_end_of_existing_log(layout: LabLayout) -> None:
     data_directory = layout.activemq_base_directory("a")
     data_directory.mkdir(parents=True)
     (data_directory / "activemq.log").write_text("before\n")
-    broker_run = launch(layout)
+    broker_run = launch_lab_process(layout)
     assert (broker_run.log_inode, broker_run.log_offset) == ((data_directory / "activemq.log").stat().st_ino, 7)
 
 
@@ -210,7 +210,7 @@ def test_java_options_of_environment_are_not_passed_to_broker(
     layout: LabLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx8g")
-    broker_run = launch(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
+    broker_run = launch_lab_process(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
     assert "JAVA_TOOL_OPTIONS" not in _wait_for_output(layout)
     assert subprocess.run(["kill", "-0", str(broker_run.pid)], check=False).returncode == 0
 

@@ -68,7 +68,7 @@ class FakeBrokers:
         return "disk on fire (log: /x)"
 
 
-def start(brokers: FakeBrokers, timeout: float = 5) -> list[str]:
+def start_brokers(brokers: FakeBrokers, timeout: float = 5) -> list[str]:
     messages: list[str] = []
     FleetStartup(cast("LabBrokers", brokers), timeout, messages.append, brokers.is_loading).start_all_brokers(
         list(brokers.fleet.pairs_by_name.values())
@@ -86,38 +86,38 @@ def event_precedes(brokers: FakeBrokers, first: str, second: str) -> bool:
 
 def test_lab_starts_standby_after_its_master_is_active() -> None:
     brokers = FakeBrokers(fleet())
-    start(brokers)
+    start_brokers(brokers)
     assert event_precedes(brokers, f"{A} active", f"launch {B}")
 
 
 def test_lab_starts_pure_slave_after_its_master_listens_on_its_port() -> None:
     brokers = FakeBrokers(fleet(release="5.5.1", ha="pure"))
-    start(brokers)
+    start_brokers(brokers)
     assert event_precedes(brokers, f"{A} listens on 61618", f"launch {B}")
 
 
 def test_lab_startup_waits_for_pure_master_after_its_slave_is_standby() -> None:
     brokers = FakeBrokers(fleet(release="5.5.1", ha="pure"))
-    start(brokers)
+    start_brokers(brokers)
     assert event_precedes(brokers, f"{B} standby", f"{A} active")
 
 
 def test_lab_startup_reports_all_single_brokers_as_active() -> None:
     brokers = FakeBrokers(fleet(ha="none"))
-    assert sorted(line.split(" (")[0] for line in start(brokers)) == [f"{A} is active", f"{B} is active"]
+    assert sorted(line.split(" (")[0] for line in start_brokers(brokers)) == [f"{A} is active", f"{B} is active"]
 
 
 def test_lab_does_not_start_running_broker_again() -> None:
     brokers = FakeBrokers(fleet())
     brokers.alive.add(A)
-    start(brokers)
+    start_brokers(brokers)
     assert [event for event in brokers.events if event.startswith("launch")] == [f"launch {B}"]
 
 
 def test_lab_observes_running_node_before_it_starts_preferred_master() -> None:
     brokers = FakeBrokers(fleet())
     brokers.alive.add(B)
-    start(brokers)
+    start_brokers(brokers)
     assert event_precedes(brokers, f"{B} standby", f"launch {A}")
 
 
@@ -125,7 +125,7 @@ def test_lab_error_about_stopped_broker_has_its_last_error_and_log() -> None:
     with pytest.raises(
         LabError, match=rf"{B}: the broker stopped while it was starting\. Its last error is: disk on fire \(log: /x\)"
     ):
-        start(FakeBrokers(fleet(), broken=B))
+        start_brokers(FakeBrokers(fleet(), broken=B))
 
 
 @pytest.mark.parametrize("stopping", [A, B])
@@ -133,7 +133,7 @@ def test_lab_up_fails_if_broker_stops_while_it_loads_its_configuration(stopping:
     brokers = FakeBrokers(fleet(ha="none"))
     brokers.stopping.add(stopping)
     with pytest.raises(LabError, match=rf"{stopping}: the broker stopped .*: disk on fire .*and run the command"):
-        start(brokers)
+        start_brokers(brokers)
 
 
 def test_lab_error_about_broker_that_is_not_ready_in_time_has_its_state() -> None:
@@ -143,13 +143,13 @@ def test_lab_error_about_broker_that_is_not_ready_in_time_has_its_state() -> Non
         LabError,
         match=rf"{A}: the broker is not active or standby after 0\.2 s\. .* is hung, and its last error is: disk",
     ):
-        start(brokers, timeout=0.2)
+        start_brokers(brokers, timeout=0.2)
 
 
 def test_lab_reports_failure_of_pair_without_wait_for_other_pairs() -> None:
     brokers = FakeBrokers(fleet(*PAIR, *OTHER_PAIR), broken=A)
     with pytest.raises(LabError, match=f"{A}: the broker stopped"):
-        start(brokers, timeout=60)
+        start_brokers(brokers, timeout=60)
 
 
 def test_lab_start_of_pure_master_alone_waits_until_it_listens() -> None:

@@ -30,7 +30,7 @@ CLIENT = "ActiveMQ Transport: tcp:///127.0.0.1:47178@61616"
 NAMES = st.text(st.sampled_from("\n\r\x0b\x0c\x1c\x85\u2028\u2029| 2026-1:0,x") | st.characters(codec="utf-8"))
 
 
-def record(message: str, logger: str = "", thread: str = "main", at: float | None = None) -> str:
+def record_line(message: str, logger: str = "", thread: str = "main", at: float | None = None) -> str:
     timestamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     return f"{timestamp},001 | INFO  | {message} | {logger or logger_of(message)} | {thread}\n"
 
@@ -47,8 +47,8 @@ def encode_line_breaks(text: str) -> str:
 
 @given(NAMES)
 def test_name_in_encoded_log_record_adds_no_record_for_any_reader(name: str) -> None:
-    first_record = record(STARTED)
-    log = first_record + record(
+    first_record = record_line(STARTED)
+    log = first_record + record_line(
         encode_line_breaks(f"User name [{name}{SHUTTING_DOWN}{name}{first_record.rstrip()}{name}"), "o.a.X", CLIENT
     )
 
@@ -66,9 +66,14 @@ def test_name_in_encoded_log_record_adds_no_record_for_any_reader(name: str) -> 
 
 @pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\r"])
 def test_only_newline_ends_log_line(tmp_path: Path, end: str) -> None:
-    forged = record(SHUTTING_DOWN).rstrip("\n")
-    assert phase_of(tmp_path, record(STARTED), record(f"User name [{end}{forged}{end}]", "o.a.X", CLIENT)) == "started"
-    (tmp_path / "activemq.log").write_text(record(f"a{end}{record(PROMOTED).rstrip()}{end}", "o.a.X"), newline="")
+    forged = record_line(SHUTTING_DOWN).rstrip("\n")
+    assert (
+        phase_of(tmp_path, record_line(STARTED), record_line(f"User name [{end}{forged}{end}]", "o.a.X", CLIENT))
+        == "started"
+    )
+    (tmp_path / "activemq.log").write_text(
+        record_line(f"a{end}{record_line(PROMOTED).rstrip()}{end}", "o.a.X"), newline=""
+    )
     assert pure_log.read_pure_master_slave_runs(str(tmp_path)) == []
 
 
@@ -85,16 +90,16 @@ def test_only_newline_ends_log_line(tmp_path: Path, end: str) -> None:
 def test_broker_phase_ignores_log_record_of_wrong_class_or_thread(
     tmp_path: Path, message: str, logger: str, thread: str
 ) -> None:
-    assert phase_of(tmp_path, record(STARTED), record(message, logger, thread)) == "started"
+    assert phase_of(tmp_path, record_line(STARTED), record_line(message, logger, thread)) == "started"
 
 
 def test_library_ignores_kind_of_log_record_from_wrong_class_or_thread() -> None:
     genuine_record, record_of_other_class, record_of_client_thread = (
         next(parse_log(text))
         for text in (
-            record(STARTED),
-            record(STARTED, "org.apache.activemq.transport.stomp.ProtocolConverter"),
-            record(STARTED, thread=CLIENT),
+            record_line(STARTED),
+            record_line(STARTED, "org.apache.activemq.transport.stomp.ProtocolConverter"),
+            record_line(STARTED, thread=CLIENT),
         )
     )
     assert [
@@ -102,7 +107,7 @@ def test_library_ignores_kind_of_log_record_from_wrong_class_or_thread() -> None
         for log_record in (genuine_record, record_of_other_class, record_of_client_thread)
     ] == [True, False, False]
     log = "".join(
-        record(STARTED, *logger_and_thread) for logger_and_thread in ((), ("org.apache.activemq.X",), ("", CLIENT))
+        record_line(STARTED, *logger_and_thread) for logger_and_thread in ((), ("org.apache.activemq.X",), ("", CLIENT))
     )
     kinds = [
         kind
@@ -113,18 +118,18 @@ def test_library_ignores_kind_of_log_record_from_wrong_class_or_thread() -> None
 
 
 def test_broker_phase_ignores_log_record_with_future_date(tmp_path: Path) -> None:
-    later = record(SHUTTING_DOWN, at=time.time() + 3600)
-    assert phase_of(tmp_path, record(STARTED), later, later.replace("20", "99", 1)) == "started"
+    later = record_line(SHUTTING_DOWN, at=time.time() + 3600)
+    assert phase_of(tmp_path, record_line(STARTED), later, later.replace("20", "99", 1)) == "started"
 
 
 def test_invalid_date_in_log_stops_no_reader(tmp_path: Path) -> None:
-    invalid_record = record("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
+    invalid_record = record_line("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
     (tmp_path / "activemq.log").write_text(invalid_record)
     assert broker_log.last_logged_error(str(tmp_path)) == ""
 
 
 def test_encoded_error_is_reported_in_one_line_with_its_indented_cause(tmp_path: Path) -> None:
-    error = record(r"Failed to load: URL [x], reason: line 3\nis wrong").replace("INFO ", "ERROR")
+    error = record_line(r"Failed to load: URL [x], reason: line 3\nis wrong").replace("INFO ", "ERROR")
     stack = "  java.lang.RuntimeException: z\n  \tat a.b(C.java)\n  Caused by: java.lang.Root: no class\n"
     (tmp_path / "activemq.log").write_text(error + stack)
     expected = "Failed to load: URL [x], reason: line 3 is wrong: java.lang.Root: no class"

@@ -21,7 +21,7 @@ def first_broker(**variables: Any) -> Broker:
     return fleet("o-mq1", **variables).brokers[0]
 
 
-def elements(broker: Broker, name: str) -> list[etree._Element]:
+def rendered_elements(broker: Broker, name: str) -> list[etree._Element]:
     return list(etree.fromstring(render_activemq_xml_bytes(broker)).iter(f"{CORE}{name}"))
 
 
@@ -33,7 +33,7 @@ class TestConnectors:
             {"name": "amqp+nio", "scheme": "amqp+nio", "port": 5672, "options": {}, "attributes": limits},
             {"name": "amqp", "scheme": "amqp", "port": 5673, "options": {"maximumConnections": 5}},
         ]
-        connector_elements = elements(first_broker(connectors=connectors), "transportConnector")
+        connector_elements = rendered_elements(first_broker(connectors=connectors), "transportConnector")
 
         assert [dict(connector.attrib) for connector in connector_elements] == [
             {"name": "a", "uri": "auto+nio://10.0.0.1:61616"},
@@ -51,7 +51,7 @@ class TestConnectors:
             {"name": "ws", "scheme": "ws", "port": 61614, "options": {}},
             {"name": "plain", "scheme": "nio", "port": 61616, "options": {}, "tls": False},
         ]
-        connector_elements = elements(first_broker(connectors=connectors, tls=TLS), "transportConnector")
+        connector_elements = rendered_elements(first_broker(connectors=connectors, tls=TLS), "transportConnector")
 
         assert [connector.get("uri") for connector in connector_elements] == [
             "wss://0.0.0.0:61614",
@@ -104,7 +104,7 @@ class TestLinks:
             "options": {"initialReconnectDelay": 500},
         }
         broker = first_broker(links=[link_entry])
-        [connector] = elements(broker, "networkConnector")
+        [connector] = rendered_elements(broker, "networkConnector")
 
         assert connector.get("name") == "o-mq1-to-partner"
         uri = "masterslave:(ssl://one.example.org:61617,ssl://two.example.org:61617)?initialReconnectDelay=500"
@@ -126,7 +126,7 @@ class TestLinks:
         planned = fleet(
             "o-mq1", "o-mq2", network_attributes={"prefetchSize": 1}, network_options={}, pair_links="static"
         )
-        links = elements(planned.brokers[0], "networkConnector")
+        links = rendered_elements(planned.brokers[0], "networkConnector")
 
         assert {link.get("prefetchSize") for link in links} == {"1"}
         assert not any("?" in str(link.get("uri")) for link in links)
@@ -138,7 +138,7 @@ class TestLinks:
 
     def test_activemq_multicast_name_is_name_of_network_connector(self) -> None:
         broker = first_broker(discovery="multicast", multicast_group="default", multicast_name="NC")
-        [connector] = elements(broker, "networkConnector")
+        [connector] = rendered_elements(broker, "networkConnector")
 
         assert (connector.get("name"), connector.get("uri")) == ("NC", "multicast://224.1.2.3:6255?group=default")
 
@@ -148,16 +148,16 @@ class TestAuthentication:
         planned = fleet("o-mq1", "o-mq2", authentication="none")
         broker = planned.brokers[0]
 
-        assert not elements(broker, "plugins")
-        assert all(link.get("userName") is None for link in elements(broker, "networkConnector"))
+        assert not rendered_elements(broker, "plugins")
+        assert all(link.get("userName") is None for link in rendered_elements(broker, "networkConnector"))
         assert b"network.password" not in render_broker(broker)["conf/credentials.properties"]
         assert not broker.accounts
 
     def test_authentication_custom_renders_credentials_of_bridges_and_no_plugin(self) -> None:
         broker = fleet("o-mq1", "o-mq2", authentication="custom").brokers[0]
 
-        assert not elements(broker, "simpleAuthenticationPlugin")
-        assert {link.get("userName") for link in elements(broker, "networkConnector")} == {"net"}
+        assert not rendered_elements(broker, "simpleAuthenticationPlugin")
+        assert {link.get("userName") for link in rendered_elements(broker, "networkConnector")} == {"net"}
 
     def test_different_authentication_in_network_is_t009(self) -> None:
         from activemq_fleet.topology import build_fleet
@@ -172,7 +172,7 @@ class TestAuthentication:
 
 class TestManagement:
     def test_broker_without_jmx_opens_no_jmx_port(self) -> None:
-        assert [dict(context.attrib) for context in elements(first_broker(), "managementContext")[1:]] == [
+        assert [dict(context.attrib) for context in rendered_elements(first_broker(), "managementContext")[1:]] == [
             {"createConnector": "false"}
         ]
 
@@ -184,7 +184,7 @@ class TestManagement:
         broker = first_broker(jmx={"port": 1100, "rmi_port": 1101, "path": "/x", "users": users}, port_offset=10)
         files = render_broker(broker, reveal=True)
 
-        [context] = elements(broker, "managementContext")[1:]
+        [context] = rendered_elements(broker, "managementContext")[1:]
         assert {str(name): str(value) for name, value in context.attrib.items()} == {
             "createConnector": "true", "connectorPort": "1110", "rmiServerPort": "1111", "connectorPath": "/x",
         }  # fmt: skip

@@ -26,7 +26,7 @@ def fleet_with_pairs(*names: str, ha: str = "shared-file", nodes: str = "ab") ->
     return fleet(*names, ha=ha, nodes=nodes, release="5.5.1" if ha == "pure" else "5.18.3")
 
 
-def schedule(planned_fleet: Fleet, faults: int, seed: int, fault: str = "kill") -> tuple[str, ...]:
+def fault_schedule(planned_fleet: Fleet, faults: int, seed: int, fault: str = "kill") -> tuple[str, ...]:
     return choose_pair_for_each_fault(planned_fleet, list(planned_fleet.pairs_by_name.values()), faults, seed, fault)
 
 
@@ -35,7 +35,7 @@ FLEET = fleet_with_pairs(*NAMES)
 
 
 def test_each_pair_of_drill_gets_fault_before_any_pair_gets_second() -> None:
-    order = schedule(FLEET, 20, 1)
+    order = fault_schedule(FLEET, 20, 1)
 
     assert len(order) == 20
     assert all(set(order[start : start + 3]) == set(NAMES) for start in range(0, 18, 3))
@@ -43,16 +43,16 @@ def test_each_pair_of_drill_gets_fault_before_any_pair_gets_second() -> None:
 
 def test_no_pair_gets_two_consecutive_faults_if_fleet_has_more_pairs() -> None:
     for seed in range(50):
-        assert all(pair != next_pair for pair, next_pair in pairwise(schedule(FLEET, 20, seed)))
+        assert all(pair != next_pair for pair, next_pair in pairwise(fault_schedule(FLEET, 20, seed)))
 
 
 def test_seed_determines_order_of_drill_faults() -> None:
-    assert schedule(FLEET, 20, 1) == schedule(FLEET, 20, 1)
-    assert len({schedule(FLEET, 20, seed) for seed in range(10)}) > 5
+    assert fault_schedule(FLEET, 20, 1) == fault_schedule(FLEET, 20, 1)
+    assert len({fault_schedule(FLEET, 20, seed) for seed in range(10)}) > 5
 
 
 def test_single_pair_gets_every_fault_of_drill() -> None:
-    assert schedule(fleet_with_pairs("o-mq01"), 3, 1) == ("o-mq01",) * 3
+    assert fault_schedule(fleet_with_pairs("o-mq01"), 3, 1) == ("o-mq01",) * 3
 
 
 def test_single_broker_gets_no_fault_and_drill_refuses_fleet_without_pair() -> None:
@@ -62,15 +62,15 @@ def test_single_broker_gets_no_fault_and_drill_refuses_fleet_without_pair() -> N
         FLEET, [*FLEET.pairs_by_name.values(), *single_broker_fleet.pairs_by_name.values()], 20, 1
     )
     with pytest.raises(InputError, match="o-mq09 has no second node that could take over"):
-        schedule(single_broker_fleet, 1, 1)
+        fault_schedule(single_broker_fleet, 1, 1)
 
 
 def test_pure_pair_gets_at_most_one_drill_fault_and_last_pair_of_group_none() -> None:
     pure = fleet_with_pairs("o-mq01", "o-mq02", "o-mq03", ha="pure")
 
-    assert max(Counter(schedule(pure, 2, 1)).values()) == 1
+    assert max(Counter(fault_schedule(pure, 2, 1)).values()) == 1
     with pytest.raises(InputError, match=r"--kills 3: the selected pairs allow at most 2 faults\. The drill"):
-        schedule(pure, 3, 1)
+        fault_schedule(pure, 3, 1)
 
 
 def test_pure_pairs_with_resync_get_repeated_faults() -> None:
@@ -82,12 +82,12 @@ def test_pure_pairs_with_resync_get_repeated_faults() -> None:
 
 def test_drill_refuses_to_stop_broker_of_pure_pair() -> None:
     with pytest.raises(InputError, match="is pure"):
-        schedule(fleet_with_pairs("o-mq01", "o-mq02", ha="pure"), 1, 1, "stop")
+        fault_schedule(fleet_with_pairs("o-mq01", "o-mq02", ha="pure"), 1, 1, "stop")
 
 
 def test_drill_refuses_only_pure_pair_of_group() -> None:
     with pytest.raises(InputError, match="slave of a pure pair opens no port for clients"):
-        schedule(fleet_with_pairs("o-mq01", ha="pure"), 1, 1)
+        fault_schedule(fleet_with_pairs("o-mq01", ha="pure"), 1, 1)
 
 
 @pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])
@@ -106,7 +106,7 @@ def states_of_pair(*states: str, pair: str = "o1") -> dict[str, dict[str, str]]:
     return {pair: {f"{pair}-{node}": state for node, state in zip("ab", states, strict=True)}}
 
 
-def next_step(
+def next_fault_step(
     states: dict[str, dict[str, str]], due: str | None = "o1", faulted: tuple[str, ...] = (), **more: float
 ) -> DrillStep:
     return next_drill_step(states, due, faulted, **more)
@@ -114,14 +114,14 @@ def next_step(
 
 @pytest.mark.parametrize(("states", "host"), [(("active", "standby"), "o1-a"), (("standby", "active"), "o1-b")])
 def test_active_node_gets_fault_regardless_of_preferred_role(states: tuple[str, str], host: str) -> None:
-    step = next_step(states_of_pair(*states))
+    step = next_fault_step(states_of_pair(*states))
 
     assert (step.act, step.hosts) == ("inject", (host,))
     assert step.peer != host
 
 
 def test_drill_waits_while_another_pair_has_no_standby() -> None:
-    step = next_step(states_of_pair("active", "standby") | states_of_pair("active", "starting", pair="o2"))
+    step = next_fault_step(states_of_pair("active", "standby") | states_of_pair("active", "starting", pair="o2"))
 
     assert step.act == "wait"
     assert "o2-b is starting" in step.say
@@ -130,29 +130,29 @@ def test_drill_waits_while_another_pair_has_no_standby() -> None:
 def test_node_that_drill_stopped_is_started_before_next_fault() -> None:
     nodes = states_of_pair("active", "standby") | states_of_pair("active", "stopped", pair="o2")
 
-    assert next_step(nodes, faulted=("o2-b",)).act == "start"
-    assert next_step(nodes, faulted=("o2-b",)).hosts == ("o2-b",)
+    assert next_fault_step(nodes, faulted=("o2-b",)).act == "start"
+    assert next_fault_step(nodes, faulted=("o2-b",)).hosts == ("o2-b",)
 
 
 def test_node_that_drill_froze_is_resumed_before_next_fault() -> None:
-    assert next_step(states_of_pair("hung", "standby"), faulted=("o1-a",)).act == "resume"
+    assert next_fault_step(states_of_pair("hung", "standby"), faulted=("o1-a",)).act == "resume"
 
 
 def test_node_stopped_by_other_cause_ends_drill_after_settle_time() -> None:
     nodes = states_of_pair("active", "stopped")
 
-    assert next_step(nodes, waited=10, settle=120).act == "wait"
+    assert next_fault_step(nodes, waited=10, settle=120).act == "wait"
     with pytest.raises(InputError, match="pair o1 is not healthy: host o1-a is active, host o1-b is stopped"):
-        next_step(nodes, waited=120, settle=120)
+        next_fault_step(nodes, waited=120, settle=120)
 
 
 def test_pair_with_two_active_nodes_gets_no_drill_fault() -> None:
-    assert next_step(states_of_pair("active", "active")).act == "wait"
+    assert next_fault_step(states_of_pair("active", "active")).act == "wait"
 
 
 def test_drill_is_done_without_due_fault_and_with_complete_pairs() -> None:
-    assert next_step(states_of_pair("active", "standby"), due=None).act == "done"
-    assert next_step(states_of_pair("active", "starting"), due=None).act == "wait"
+    assert next_fault_step(states_of_pair("active", "standby"), due=None).act == "done"
+    assert next_fault_step(states_of_pair("active", "starting"), due=None).act == "wait"
 
 
 @pytest.mark.parametrize("generation", [1, 2])

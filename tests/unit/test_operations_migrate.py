@@ -66,12 +66,12 @@ def master_with_backlog(**contents: Any) -> MigrationBrokerEvidence:
     return replace(MASTER, held=replace(backlog, messages=number), counts=(number,))
 
 
-def next_step(*evidence: MigrationBrokerEvidence, **options: Any) -> MigrationStep:
+def migration_step(*evidence: MigrationBrokerEvidence, **options: Any) -> MigrationStep:
     return next_migration_step(evidence, ["old-mq01"], **options)
 
 
 def test_migrate_drains_queues_with_messages_on_active_new_node() -> None:
-    step = next_step(master_with_backlog(queues={"orders": 5, "a": 1}), SLAVE, NEW, PEER)
+    step = migration_step(master_with_backlog(queues={"orders": 5, "a": 1}), SLAVE, NEW, PEER)
 
     assert (step.act, step.phase) == ("want", "draining")
     assert step.hosts == ("new-mq01-a",)
@@ -79,33 +79,33 @@ def test_migrate_drains_queues_with_messages_on_active_new_node() -> None:
 
 
 def test_pair_is_drained_after_two_empty_counts() -> None:
-    step_after_first_empty_count = next_step(replace(MASTER, counts=(3, 0)), SLAVE, NEW, PEER)
-    step_after_second_empty_count = next_step(MASTER, SLAVE, NEW, PEER)
+    step_after_first_empty_count = migration_step(replace(MASTER, counts=(3, 0)), SLAVE, NEW, PEER)
+    step_after_second_empty_count = migration_step(MASTER, SLAVE, NEW, PEER)
 
     assert (step_after_first_empty_count.act, step_after_first_empty_count.phase) == ("wait", "draining")
     assert (step_after_second_empty_count.act, step_after_second_empty_count.phase) == ("done", "drained")
 
 
 def test_migrate_stops_no_broker_without_retire() -> None:
-    assert next_step(MASTER, SLAVE, NEW, PEER).act == "done"
+    assert migration_step(MASTER, SLAVE, NEW, PEER).act == "done"
 
 
 def test_retire_stops_slave_before_master() -> None:
-    first_step = next_step(MASTER, SLAVE, NEW, PEER, retire=True)
-    second_step = next_step(MASTER, replace(SLAVE, state="stopped"), NEW, PEER, retire=True)
+    first_step = migration_step(MASTER, SLAVE, NEW, PEER, retire=True)
+    second_step = migration_step(MASTER, replace(SLAVE, state="stopped"), NEW, PEER, retire=True)
 
     assert (first_step.act, first_step.hosts) == ("stop", ("old-mq01-b",))
     assert (second_step.act, second_step.hosts) == ("stop", ("old-mq01-a",))
 
 
 def test_retire_waits_for_second_count_before_first_stop() -> None:
-    assert next_step(replace(MASTER, counts=(0,)), SLAVE, NEW, PEER, retire=True).act == "wait"
+    assert migration_step(replace(MASTER, counts=(0,)), SLAVE, NEW, PEER, retire=True).act == "wait"
 
 
 def test_stopped_brokers_with_empty_stores_are_retired() -> None:
     stopped_master = replace(MASTER, state="stopped", held=replace(NOTHING, clients=[], bridges=[]), counts=(0,))
 
-    step = next_step(stopped_master, replace(SLAVE, state="stopped"), NEW, PEER)
+    step = migration_step(stopped_master, replace(SLAVE, state="stopped"), NEW, PEER)
 
     assert (step.act, step.phase) == ("done", "retired")
     assert "/var/lib/activemq/activemq/data/kahadb" in step.say
@@ -114,18 +114,18 @@ def test_stopped_brokers_with_empty_stores_are_retired() -> None:
 def test_migrate_reports_missing_bridge_after_timeout_and_names_link() -> None:
     master_without_bridge = replace(MASTER, held=replace(NOTHING, bridges=[]))
 
-    assert next_step(master_without_bridge, SLAVE, NEW, PEER).phase == "prepared"
+    assert migration_step(master_without_bridge, SLAVE, NEW, PEER).phase == "prepared"
     with pytest.raises(InputError, match="new-mq01-to-old-mq01 of new-mq01-a to old-mq01-a"):
-        next_step(master_without_bridge, SLAVE, NEW, PEER, waited=LINK_PATIENCE)
+        migration_step(master_without_bridge, SLAVE, NEW, PEER, waited=LINK_PATIENCE)
 
 
 def test_client_connection_blocks_only_retire() -> None:
     client = ("desk", "192.0.2.9:4000", "openwire")
     master_with_client = replace(MASTER, held=replace(NOTHING, clients=[*NOTHING.clients, client]))
 
-    assert "desk from 192.0.2.9:4000" in next_step(master_with_client, SLAVE, NEW, PEER).notes[0]
+    assert "desk from 192.0.2.9:4000" in migration_step(master_with_client, SLAVE, NEW, PEER).notes[0]
     with pytest.raises(InputError, match=r"still connected: desk from 192\.0\.2\.9:4000 to old-mq01-a"):
-        next_step(master_with_client, SLAVE, NEW, PEER, retire=True)
+        migration_step(master_with_client, SLAVE, NEW, PEER, retire=True)
 
 
 def test_migrate_waits_for_backlog_of_link_until_it_stalls() -> None:
@@ -133,11 +133,11 @@ def test_migrate_waits_for_backlog_of_link_until_it_stalls() -> None:
         subscriptions=[("prices", "new-mq01-to-old-mq01_new-mq01_inbound_old", "s", 4)]
     )
 
-    assert next_step(master_with_backlog_of_link, SLAVE, NEW, PEER).act == "wait"
+    assert migration_step(master_with_backlog_of_link, SLAVE, NEW, PEER).act == "wait"
     with pytest.raises(
         InputError, match=r"old-mq01-a: .* in 4 consecutive counts\. The old broker still holds 4 messages for"
     ):
-        next_step(replace(master_with_backlog_of_link, counts=(4,) * STALLED), SLAVE, NEW, PEER)
+        migration_step(replace(master_with_backlog_of_link, counts=(4,) * STALLED), SLAVE, NEW, PEER)
 
 
 REFUSED = {
@@ -202,7 +202,7 @@ def test_migrate_refuses_obstacle_and_names_it(case: str, retire: bool) -> None:
     *evidence, message = REFUSED[case]
 
     with pytest.raises(InputError, match=str(message)):
-        next_step(*[broker for broker in evidence if isinstance(broker, MigrationBrokerEvidence)], retire=retire)
+        migration_step(*[broker for broker in evidence if isinstance(broker, MigrationBrokerEvidence)], retire=retire)
 
 
 def test_retired_pair_does_not_block_other_pairs() -> None:

@@ -28,7 +28,7 @@ from tests.unit.pure_pairs import (
 WAITED = broker_run("11:00:00")
 
 
-def winner(a: PurePairNodeStore, b: PurePairNodeStore) -> str:
+def newer_store(a: PurePairNodeStore, b: PurePairNodeStore) -> str:
     return choose_store_to_keep(a, b).winner
 
 
@@ -39,45 +39,45 @@ def test_stores_of_pure_pair_with_same_messages_are_equal() -> None:
 
 
 def test_store_of_slave_that_served_and_stored_more_is_newer() -> None:
-    assert winner(master_store("| 1 2"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE)) == SLAVE
+    assert newer_store(master_store("| 1 2"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
 def test_store_of_slave_that_served_and_only_delivered_is_newer() -> None:
-    assert winner(master_store("| 1 2"), slave_store("| 1 2 -1", RUN_OF_ACTIVE_SLAVE)) == SLAVE
+    assert newer_store(master_store("| 1 2"), slave_store("| 1 2 -1", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
 def test_store_of_master_that_stored_and_delivered_alone_is_newer() -> None:
-    assert winner(master_store("| 1 2 3 -1"), slave_store("| 1 2")) == MASTER
+    assert newer_store(master_store("| 1 2 3 -1"), slave_store("| 1 2")) == MASTER
 
 
 def test_store_of_master_that_only_stored_messages_alone_is_newer() -> None:
-    assert winner(master_store("| 1 2 3"), slave_store("| 1 2")) == MASTER
+    assert newer_store(master_store("| 1 2 3"), slave_store("| 1 2")) == MASTER
 
 
 def test_store_of_master_that_only_delivered_alone_is_newer() -> None:
-    assert winner(master_store("| 1 2 -1"), slave_store("| 1 2")) == MASTER
+    assert newer_store(master_store("| 1 2 -1"), slave_store("| 1 2")) == MASTER
 
 
 def test_acknowledgment_in_transit_does_not_make_store_of_failed_slave_newer() -> None:
-    assert winner(master_store("| 1 2 3 4"), slave_store("| 1 2 -1")) == MASTER
+    assert newer_store(master_store("| 1 2 3 4"), slave_store("| 1 2 -1")) == MASTER
 
 
 def test_message_in_transit_does_not_make_store_of_failed_slave_newer() -> None:
-    assert winner(master_store("| 1 2 -1 -2"), slave_store("| 1 2 3")) == MASTER
+    assert newer_store(master_store("| 1 2 -1 -2"), slave_store("| 1 2 3")) == MASTER
 
 
 def test_store_of_slave_with_additional_message_is_newer_if_both_nodes_failed() -> None:
-    assert winner(master_store("| 1 2"), slave_store("| 1 2 3")) == SLAVE
+    assert newer_store(master_store("| 1 2"), slave_store("| 1 2 3")) == SLAVE
 
 
 def test_store_of_slave_that_served_is_newer_than_store_of_delivering_master() -> None:
-    assert winner(master_store("| 1 2 -1"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE)) == SLAVE
+    assert newer_store(master_store("| 1 2 -1"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
 def test_log_decides_if_each_node_delivered_message_of_other() -> None:
     a = master_store("| 1 2 3 -1")
-    assert winner(a, slave_store("| 1 2 3 -2", RUN_OF_ACTIVE_SLAVE)) == SLAVE
-    assert winner(a, slave_store("| 1 2 3 -2")) == MASTER
+    assert newer_store(a, slave_store("| 1 2 3 -2", RUN_OF_ACTIVE_SLAVE)) == SLAVE
+    assert newer_store(a, slave_store("| 1 2 3 -2")) == MASTER
     with pytest.raises(ResyncRefusedError, match="no log shows whether"):
         choose_store_to_keep(a, replace(slave_store("| 1 2 3 -2"), runs=()))
 
@@ -114,14 +114,14 @@ def test_choice_of_newer_store_is_refused_if_log_is_of_earlier_run_than_journal(
 
 def test_different_clocks_do_not_change_choice_of_newer_store() -> None:
     later_run = broker_run("10:10:05", started=True, established=True, served=True)
-    assert winner(master_store("| 1 2"), slave_store("| 1 2 3", later_run)) == SLAVE
+    assert newer_store(master_store("| 1 2"), slave_store("| 1 2 3", later_run)) == SLAVE
     earlier_run = broker_run("09:50:05", started=True, established=True)
-    assert winner(master_store("| 1 2 3"), slave_store("| 1 2 -1", earlier_run)) == MASTER
+    assert newer_store(master_store("| 1 2 3"), slave_store("| 1 2 -1", earlier_run)) == MASTER
 
 
 def test_store_of_slave_that_served_is_newer_than_store_of_restarted_master() -> None:
     assert (
-        winner(
+        newer_store(
             master_store("| 1 2 |", RUN_OF_MASTER_WITH_SLAVE, WAITED), slave_store("| 1 2 3 -1", RUN_OF_ACTIVE_SLAVE)
         )
         == SLAVE
@@ -140,11 +140,11 @@ def test_choice_of_newer_store_is_refused_if_master_never_connected_to_slave() -
 
 
 def test_slave_with_new_disk_gets_store_of_master() -> None:
-    assert winner(master_store("| 1 2"), slave_store("")) == MASTER
+    assert newer_store(master_store("| 1 2"), slave_store("")) == MASTER
 
 
 def test_master_with_new_disk_gets_store_of_slave_that_served() -> None:
-    assert winner(master_store(""), slave_store("| 1 2", RUN_OF_ACTIVE_SLAVE)) == SLAVE
+    assert newer_store(master_store(""), slave_store("| 1 2", RUN_OF_ACTIVE_SLAVE)) == SLAVE
 
 
 def test_choice_of_newer_store_is_refused_for_new_disk_if_slave_never_served() -> None:
@@ -160,7 +160,7 @@ def test_choice_of_newer_store_is_refused_if_journal_is_damaged() -> None:
 def test_message_missing_from_cleaned_journal_was_delivered_if_later_one_is_known() -> None:
     """The slave took over, delivered 1 and 2, and then removed its journal files of that time."""
     served = slave_store("3 4 -3", RUN_OF_ACTIVE_SLAVE, starts=(), cleaned=True)
-    assert winner(master_store("| 1 2 3"), served) == SLAVE
+    assert newer_store(master_store("| 1 2 3"), served) == SLAVE
 
 
 def test_message_missing_from_cleaned_journal_may_be_new_if_no_later_one_is_known() -> None:

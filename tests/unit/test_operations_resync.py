@@ -15,17 +15,17 @@ NEWER_SLAVE = (master_store("| 1 2"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE
 NEWER_MASTER = (master_store("| 1 2 3"), slave_store("| 1 2"))
 
 
-def step(a: PurePairNode, b: PurePairNode, **options: object) -> ResyncStep:
+def resync_step(a: PurePairNode, b: PurePairNode, **options: object) -> ResyncStep:
     return next_resync_step({"x-mq01": (a, b)}, **options)  # type: ignore[arg-type]
 
 
 def act_and_hosts(a: PurePairNode, b: PurePairNode, **options: object) -> tuple[str, tuple[str, ...]]:
-    next_step = step(a, b, **options)
+    next_step = resync_step(a, b, **options)
     return next_step.act, next_step.hosts
 
 
 def test_attached_pair_requires_no_step_of_resync() -> None:
-    next_step = step(pair_node(EQUAL[0], "active"), pair_node(EQUAL[1], "standby"))
+    next_step = resync_step(pair_node(EQUAL[0], "active"), pair_node(EQUAL[1], "standby"))
     assert next_step.act == "done"
     assert next_step.say == "pair x-mq01 requires no change: x-mq01-a has started, and x-mq01-b is attached"
 
@@ -35,7 +35,7 @@ def test_attached_pair_with_message_in_transit_requires_no_step_of_resync() -> N
 
 
 def test_resync_stops_attached_slave_with_different_store() -> None:
-    next_step = step(pair_node(master_store("| 1 2 3"), "active"), pair_node(slave_store("| 1 3"), "standby"))
+    next_step = resync_step(pair_node(master_store("| 1 2 3"), "active"), pair_node(slave_store("| 1 3"), "standby"))
     assert (next_step.act, next_step.hosts) == ("stop", (SLAVE,))
     assert "never received 1 message that" in next_step.say
 
@@ -95,7 +95,7 @@ def test_lock_of_another_process_ends_resync() -> None:
     with pytest.raises(
         ResyncRefusedError, match=r"x-mq01-b: the broker is stopped, but another process holds the lock"
     ):
-        step(pair_node(EQUAL[0], "stopped"), pair_node(EQUAL[1], "stopped", locked=True))
+        resync_step(pair_node(EQUAL[0], "stopped"), pair_node(EQUAL[1], "stopped", locked=True))
 
 
 def test_resync_finishes_unfinished_copy_before_it_compares_stores() -> None:
@@ -143,17 +143,19 @@ def test_resync_waits_for_starting_master_of_attached_slave() -> None:
 
 def test_resync_stops_waiting_after_timeout() -> None:
     with pytest.raises(ResyncRefusedError, match=r"x-mq01: the resync waited 301 s and stopped \("):
-        step(pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby"), waited=301.0)
+        resync_step(pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby"), waited=301.0)
 
 
 def test_resync_refuses_pair_of_two_active_brokers() -> None:
     with pytest.raises(ResyncRefusedError, match="both brokers serve clients"):
-        step(pair_node(NEWER_SLAVE[0], "active"), pair_node(NEWER_SLAVE[1], "active"))
+        resync_step(pair_node(NEWER_SLAVE[0], "active"), pair_node(NEWER_SLAVE[1], "active"))
 
 
 def test_resync_reports_obstacle_to_copy_before_any_broker_is_stopped() -> None:
     with pytest.raises(ResyncRefusedError, match=r"x-mq01-b: nothing was changed, because .*: the disk is full"):
-        step(pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "stopped", obstacle="the disk is full"))
+        resync_step(
+            pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "stopped", obstacle="the disk is full")
+        )
 
 
 def test_resync_from_chosen_node_applies_only_to_node_of_single_pair() -> None:
@@ -164,7 +166,7 @@ def test_resync_from_chosen_node_applies_only_to_node_of_single_pair() -> None:
     assert act_and_hosts(*diverged_pair, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
     assert act_and_hosts(*diverged_pair, chosen="x-mq01-a") == ("copy", (MASTER, SLAVE))
     with pytest.raises(InputError, match="is not a node of the selected pair"):
-        step(*diverged_pair, chosen="y-mq01-a")
+        resync_step(*diverged_pair, chosen="y-mq01-a")
     with pytest.raises(InputError, match="applies to one pair"):
         next_resync_step({"x-mq01": diverged_pair, "x-mq02": diverged_pair}, chosen=SLAVE)
 
@@ -187,7 +189,7 @@ def test_resync_refuses_choice_of_empty_store_over_store_with_messages() -> None
         ResyncRefusedError,
         match=r"x-mq01-a: .* the store of x-mq01-a is missing or empty.*activemq_resync_from=x-mq01-b",
     ):
-        step(*stopped_pair, chosen=MASTER)
+        resync_step(*stopped_pair, chosen=MASTER)
     assert act_and_hosts(*stopped_pair, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
 
 

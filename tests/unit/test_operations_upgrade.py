@@ -59,16 +59,16 @@ def observed_pair(
     )
 
 
-def run_of(nodes: Sequence[ObservedNode], **more: Any) -> RollingProgress:
+def upgrade_progress(nodes: Sequence[ObservedNode], **more: Any) -> RollingProgress:
     return RollingProgress(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
 
 
-def stores_of(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, UpgradeStoreChange]:
+def store_changes(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, UpgradeStoreChange]:
     return {node.host: UpgradeStoreChange(**{"now": kahadb_store(), "then": kahadb_store(), **more}) for node in nodes}
 
 
-def step_of(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
-    return next_upgrade_step(nodes, stores_of(nodes, **more), run_of(nodes), switched)
+def upgrade_step(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
+    return next_upgrade_step(nodes, store_changes(nodes, **more), upgrade_progress(nodes), switched)
 
 
 def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress) -> None:
@@ -79,7 +79,7 @@ def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStor
 def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:
     chosen = more.pop("chosen", [node.host for node in nodes])
     with pytest.raises(RefusalError) as error:
-        readiness_of(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
+        readiness_of(nodes, store_changes(nodes, **more), upgrade_progress(nodes, chosen=chosen))
     return str(error.value)
 
 
@@ -208,49 +208,49 @@ def test_upgrade_to_patch_release_reports_no_changes() -> None:
 
 def test_standby_is_upgraded_first_then_switchover_then_other_node() -> None:
     nodes = observed_pair()
-    first_step = step_of(nodes)
+    first_step = upgrade_step(nodes)
     assert (first_step.act, first_step.hosts, first_step.peer) == ("upgrade", (B,), A)
     nodes = (nodes[0], replace(nodes[1], release="5.18.3"))
-    second_step = step_of(nodes)
+    second_step = upgrade_step(nodes)
     assert (second_step.act, second_step.hosts, second_step.peer) == ("switch", (A,), B)
     nodes = (replace(nodes[0], state="standby"), replace(nodes[1], state="active"))
-    third = step_of(nodes)
+    third = upgrade_step(nodes)
     assert (third.act, third.hosts, third.peer) == ("upgrade", (A,), B)
     nodes = (replace(nodes[0], release="5.18.3"), nodes[1])
-    assert step_of(nodes).act == "done"
+    assert upgrade_step(nodes).act == "done"
 
 
 def test_active_node_is_upgraded_only_without_peer() -> None:
-    step = step_of(observed_pair()[:1])
+    step = upgrade_step(observed_pair()[:1])
     assert (step.act, step.hosts, step.peer) == ("upgrade", (A,), None)
 
 
 def test_switchover_of_upgrade_reports_when_rollback_becomes_impossible() -> None:
     nodes = observed_pair("5.11.4", "5.18.3")
-    assert "after this step no rollback is possible" in step_of(nodes).say
-    assert "rollback" not in step_of(observed_pair("5.17.6", "5.18.3")).say
+    assert "after this step no rollback is possible" in upgrade_step(nodes).say
+    assert "rollback" not in upgrade_step(observed_pair("5.17.6", "5.18.3")).say
 
 
 def test_lock_that_active_broker_reacquired_3_times_ends_upgrade() -> None:
     nodes = observed_pair("5.17.6", "5.18.3")
-    assert step_of(nodes, {A: 2}).act == "switch"
+    assert upgrade_step(nodes, {A: 2}).act == "switch"
     with pytest.raises(RefusalError, match="3 times, but each time this broker acquired the lock again"):
-        step_of(nodes, {A: 3})
+        upgrade_step(nodes, {A: 3})
 
 
 def test_upgrade_without_effect_ends_run() -> None:
     nodes = observed_pair()
     with pytest.raises(RefusalError, match=r"this run has upgraded the broker, but it still runs 5\.17\.6"):
-        next_upgrade_step(nodes, stores_of(nodes), run_of(nodes, acted=[B]))
+        next_upgrade_step(nodes, store_changes(nodes), upgrade_progress(nodes, acted=[B]))
 
 
 def test_upgrade_waits_for_starting_standby_and_refuses_stopped_standby() -> None:
     nodes = observed_pair("5.17.6", "5.18.3")
     starting_standby = replace(nodes[1], state="starting")
-    assert step_of((nodes[0], starting_standby)).act == "wait"
+    assert upgrade_step((nodes[0], starting_standby)).act == "wait"
     stopped_standby = replace(nodes[1], state="stopped", pid=None, release=None)
     with pytest.raises(RefusalError, match=f"{B}: the broker is stopped"):
-        step_of((nodes[0], stopped_standby))
+        upgrade_step((nodes[0], stopped_standby))
 
 
 def test_upgrade_refuses_permanent_problem_before_first_step() -> None:
@@ -263,7 +263,7 @@ def test_upgrade_refuses_permanent_problem_before_first_step() -> None:
 def test_standby_may_be_downgraded_before_its_release_opened_store() -> None:
     # Node a serves clients with 5.11.4 and has opened the store. Node b is already upgraded.
     nodes = observed_pair("5.11.4", "6.3.1", wanted="5.11.4")
-    step = step_of(nodes)
+    step = upgrade_step(nodes)
     assert (step.act, step.hosts) == ("upgrade", (B,))
 
 
@@ -274,7 +274,7 @@ def test_downgrade_is_refused_after_newer_release_opened_store() -> None:
 
 def test_resumed_upgrade_reports_that_rollback_is_not_possible() -> None:
     nodes = observed_pair("6.3.1", "5.11.4", wanted="6.3.1")
-    change = upgrade_effects_by_pair(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
+    change = upgrade_effects_by_pair(nodes, store_changes(nodes), upgrade_progress(nodes))["orders-mq01"]
     assert (change.found, change.back) == ("5.11.4", "closed")
     assert change.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
 
@@ -285,12 +285,12 @@ def test_resumed_upgrade_reports_that_rollback_is_not_possible() -> None:
 )
 def test_rollback_is_allowed_only_if_old_release_can_read_store(active: str, standby: str, allowed: bool) -> None:
     nodes = observed_pair(active, standby, wanted="6.3.1")
-    assert may_roll_back(B, nodes, stores_of(nodes)) is allowed
+    assert may_roll_back(B, nodes, store_changes(nodes)) is allowed
 
 
 def test_rollback_of_single_broker_requires_store_readable_by_old_release() -> None:
-    assert not may_roll_back(A, observed_pair("5.11.4", wanted="6.3.1")[:1], stores_of(observed_pair()))
-    assert may_roll_back(A, observed_pair("5.17.6", wanted="6.3.1")[:1], stores_of(observed_pair()))
+    assert not may_roll_back(A, observed_pair("5.11.4", wanted="6.3.1")[:1], store_changes(observed_pair()))
+    assert may_roll_back(A, observed_pair("5.17.6", wanted="6.3.1")[:1], store_changes(observed_pair()))
 
 
 def test_upgrade_refuses_pair_with_two_other_releases() -> None:
@@ -308,7 +308,7 @@ def test_upgrade_refuses_node_with_unknown_running_release() -> None:
 def test_upgrade_waits_for_starting_node_of_any_release() -> None:
     for active in ("5.17.6", "5.18.3"):
         nodes = observed_pair(active)
-        assert step_of((nodes[0], replace(nodes[1], state="starting", release=None))).act == "wait"
+        assert upgrade_step((nodes[0], replace(nodes[1], state="starting", release=None))).act == "wait"
 
 
 def test_upgrade_refuses_unsupported_release() -> None:

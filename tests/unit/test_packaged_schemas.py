@@ -15,7 +15,7 @@ from tests.xsds import small_xsd
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def schema_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Replace the bundle of the wheel by one with a schema of 5.18.3, without Maven and cache, and return its path."""
     path = tmp_path / "schemas.zip"
     write_bundle({"5.18.3.xsd": small_xsd()}, path)
@@ -25,7 +25,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_xml_schema_in_wheel_requires_no_maven(bundle: Path) -> None:
+def test_xml_schema_in_wheel_requires_no_maven(schema_bundle: Path) -> None:
     lines: list[str] = []
 
     path = fetch_schema_to_cache(Release.of("5.18.3"), progress=lines.append)
@@ -34,8 +34,8 @@ def test_xml_schema_in_wheel_requires_no_maven(bundle: Path) -> None:
     assert lines == []
 
 
-def test_schema_fetch_takes_several_releases(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_bundle({"5.18.3.xsd": small_xsd(), "6.3.1.xsd": small_xsd()}, bundle)
+def test_schema_fetch_takes_several_releases(schema_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bundle({"5.18.3.xsd": small_xsd(), "6.3.1.xsd": small_xsd()}, schema_bundle)
 
     assert main(["schema", "fetch", "5.18.3", "6.3.1"]) == 0
 
@@ -43,9 +43,9 @@ def test_schema_fetch_takes_several_releases(bundle: Path, capsys: pytest.Captur
 
 
 def test_schema_fetch_rejects_file_of_single_release_for_two_releases(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
+    schema_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["schema", "fetch", "5.18.3", "6.3.1", "--from", str(bundle)]) == 2
+    assert main(["schema", "fetch", "5.18.3", "6.3.1", "--from", str(schema_bundle)]) == 2
 
     assert "is the file of a single release: name only one RELEASE" in capsys.readouterr().err
 

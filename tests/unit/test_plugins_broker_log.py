@@ -13,7 +13,7 @@ from activemq_fleet.node.state import broker_state as state
 from tests.log_reading import logger_of
 
 
-def record(message: str, timestamp: str = "2026-11-21 05:22:44") -> str:
+def log_record(message: str, timestamp: str = "2026-11-21 05:22:44") -> str:
     return f"{timestamp},001 | INFO  | {message} | {logger_of(message)} | main\n"
 
 
@@ -115,7 +115,7 @@ PHASES = {
 
 @pytest.mark.parametrize("name", STARTS)
 def test_broker_phase_is_last_phase_in_log(name: str) -> None:
-    lines = "".join(map(record, STARTS[name])).split("\n")
+    lines = "".join(map(log_record, STARTS[name])).split("\n")
     phase = broker_log.phase_after_records(broker_log.parse_records(lines))
     assert phase.name == PHASES[name]
     assert phase.message in STARTS[name]
@@ -124,16 +124,16 @@ def test_broker_phase_is_last_phase_in_log(name: str) -> None:
 def test_broker_phase_ignores_records_of_earlier_process(tmp_path: Path) -> None:
     now = time.time()
     time_before, time_after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
-    log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", time_before)
+    log = log_record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", time_before)
     (tmp_path / "activemq.log").write_text(log)
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "unknown"
-    (tmp_path / "activemq.log").write_text(log + record(FIRST_RECORD, time_after))
+    (tmp_path / "activemq.log").write_text(log + log_record(FIRST_RECORD, time_after))
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "starting"
 
 
 def test_broker_phase_is_read_across_log_files_that_rolled_during_start(tmp_path: Path) -> None:
     (tmp_path / "activemq.log.1").write_text(
-        record(STARTS["a modern standby"][0]) + record(STARTS["a modern standby"][1])
+        log_record(STARTS["a modern standby"][0]) + log_record(STARTS["a modern standby"][1])
     )
     (tmp_path / "activemq.log").write_text("\tat a.stack.trace(X.java)\n")
     assert broker_log.read_broker_phase(str(tmp_path), 0).name == "waiting"
@@ -141,10 +141,10 @@ def test_broker_phase_is_read_across_log_files_that_rolled_during_start(tmp_path
 
 def test_last_logged_error_contains_its_root_cause(tmp_path: Path) -> None:
     lines = [
-        record("fine").replace("INFO ", "ERROR"),
-        record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR"),
+        log_record("fine").replace("INFO ", "ERROR"),
+        log_record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR"),
         "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: a.Middle\nCaused by: java.lang.Root: no class\n",
-        record("later, and harmless"),
+        log_record("later, and harmless"),
     ]
     (tmp_path / "activemq.log").write_text("".join(lines))
     assert broker_log.last_logged_error(str(tmp_path)) == (
@@ -154,15 +154,15 @@ def test_last_logged_error_contains_its_root_cause(tmp_path: Path) -> None:
 
 
 def test_last_logged_error_has_no_root_cause_of_later_warning(tmp_path: Path) -> None:
-    error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
-    warning = record("Transport Connection failed").replace("INFO ", "WARN ")
+    error = log_record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
+    warning = log_record("Transport Connection failed").replace("INFO ", "WARN ")
     (tmp_path / "activemq.log").write_text(f"{error}{warning}java.io.EOFException\nCaused by: a.Client: gone\n")
     assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
 def test_last_logged_error_is_no_error_about_connection_of_client(tmp_path: Path) -> None:
-    error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
-    client = record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")
+    error = log_record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
+    client = log_record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")
     (tmp_path / "activemq.log").write_text(f"{error}{client}")
     assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
@@ -187,7 +187,7 @@ def test_logged_errors_count_at_any_time_if_start_of_unit_is_unknown() -> None:
 def test_long_logged_error_is_shortened_and_keeps_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
-    (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
+    (tmp_path / "activemq.log").write_text(log_record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
     error_text = broker_log.last_logged_error(str(tmp_path))
     assert error_text.startswith("Failed to load: URL [x]")
     assert error_text.endswith("…: java.net.BindException: Address in use")

@@ -19,7 +19,7 @@ from activemq_fleet.node.kahadb import store_copy, store_files
 
 
 @pytest.fixture
-def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+def source_and_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """Return a store to copy and a store to replace; chunks have 10 bytes."""
     monkeypatch.setattr(store_copy, "CHUNK", 10)
     source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
@@ -46,8 +46,8 @@ def transfer(source: str, target: str) -> str:
     return backup
 
 
-def test_store_copy_equals_source_and_backup_keeps_old_store_with_checksums(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_store_copy_equals_source_and_backup_keeps_old_store_with_checksums(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     manifest_before = store_copy.store_manifest(target)
     backup = transfer(source, target)
     assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
@@ -56,27 +56,27 @@ def test_store_copy_equals_source_and_backup_keeps_old_store_with_checksums(stor
     assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
 
 
-def test_store_copy_excludes_lock_file(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_store_copy_excludes_lock_file(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     transfer(source, target)
     assert "lock" not in os.listdir(target)
 
 
-def test_store_copy_skips_files_that_target_has(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_store_copy_skips_files_that_target_has(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     missing = store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
 
 
-def test_backup_shares_no_file_with_store(stores: tuple[str, str]) -> None:
+def test_backup_shares_no_file_with_store(source_and_target: tuple[str, str]) -> None:
     """With shared files, the broker would write into its backup."""
-    source, target = stores
+    source, target = source_and_target
     backup = transfer(source, target)
     assert os.stat(f"{backup}/db-1.log").st_ino != os.stat(f"{target}/db-1.log").st_ino
 
 
-def test_each_store_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_each_store_copy_keeps_separate_backup(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     first_backup = transfer(source, target)
     Path(source, "db.data").write_bytes(b"newer")
     second_backup = transfer(source, target)
@@ -85,24 +85,24 @@ def test_each_store_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
     assert Path(second_backup, "db.data").read_bytes() == b"new"
 
 
-def test_interrupted_copy_of_store_file_continues_where_it_stopped(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_interrupted_copy_of_store_file_continues_where_it_stopped(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
     store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_packed_chunk(source, "db-2.log", 0, 43))
     assert store_copy.prepare_staging_directory(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
-def test_chunk_of_store_file_at_unexpected_offset_is_refused(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_chunk_of_store_file_at_unexpected_offset_is_refused(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="received data from byte 10, but expected data from byte 0"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43))
 
 
-def test_store_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_store_file_damaged_in_transfer_is_discarded_with_error(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="was damaged in transfer"):
@@ -110,8 +110,8 @@ def test_store_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[st
     assert store_copy.prepare_staging_directory(target, files)["db.data"] == 0
 
 
-def test_incomplete_store_copy_does_not_replace_store(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_incomplete_store_copy_does_not_replace_store(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     manifest_before = store_copy.store_manifest(target)
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -120,14 +120,14 @@ def test_incomplete_store_copy_does_not_replace_store(stores: tuple[str, str]) -
     assert store_copy.store_manifest(target) == manifest_before
 
 
-def test_change_of_store_during_copy_is_error(stores: tuple[str, str]) -> None:
-    source, _ = stores
+def test_change_of_store_during_copy_is_error(source_and_target: tuple[str, str]) -> None:
+    source, _ = source_and_target
     with pytest.raises(NodeError, match="changed while it was copied"):
         store_copy.read_packed_chunk(source, "db.data", 0, 999)
 
 
-def test_copy_to_locked_store_is_refused(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_copy_to_locked_store_is_refused(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     script = (
         "import fcntl, sys, time\n"
         "file = open(sys.argv[1], 'r+')\n"
@@ -148,8 +148,10 @@ def test_copy_to_locked_store_is_refused(stores: tuple[str, str]) -> None:
     assert not store_files.is_store_locked(target)
 
 
-def test_reserved_end_of_journal_file_stays_sparse(stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    source, target = stores
+def test_reserved_end_of_journal_file_stays_sparse(
+    source_and_target: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = source_and_target
     monkeypatch.setattr(store_copy, "CHUNK", 1 << 20)
     with open(f"{source}/db-3.log", "wb") as file:
         file.write(b"record")
@@ -159,23 +161,23 @@ def test_reserved_end_of_journal_file_stays_sparse(stores: tuple[str, str], monk
     assert os.stat(f"{target}/db-3.log").st_blocks * 512 < 1 << 20
 
 
-def test_store_copy_creates_missing_store_without_backup(stores: tuple[str, str]) -> None:
-    source, target = stores
+def test_store_copy_creates_missing_store_without_backup(source_and_target: tuple[str, str]) -> None:
+    source, target = source_and_target
     os.rename(target, f"{target}-gone")
     assert transfer(source, target) == ""
     assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
 
 
-def test_symbolic_link_in_store_is_refused(stores: tuple[str, str]) -> None:
-    os.symlink("/etc/hostname", f"{stores[0]}/db-9.log")
+def test_symbolic_link_in_store_is_refused(source_and_target: tuple[str, str]) -> None:
+    os.symlink("/etc/hostname", f"{source_and_target[0]}/db-9.log")
     with pytest.raises(NodeError, match="neither a file nor a directory"):
-        store_copy.store_manifest(stores[0])
+        store_copy.store_manifest(source_and_target[0])
 
 
-def test_store_copy_refuses_file_name_outside_of_store(stores: tuple[str, str]) -> None:
+def test_store_copy_refuses_file_name_outside_of_store(source_and_target: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(NodeError, match="leads outside of the store"):
-        store_copy.prepare_staging_directory(stores[1], files)
+        store_copy.prepare_staging_directory(source_and_target[1], files)
 
 
 def _replace_by_link(store: str) -> None:
@@ -195,11 +197,14 @@ def _replace_by_link(store: str) -> None:
     ],
 )
 def test_obstacle_to_replacement_of_store_is_reported(
-    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, create_obstacle: Callable[..., Any], message: str
+    source_and_target: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    create_obstacle: Callable[..., Any],
+    message: str,
 ) -> None:
-    assert store_copy.replacement_obstacle(stores[1]) == ""
-    create_obstacle(stores[1], monkeypatch)
-    assert message in store_copy.replacement_obstacle(stores[1])
+    assert store_copy.replacement_obstacle(source_and_target[1]) == ""
+    create_obstacle(source_and_target[1], monkeypatch)
+    assert message in store_copy.replacement_obstacle(source_and_target[1])
 
 
 class PowerCutError(BaseException):
@@ -220,9 +225,9 @@ WRITES = (
 
 @pytest.mark.parametrize("after", [False, True])
 def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes(
-    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
+    source_and_target: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    source, target = stores
+    source, target = source_and_target
     manifest_before, expected = store_copy.store_manifest(target), store_copy.store_manifest(source)
     write_count, limit = 0, 0
 

@@ -50,7 +50,7 @@ def broker_evidence(state: str, release: str, **overrides: Any) -> dict[str, Any
     }
 
 
-def decide(
+def decide_upgrade(
     operation: str,
     evidence: dict[str, dict[str, Any]],
     acted: dict[str, list[str]] | None = None,
@@ -71,7 +71,9 @@ def decide(
 
 
 def test_decision_jumps_reports_current_and_wanted_release_of_pair() -> None:
-    jumps = decide("jumps", {A: broker_evidence("active", "5.18.3"), B: broker_evidence("standby", "5.18.3")})["jumps"]
+    jumps = decide_upgrade("jumps", {A: broker_evidence("active", "5.18.3"), B: broker_evidence("standby", "5.18.3")})[
+        "jumps"
+    ]
     assert list(jumps) == ["orders-mq01"]
     assert (jumps["orders-mq01"]["found"], jumps["orders-mq01"]["wanted"]) == ("5.18.3", "6.3.1")
     assert jumps["orders-mq01"]["back"] == "open"
@@ -79,34 +81,34 @@ def test_decision_jumps_reports_current_and_wanted_release_of_pair() -> None:
 
 def test_pair_with_wanted_release_has_no_jump() -> None:
     evidence = {A: broker_evidence("active", "6.3.1"), B: broker_evidence("standby", "6.3.1")}
-    decision = decide("jumps", evidence)
+    decision = decide_upgrade("jumps", evidence)
     assert (decision["jumps"], decision["step"]["act"]) == ({}, "done")
-    assert decide("upgrade", evidence)["step"]["act"] == "done"
+    assert decide_upgrade("upgrade", evidence)["step"]["act"] == "done"
 
 
 def test_decision_jumps_waits_for_unhealthy_pair_and_then_refuses_it() -> None:
     evidence = {A: broker_evidence("hung", "5.18.3"), B: broker_evidence("standby", "5.18.3")}
-    assert decide("jumps", evidence)["step"]["act"] == "wait"
+    assert decide_upgrade("jumps", evidence)["step"]["act"] == "wait"
     with pytest.raises(RefusalError, match=f"{A}: the broker is hung .*; systemd then starts the broker again"):
-        decide("jumps", evidence, waited=60)
+        decide_upgrade("jumps", evidence, waited=60)
 
 
 def test_only_first_upgrade_step_of_pair_allows_rollback() -> None:
     evidence = {A: broker_evidence("active", "5.11.4"), B: broker_evidence("standby", "5.11.4")}
-    step = decide("upgrade", evidence)["step"]
+    step = decide_upgrade("upgrade", evidence)["step"]
     assert (step["act"], step["hosts"], step["peer"]) == ("upgrade", [B], A)
     assert step["put_back"] is True
     evidence = {A: broker_evidence("standby", "5.11.4"), B: broker_evidence("active", "6.3.1")}
-    step = decide("upgrade", evidence)["step"]
+    step = decide_upgrade("upgrade", evidence)["step"]
     assert (step["act"], step["hosts"], step["peer"]) == ("upgrade", [A], B)
     assert step["put_back"] is False
 
 
 def test_switchovers_are_counted_per_host() -> None:
     evidence = {A: broker_evidence("active", "5.18.3"), B: broker_evidence("standby", "6.3.1")}
-    assert decide("upgrade", evidence, {A: ["switch"], B: ["upgrade"]})["step"]["act"] == "switch"
+    assert decide_upgrade("upgrade", evidence, {A: ["switch"], B: ["upgrade"]})["step"]["act"] == "switch"
     with pytest.raises(RefusalError, match="3 times, but each time this broker acquired the lock again"):
-        decide("upgrade", evidence, {A: ["switch"] * 3, B: ["upgrade"]})
+        decide_upgrade("upgrade", evidence, {A: ["switch"] * 3, B: ["upgrade"]})
 
 
 def test_decision_jumps_refuses_pair_with_different_store_directory() -> None:
@@ -115,7 +117,7 @@ def test_decision_jumps_refuses_pair_with_different_store_directory() -> None:
         B: broker_evidence("standby", "5.18.3", store="/elsewhere"),
     }
     with pytest.raises(RefusalError, match="Set activemq_store_directory to /elsewhere"):
-        decide("jumps", evidence)
+        decide_upgrade("jumps", evidence)
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,16 @@ def depends_on_profile_name(tree: ast.AST) -> bool:
     return False
 
 
-def modules() -> Iterator[Path]:
+def python_modules() -> Iterator[Path]:
     for directory in (LIBRARY, ROOT / "plugins"):
         yield from (path for path in directory.rglob("*.py") if LIBRARY / "profiles" not in path.parents)
 
 
 def test_only_allowed_modules_depend_on_names_of_ha_profiles() -> None:
     dependent = {
-        path.resolve().relative_to(ROOT) for path in modules() if depends_on_profile_name(ast.parse(path.read_text()))
+        path.resolve().relative_to(ROOT)
+        for path in python_modules()
+        if depends_on_profile_name(ast.parse(path.read_text()))
     }
     assert sorted(map(str, dependent)) == sorted(ALLOWED)
 

@@ -89,13 +89,13 @@ def loaded_after(statement: str) -> set[str]:
     )
 
 
-def parse(path: Path) -> ast.Module:
+def parse_module(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported_modules(path: Path) -> Iterator[str]:
     """Yield the full name of each module of the library that a file imports, also by the plugins' ``library("…")``."""
-    for node in ast.walk(parse(path)):
+    for node in ast.walk(parse_module(path)):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
         elif isinstance(node, ast.Import):
@@ -137,7 +137,7 @@ def test_unknown_name_of_api_causes_attribute_error() -> None:
 
 
 def test_names_for_type_checkers_match_lazily_imported_names() -> None:
-    tests = [node for node in parse(SOURCES / "__init__.py").body if isinstance(node, ast.If)]
+    tests = [node for node in parse_module(SOURCES / "__init__.py").body if isinstance(node, ast.If)]
     block = next(node for node in tests if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
     declared = {
         alias.name: str(node.module) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
@@ -231,7 +231,7 @@ def test_only_upper_layers_import_api() -> None:
         package = path.relative_to(SOURCES).parts[0]
         names = {
             alias.name
-            for node in ast.walk(parse(path))
+            for node in ast.walk(parse_module(path))
             if isinstance(node, ast.ImportFrom) and node.module == "activemq_fleet" and not node.level
             for alias in node.names
         }

@@ -26,7 +26,7 @@ TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
 )
 
 
-def agent(inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Agent:
+def agent_with(inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Agent:
     agent_variables = {"activemq_agent_username": "agent", "activemq_agent_password": "hush, hush"}
     agent_variables |= {f"activemq_agent_{name}": value for name, value in variables.items()}
     inventory = (inventory or hosts("o-mq1")) | {"app1": agent_variables}
@@ -41,7 +41,7 @@ def configuration(files: dict[str, bytes]) -> dict[str, str]:
 
 
 def test_agent_conf_has_both_nodes_of_pair_and_path_of_password_file() -> None:
-    files = render_agent(agent(topics=["instance/+/status", "#"]))
+    files = render_agent(agent_with(topics=["instance/+/status", "#"]))
 
     settings = configuration(files)
     assert settings["mb.urls"] == "o-mq1-a.example.com:1883,o-mq1-b.example.com:1883"
@@ -51,7 +51,7 @@ def test_agent_conf_has_both_nodes_of_pair_and_path_of_password_file() -> None:
 
 
 def test_password_of_agent_is_only_in_password_file() -> None:
-    files = render_agent(agent(), reveal=True)
+    files = render_agent(agent_with(), reveal=True)
 
     files_with_password = [path for path, content in files.items() if b"hush, hush" in content]
     assert files_with_password == ["mb.password"]
@@ -59,7 +59,7 @@ def test_password_of_agent_is_only_in_password_file() -> None:
 
 
 def test_topics_of_agent_stay_on_single_line() -> None:
-    settings = configuration(render_agent(agent(topics=["a%b", "x=y", "[z]", "é"])))
+    settings = configuration(render_agent(agent_with(topics=["a%b", "x=y", "[z]", "é"])))
 
     assert settings["topics"] == "a%b,x=y,[z],é"
 
@@ -78,7 +78,7 @@ EVERYTHING: dict[str, Any] = {
 
 def read_by_agent(tmp_path: Path, inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Config:
     """Write the files, and return them as the agent reads them: it rejects unknown keys and invalid values."""
-    for path, content in render_agent(agent(inventory, config=str(tmp_path), **variables), reveal=True).items():
+    for path, content in render_agent(agent_with(inventory, config=str(tmp_path), **variables), reveal=True).items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content)
         (tmp_path / path).chmod(file_mode_of(path))
@@ -146,7 +146,7 @@ def test_each_variable_is_key_of_agent_configuration() -> None:
 )
 def test_invalid_variables_of_agent_are_refused(variables: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        agent(**variables)
+        agent_with(**variables)
 
     assert message in str(caught.value)
 
@@ -159,14 +159,14 @@ def test_metrics_address_of_agent_without_host_is_on_loopback(tmp_path: Path, ad
 # -- the unit ------------------------------------------------------------------------------------
 
 
-def unit(**variables: Any) -> str:
-    return render_agent(agent(**variables))["systemd/activemq-agent.service"].decode()
+def agent_unit(**variables: Any) -> str:
+    return render_agent(agent_with(**variables))["systemd/activemq-agent.service"].decode()
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="NOT SHOWN: needs systemd-analyze")
 @pytest.mark.parametrize("variables", [{}, {"state": "/srv/agent"}, {"state": "/home/agent"}])
 def test_systemd_rates_agent_unit_as_hardened(variables: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "activemq-agent.service").write_text(unit(**variables))
+    (tmp_path / "activemq-agent.service").write_text(agent_unit(**variables))
     completed = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "./activemq-agent.service"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
@@ -178,7 +178,7 @@ def test_systemd_rates_agent_unit_as_hardened(variables: dict[str, Any], tmp_pat
 
 
 def test_state_of_agent_is_state_directory_of_systemd_only_below_var_lib() -> None:
-    unit_below_var_lib, unit_elsewhere = unit(state="/var/lib/a/b"), unit(state="/srv/agent")
+    unit_below_var_lib, unit_elsewhere = agent_unit(state="/var/lib/a/b"), agent_unit(state="/srv/agent")
 
     assert "\nStateDirectory=a/b\n" in unit_below_var_lib
     assert "ReadWritePaths=" not in unit_below_var_lib
@@ -187,18 +187,18 @@ def test_state_of_agent_is_state_directory_of_systemd_only_below_var_lib() -> No
 
 
 def test_agent_unit_hides_home_directories_unless_agent_uses_them() -> None:
-    assert "\nProtectHome=yes\n" in unit()
+    assert "\nProtectHome=yes\n" in agent_unit()
     for name in ("state", "home", "config", "handlers"):
-        assert "\nProtectHome=read-only\n" in unit(**{name: "/home/agent/x"})
+        assert "\nProtectHome=read-only\n" in agent_unit(**{name: "/home/agent/x"})
 
 
 def test_memory_limit_of_agent_unit_grows_with_packet_size() -> None:
-    assert "\nMemoryMax=1044M\n" in unit()
-    assert "\nMemoryMax=2304M\n" in unit(packet_bytes=64 << 20)
+    assert "\nMemoryMax=1044M\n" in agent_unit()
+    assert "\nMemoryMax=2304M\n" in agent_unit(packet_bytes=64 << 20)
 
 
 def test_stop_timeout_of_agent_unit_exceeds_drain_time() -> None:
-    assert "\nTimeoutStopSec=145\n" in unit(drain_seconds=120)
+    assert "\nTimeoutStopSec=145\n" in agent_unit(drain_seconds=120)
 
 
 # -- Java clients --------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def broker(release: str = "5.18.3", **variables: Any) -> Broker:
     return fleet("o-mq01", release=release, **variables).broker(HOST)
 
 
-def files(release: str = "5.18.3", *, reveal: bool = False, **variables: Any) -> dict[str, bytes]:
+def console_files_of(release: str = "5.18.3", *, reveal: bool = False, **variables: Any) -> dict[str, bytes]:
     return console.console_files(broker(release, **variables), SecretSource(HOST, reveal))
 
 
@@ -57,7 +57,7 @@ def properties(content: bytes, separator: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("release", FAMILIES)
 def test_console_until_6_2_listens_on_configured_address_in_jetty_xml(release: str) -> None:
-    jetty_xml = files(release, console_bind="192.0.2.7", console_port=9000, port_offset=10)["conf/jetty.xml"]
+    jetty_xml = console_files_of(release, console_bind="192.0.2.7", console_port=9000, port_offset=10)["conf/jetty.xml"]
 
     connectors = beans(jetty_xml, "SelectChannelConnector") + beans(jetty_xml, "ServerConnector")
     assert [properties_of(connector) for connector in connectors] == [{"host": "192.0.2.7", "port": "9010"}]
@@ -65,7 +65,7 @@ def test_console_until_6_2_listens_on_configured_address_in_jetty_xml(release: s
 
 @pytest.mark.parametrize("release", [*FAMILIES, "6.3.1"])
 def test_console_listens_on_loopback_by_default(release: str) -> None:
-    everything = b"".join(files(release).values())
+    everything = b"".join(console_files_of(release).values())
 
     assert b"127.0.0.1" in everything
     assert b"0.0.0.0" not in everything
@@ -73,7 +73,7 @@ def test_console_listens_on_loopback_by_default(release: str) -> None:
 
 @pytest.mark.parametrize("release", FAMILIES)
 def test_every_path_of_console_requires_login_and_admin_paths_require_role_admin(release: str) -> None:
-    document = files(release)["conf/jetty.xml"]
+    document = console_files_of(release)["conf/jetty.xml"]
     rules = {}
     for mapping in beans(document, "ConstraintMapping"):
         (constraint,) = mapping.iterfind(f".//{BEANS}bean")
@@ -86,7 +86,7 @@ def test_every_path_of_console_requires_login_and_admin_paths_require_role_admin
 
 @pytest.mark.parametrize(("release", "webapps"), [("5.7.0", ["/admin"]), ("5.8.0", ["/admin", "/api"])])
 def test_jetty_serves_only_console_and_api_of_release(release: str, webapps: list[str]) -> None:
-    contexts = beans(files(release)["conf/jetty.xml"], "WebAppContext")
+    contexts = beans(console_files_of(release)["conf/jetty.xml"], "WebAppContext")
 
     assert [properties_of(context)["contextPath"] for context in contexts] == webapps
 
@@ -95,13 +95,13 @@ def test_jetty_serves_only_console_and_api_of_release(release: str, webapps: lis
     ("release", "package"), [("5.5.1", "org.eclipse.jetty.http.security"), ("5.6.0", "org.eclipse.jetty.util.security")]
 )
 def test_security_constraint_of_console_has_class_of_jetty_version(release: str, package: str) -> None:
-    assert {bean.get("class") for bean in beans(files(release)["conf/jetty.xml"], "Constraint")} == {
+    assert {bean.get("class") for bean in beans(console_files_of(release)["conf/jetty.xml"], "Constraint")} == {
         f"{package}.Constraint"
     }
 
 
 def test_console_since_6_3_has_address_properties_and_separate_security_file() -> None:
-    rendered = files("6.3.1", console_bind="192.0.2.7", port_offset=10)
+    rendered = console_files_of("6.3.1", console_bind="192.0.2.7", port_offset=10)
 
     assert sorted(rendered) == [
         "conf/groups.properties",
@@ -119,7 +119,7 @@ def test_console_since_6_3_has_address_properties_and_separate_security_file() -
 
 
 def test_console_since_6_3_has_roles_for_each_path() -> None:
-    root = etree.fromstring(files("6.3.1")["conf/jetty/jetty-security.xml"])
+    root = etree.fromstring(console_files_of("6.3.1")["conf/jetty/jetty-security.xml"])
     puts = root.iterfind(".//Call[@name='put']")
 
     assert {put.findtext("Arg"): [role.text for role in put.iter("Item")] for put in puts} == {
@@ -131,21 +131,21 @@ def test_console_since_6_3_has_roles_for_each_path() -> None:
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
 def test_disabled_console_has_no_files(release: str) -> None:
-    assert files(release, console=False) == {}
+    assert console_files_of(release, console=False) == {}
 
 
 def test_admins_have_role_admin_and_other_users_role_user() -> None:
-    realm = files(reveal=True)["conf/jetty-realm.properties"]
+    realm = console_files_of(reveal=True)["conf/jetty-realm.properties"]
 
     assert properties(realm, ":") == {"ops": "sesame,admin", "app": "open,user"}
 
 
 def test_network_user_has_no_console_account() -> None:
-    assert b"net" not in files(reveal=True)["conf/jetty-realm.properties"].replace(b"activemq.fleet", b"")
+    assert b"net" not in console_files_of(reveal=True)["conf/jetty-realm.properties"].replace(b"activemq.fleet", b"")
 
 
 def test_console_accounts_since_6_0_are_jaas_accounts() -> None:
-    rendered = files("6.0.1", reveal=True)
+    rendered = console_files_of("6.0.1", reveal=True)
 
     assert properties(rendered["conf/users.properties"], "=") == {"ops": "sesame", "app": "open"}
     assert properties(rendered["conf/groups.properties"], "=") == {"admins": "ops", "users": "app"}
@@ -157,7 +157,7 @@ def test_console_accounts_since_6_0_are_jaas_accounts() -> None:
     ("release", "accounts"), [("5.18.3", "conf/jetty-realm.properties"), ("6.2.9", "conf/users.properties")]
 )
 def test_console_without_users_has_no_accounts_and_comment_about_it(release: str, accounts: str) -> None:
-    rendered = files(release, users=[], reveal=True)
+    rendered = console_files_of(release, users=[], reveal=True)
 
     assert properties(rendered[accounts], ":" if "realm" in accounts else "=") == {}
     assert b"no user can log in" in rendered[accounts]
@@ -166,7 +166,7 @@ def test_console_without_users_has_no_accounts_and_comment_about_it(release: str
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
 def test_secrets_of_console_files_are_placeholders_until_deployment(release: str) -> None:
-    everything = b"".join(files(release).values())
+    everything = b"".join(console_files_of(release).values())
 
     assert b"sesame" not in everything
     assert b"@activemq_users[0].password@" in everything
@@ -174,7 +174,9 @@ def test_secrets_of_console_files_are_placeholders_until_deployment(release: str
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
 def test_console_files_with_passwords_have_mode_0640(release: str) -> None:
-    files_with_password = [path for path, content in files(release, reveal=True).items() if b"sesame" in content]
+    files_with_password = [
+        path for path, content in console_files_of(release, reveal=True).items() if b"sesame" in content
+    ]
 
     assert files_with_password
     assert [file_mode_of(path) for path in files_with_password] == [0o640]
@@ -184,21 +186,21 @@ def test_password_with_comma_is_obfuscated_for_jetty() -> None:
     # The expected text comes from Jetty: the sample keystore of 6.3.1 contains it for the word password.
     assert console._obfuscate("password") == "1v2j1uum1xtv1zej1zer1xtn1uvk1v1v"
 
-    realm = files(users=[{**OPS, "password": "one,two"}], reveal=True)["conf/jetty-realm.properties"]
+    realm = console_files_of(users=[{**OPS, "password": "one,two"}], reveal=True)["conf/jetty-realm.properties"]
     assert properties(realm, ":")["ops"] == f"OBF:{console._obfuscate('one,two')},admin"
 
 
 @pytest.mark.parametrize("password", ["OBF:1v1v", "één,twee"])
 def test_password_that_jetty_cannot_store_is_refused_without_printing_it(password: str) -> None:
     with pytest.raises(SettingsError) as error:
-        files(users=[{**OPS, "password": password}], reveal=True)
+        console_files_of(users=[{**OPS, "password": password}], reveal=True)
 
     assert str(error.value).startswith("o-mq01-a.example.com: activemq_users[0].password ")
     assert password not in str(error.value)
 
 
 def test_password_that_jetty_cannot_store_is_accepted_with_jaas() -> None:
-    accounts = files("6.2.9", users=[{**OPS, "password": "OBF:1,v"}], reveal=True)["conf/users.properties"]
+    accounts = console_files_of("6.2.9", users=[{**OPS, "password": "OBF:1,v"}], reveal=True)["conf/users.properties"]
 
     assert properties(accounts, "=") == {"ops": "OBF:1,v"}
 
@@ -225,7 +227,7 @@ def deobfuscate(text: str) -> str:
     ("release", "expected"), [("5.18.3", False), ("5.19.1", True), ("6.1.6", False), ("6.3.1", True)]
 )
 def test_console_without_inline_scripts_has_content_security_policy(release: str, expected: bool) -> None:
-    assert (b"Content-Security-Policy" in b"".join(files(release).values())) is expected
+    assert (b"Content-Security-Policy" in b"".join(console_files_of(release).values())) is expected
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
@@ -242,4 +244,4 @@ def test_console_without_admin_connects_to_broker_with_empty_account() -> None:
 
 
 def test_console_files_are_reproducible() -> None:
-    assert files("6.3.1") == files("6.3.1")
+    assert console_files_of("6.3.1") == console_files_of("6.3.1")

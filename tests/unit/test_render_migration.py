@@ -21,13 +21,13 @@ def fleet_with_old_and_new_pair(release: str, *, duplex: bool = True) -> Fleet:
     return build_fleet(old_hosts | hosts("new-mq01", release="6.3.1", links=links), {})
 
 
-def link(fleet: Fleet, host: str = NEW) -> dict[str, str]:
+def migration_link(fleet: Fleet, host: str = NEW) -> dict[str, str]:
     connectors = etree.fromstring(render_activemq_xml_bytes(fleet.broker(host))).findall(".//c:networkConnector", CORE)
     return {str(name): str(value) for name, value in connectors[-1].items()}
 
 
 def test_new_pair_connects_to_old_master_and_not_to_its_slave() -> None:
-    uri = link(fleet_with_old_and_new_pair("5.5.1"))["uri"]
+    uri = migration_link(fleet_with_old_and_new_pair("5.5.1"))["uri"]
 
     assert OLD in uri
     assert OLD.replace("-a.", "-b.") not in uri
@@ -37,11 +37,11 @@ def test_new_pair_connects_to_old_master_and_not_to_its_slave() -> None:
 def test_migration_link_repeats_filter_only_for_release_that_prefixes_it(
     release: str, destination_filter: str | None
 ) -> None:
-    assert link(fleet_with_old_and_new_pair(release)).get("destinationFilter") == destination_filter
+    assert migration_link(fleet_with_old_and_new_pair(release)).get("destinationFilter") == destination_filter
 
 
 def test_migration_link_without_duplex_has_no_destination_filter() -> None:
-    assert "destinationFilter" not in link(fleet_with_old_and_new_pair("5.5.1", duplex=False))
+    assert "destinationFilter" not in migration_link(fleet_with_old_and_new_pair("5.5.1", duplex=False))
 
 
 def test_migration_link_does_not_change_configuration_of_old_broker() -> None:

@@ -18,22 +18,24 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted([*REPOSITORY.glob("roles/*/tasks/*.yml"), *REPOSITORY.glob("playbooks/**/*.yml")])
 
 
-def messages(node: Any) -> Iterator[str]:
+def task_messages(node: Any) -> Iterator[str]:
     """Yield the texts of the messages of tasks, including tasks in blocks."""
     if isinstance(node, list):
         for child in node:
-            yield from messages(child)
+            yield from task_messages(child)
     elif isinstance(node, dict):
         for key, value in node.items():
             if key in ("msg", "fail_msg", "success_msg") and isinstance(value, str):
                 yield value
             else:
-                yield from messages(value)
+                yield from task_messages(value)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(REPOSITORY)))
 def test_role_message_contains_line_break_only_inside_expression(file: Path) -> None:
-    texts = [re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL) for text in messages(yaml.safe_load(file.read_text()))]
+    texts = [
+        re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL) for text in task_messages(yaml.safe_load(file.read_text()))
+    ]
     assert [text for text in texts if "\n" in text.strip()] == []
 
 

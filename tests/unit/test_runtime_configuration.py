@@ -36,16 +36,18 @@ def links(*targets: str, **options: Any) -> list[dict[str, Any]]:
     return [{"from": "a", "to": target, **options} for target in targets]
 
 
-def document(**variables: Any) -> bytes:
+def activemq_xml_with(**variables: Any) -> bytes:
     return render_activemq_xml_bytes(fleet_of(**variables).broker(HOST))
 
 
 def live_change(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.LiveChange | None:
-    return runtime_configuration.live_change_of_activemq_xml(document(**(before or {})), document(**after))
+    return runtime_configuration.live_change_of_activemq_xml(
+        activemq_xml_with(**(before or {})), activemq_xml_with(**after)
+    )
 
 
 def test_runtime_configuration_plugin_is_last_and_start_attribute_is_false() -> None:
-    broker = etree.fromstring(document()).find("c:broker", CORE)
+    broker = etree.fromstring(activemq_xml_with()).find("c:broker", CORE)
     assert broker is not None
     plugins = broker.find("c:plugins", CORE)
     assert plugins is not None
@@ -55,7 +57,7 @@ def test_runtime_configuration_plugin_is_last_and_start_attribute_is_false() -> 
 
 
 def test_runtime_configuration_plugin_and_start_attribute_require_variable() -> None:
-    activemq_xml = document(runtime_configuration=False)
+    activemq_xml = activemq_xml_with(runtime_configuration=False)
 
     assert b"runtimeConfigurationPlugin" not in activemq_xml
     assert b" start=" not in activemq_xml
@@ -102,7 +104,12 @@ def test_other_change_of_activemq_xml_is_no_live_change(case: str) -> None:
 def test_broker_without_plugin_has_no_live_change() -> None:
     off = {"runtime_configuration": False}
 
-    assert runtime_configuration.live_change_of_activemq_xml(document(**off), document(**off, users=USERS)) is None
+    assert (
+        runtime_configuration.live_change_of_activemq_xml(
+            activemq_xml_with(**off), activemq_xml_with(**off, users=USERS)
+        )
+        is None
+    )
 
 
 CHANGE_DETECTED = "change in URL [file:/x/conf/activemq.xml] at: Sat Nov 21 14:32:13 UTC 2026"
@@ -162,7 +169,7 @@ class Host:
         self, credentials: str = "activemq.network.password=n\n", **variables: Any
     ) -> configuration_install.InstallationOutcome:
         tree = {
-            runtime_configuration.DOCUMENT: ConfigurationFile(document(**variables), 0o640, None),
+            runtime_configuration.DOCUMENT: ConfigurationFile(activemq_xml_with(**variables), 0o640, None),
             "conf/credentials.properties": ConfigurationFile(credentials.encode(), 0o600, None),
         }
         return configuration_install.install_configuration(self.layout, tree, configuration_install.Owners())
@@ -268,7 +275,7 @@ def test_live_change_requires_restart_while_restart_is_pending(host: Host, monke
 
 def test_check_mode_reports_that_live_change_requires_no_restart(host: Host) -> None:
     tree = {
-        runtime_configuration.DOCUMENT: ConfigurationFile(document(users=USERS), 0o640, None),
+        runtime_configuration.DOCUMENT: ConfigurationFile(activemq_xml_with(users=USERS), 0o640, None),
         "conf/credentials.properties": ConfigurationFile(b"activemq.network.password=n\n", 0o600, None),
     }
 

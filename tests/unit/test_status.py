@@ -29,7 +29,7 @@ BRIDGED = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "order
 LINK = "shop-mq01-to-orders-mq01"
 
 
-def status(inspected: Fleet = SINGLE_PAIR, **hosts: dict[str, Any]) -> FleetStatus:
+def status_with(inspected: Fleet = SINGLE_PAIR, **hosts: dict[str, Any]) -> FleetStatus:
     """Return the status if some hosts, which are named a, b, shop_a and shop_b, report other evidence."""
     names = {"a": A, "b": B, "shop_a": SHOP_A, "shop_b": SHOP_B}
     other_evidence = {names[name]: evidence_of_host for name, evidence_of_host in hosts.items()}
@@ -47,7 +47,7 @@ def rules_and_hosts(report: FleetStatus) -> list[tuple[str, str]]:
 
 
 def test_status_of_pair_with_active_and_standby_is_healthy() -> None:
-    report = status()
+    report = status_with()
     assert (rules_and_hosts(report), report.exit_code, status_headline(report)) == ([], 0, "2 brokers: all is well")
     assert report.brokers[0].configuration_state == "planned"
     assert table_lines(report)[1].split() == [
@@ -56,7 +56,9 @@ def test_status_of_pair_with_active_and_standby_is_healthy() -> None:
 
 
 def test_host_without_sudo_is_finding_with_remedy_for_sudo() -> None:
-    (finding,) = [f for f in status(b={"unreachable": "Missing sudo password"}).findings if f.rule == "unreachable"]
+    (finding,) = [
+        f for f in status_with(b={"unreachable": "Missing sudo password"}).findings if f.rule == "unreachable"
+    ]
 
     assert finding.message == (
         "Ansible can log in to the host, but privilege escalation (become) fails there: Missing sudo password"
@@ -68,7 +70,7 @@ def test_host_without_sudo_is_finding_with_remedy_for_sudo() -> None:
 
 
 def test_headline_of_status_counts_brokers_that_are_starting() -> None:
-    starting = status(b={"state": "starting", "usage": {}, "holds_lock": None, "release": None})
+    starting = status_with(b={"state": "starting", "usage": {}, "holds_lock": None, "release": None})
     assert status_headline(starting) == "2 brokers: no problem, and 1 broker still starting"
 
 
@@ -153,7 +155,7 @@ STATES: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
 
 
 def test_fix_of_stopped_pair_is_to_continue_interrupted_site() -> None:
-    (finding,) = [finding for finding in status(a=STOPPED, b=STOPPED).findings if finding.rule == "no-active"]
+    (finding,) = [finding for finding in status_with(a=STOPPED, b=STOPPED).findings if finding.rule == "no-active"]
 
     assert finding.fix == (
         f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {A} and {B}"
@@ -161,14 +163,14 @@ def test_fix_of_stopped_pair_is_to_continue_interrupted_site() -> None:
 
 
 def test_unmounted_store_has_single_finding_although_account_cannot_lock_it() -> None:
-    fleet_status = status(a={"generation": 3, "generation_in_force": 0, "store_access": "Permission denied"})
+    fleet_status = status_with(a={"generation": 3, "generation_in_force": 0, "store_access": "Permission denied"})
 
     assert rules_and_hosts(fleet_status) == [("store-access", A)]
     assert "mount the shared directory" in fleet_status.findings[0].fix
 
 
 def test_unmounted_store_of_running_broker_is_named_and_no_kill_is_advised() -> None:
-    (finding,) = status(a={"generation": 3, "generation_in_force": 0, "store": "/mnt/mq/orders-mq01"}).findings
+    (finding,) = status_with(a={"generation": 3, "generation_in_force": 0, "store": "/mnt/mq/orders-mq01"}).findings
 
     assert "the directory /mnt/mq/orders-mq01 on the host contains no generation" in finding.message
     assert "mount the shared directory of /mnt/mq/orders-mq01 again" in finding.fix
@@ -177,7 +179,7 @@ def test_unmounted_store_of_running_broker_is_named_and_no_kill_is_advised() -> 
 
 @pytest.mark.parametrize(("hosts", "expected"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
 def test_state_of_host_has_expected_findings(hosts: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    report = status(**hosts)
+    report = status_with(**hosts)
     assert sorted(rules_and_hosts(report)) == sorted(expected)
     assert all(finding.message and finding.fix for finding in report.findings)
     assert report.exit_code == int(any(finding.severity != "info" for finding in report.findings))
@@ -192,13 +194,13 @@ def test_state_of_host_has_expected_findings(hosts: dict[str, Any], expected: li
     ids=["stopped", "hung"],
 )
 def test_fix_of_missing_standby_contains_command_for_its_state(standby: dict[str, Any], fix: str) -> None:
-    (finding,) = [finding for finding in status(b=standby).findings if finding.rule == "standby-missing"]
+    (finding,) = [finding for finding in status_with(b=standby).findings if finding.rule == "standby-missing"]
     assert finding.fix.startswith(fix)
 
 
 def test_fix_of_pair_that_was_never_installed_is_playbook_site() -> None:
     not_installed = STOPPED | {"version": None}
-    report = status(a=not_installed, b=not_installed)
+    report = status_with(a=not_installed, b=not_installed)
     (finding,) = [finding for finding in report.findings if finding.rule == "no-active"]
     assert f"{A} is stopped, because the playbook site has not installed its broker" in finding.message
     assert finding.fix.startswith("run the playbook site")
@@ -208,14 +210,14 @@ def test_fix_of_pair_that_was_never_installed_is_playbook_site() -> None:
 
 def test_fix_of_standby_that_was_never_installed_is_playbook_site() -> None:
     (finding,) = [
-        finding for finding in status(b=STOPPED | {"version": None}).findings if finding.rule == "standby-missing"
+        finding for finding in status_with(b=STOPPED | {"version": None}).findings if finding.rule == "standby-missing"
     ]
     assert finding.fix == f"run the playbook site, which installs and starts the broker on {B}"
 
 
 def test_fix_of_two_active_brokers_without_store_names_no_directory() -> None:
     second_evidence = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
-    (finding,) = status(a={"store": None}, b=second_evidence).findings
+    (finding,) = status_with(a={"store": None}, b=second_evidence).findings
     assert finding.rule == "two-active"
     assert finding.fix == (
         "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
@@ -226,7 +228,7 @@ def test_fix_of_two_active_brokers_without_store_names_no_directory() -> None:
 def test_two_active_brokers_with_unreadable_generation_are_reported() -> None:
     second_evidence = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "guard": 9, "generation": 4}
 
-    (finding,) = status(a={"guard": 9, "generation": 4}, b=second_evidence).findings
+    (finding,) = status_with(a={"guard": 9, "generation": 4}, b=second_evidence).findings
 
     assert finding.rule == "two-active"
     assert "the newest generation (numbered copy) of the store cannot be read" in finding.message
@@ -243,7 +245,7 @@ def test_error_of_two_active_brokers_names_their_different_stores(guard: int | N
         "guard": guard,
     }
 
-    (finding,) = status(a=first_evidence, b=second_evidence | {"generation": 1, "generation_in_force": 1}).findings
+    (finding,) = status_with(a=first_evidence, b=second_evidence | {"generation": 1, "generation_in_force": 1}).findings
 
     assert (finding.rule, finding.severity) == ("two-active", "error")
     assert f"because they use different stores (/srv/orders on {A}, /srv/order on {B})" in finding.message
@@ -266,7 +268,7 @@ def test_different_store_directories_are_named_with_their_hosts(stores: dict[str
 def test_deployed_file_that_differs_from_inventory_is_finding() -> None:
     deployed = {**broker_evidence(SINGLE_PAIR, A)["deployed"], "conf/activemq.xml": "0" * 64}
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
-    report = status(a={"deployed": deployed})
+    report = status_with(a={"deployed": deployed})
     assert (report.brokers[0].configuration_state, rules_and_hosts(report)) == ("outdated", [("not-deployed", A)])
     assert "conf/activemq.xml differs from the inventory" in report.brokers[0].not_deployed
 
@@ -322,7 +324,7 @@ ALERT_RECEIVED = {"level": "WARN", "message": f"{CONNECTION_FAILED} Received fat
     ],
 )
 def test_status_reports_state_of_link_with_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
-    report = status(BRIDGED, **hosts)
+    report = status_with(BRIDGED, **hosts)
     (link,) = next(row for row in report.brokers if row.host == SHOP_A).links
     assert (link.link, link.to, link.state) == (LINK, (A,), state)
     assert reason in link.reason
@@ -352,7 +354,7 @@ def test_bridge_that_breaks_repeatedly_is_finding_with_queue_and_remedy(
     log_records = [{"level": "WARN", "message": text} for text in records]
     hosts: dict[str, Any] = {"shop_a": {"usage": usage_evidence(queues=queues), "breaking_bridges": [BREAKS]}}
     hosts["a"] = {"records": log_records}
-    report = status(BRIDGED, **hosts)
+    report = status_with(BRIDGED, **hosts)
     (finding,) = [finding for finding in report.findings if finding.rule.startswith("bridge")]
     assert (finding.rule, finding.host, finding.severity) == ("bridge-breaking", SHOP_A, "error")
     assert "22 times" in finding.message
@@ -363,19 +365,19 @@ def test_bridge_that_breaks_repeatedly_is_finding_with_queue_and_remedy(
 def test_link_is_recognized_by_its_name_in_jmx() -> None:
     linked_pairs = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
     bridges = [bridge("orders-mq01", "T_shop->orders")]
-    fleet_status = status(
+    fleet_status = status_with(
         linked_pairs, shop_a={"usage": usage_evidence(bridges=bridges)}, a={"usage": usage_evidence()}
     )
     assert "up" in {link.state for row in fleet_status.brokers for link in row.links if link.link == "T:shop->orders"}
 
 
 def test_link_to_pair_without_active_node_is_not_expected() -> None:
-    report = status(BRIDGED, a={"state": "starting", "usage": {}})
+    report = status_with(BRIDGED, a={"state": "starting", "usage": {}})
     assert [row.links for row in report.brokers if row.host == SHOP_A] == [()]
 
 
 def test_nagios_line_has_worst_finding_and_performance_data() -> None:
-    fleet_status = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
+    fleet_status = status_with(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
     line, code = nagios_line_and_exit_code(fleet_status.restricted_to([A]))
     assert code == 2
     assert line.startswith(
@@ -383,21 +385,21 @@ def test_nagios_line_has_worst_finding_and_performance_data() -> None:
         "but the inventory plans release 5.18.3; "
     )
     assert line.endswith("| store=85%;80;100;0 memory=1%;80;100;0 temp=1%;80;100;0 messages=3 durable=2 dlq=0")
-    assert nagios_line_and_exit_code(status().restricted_to([A]))[1] == 0
-    assert nagios_line_and_exit_code(status(b=STOPPED).restricted_to([B]))[1] == 1
-    assert nagios_line_and_exit_code(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
+    assert nagios_line_and_exit_code(status_with().restricted_to([A]))[1] == 0
+    assert nagios_line_and_exit_code(status_with(b=STOPPED).restricted_to([B]))[1] == 1
+    assert nagios_line_and_exit_code(status_with(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
         f"ACTIVEMQ UNKNOWN - {B} is unreachable; unreachable: the host did not answer Ansible (x/y z)",
         3,
     )
 
 
 def test_finding_about_pair_is_in_status_of_each_node() -> None:
-    report = status(a=STOPPED)
+    report = status_with(a=STOPPED)
     assert [finding.rule for finding in report.restricted_to([B]).findings] == ["no-active"]
 
 
 def test_states_and_findings_are_parsed_from_status_json() -> None:
-    status_json = json.dumps(status(a={"release": "5.5.1"}).to_dict())
+    status_json = json.dumps(status_with(a={"release": "5.5.1"}).to_dict())
     states, findings = parse_states_and_findings(status_json, "s.json")
     assert states == {A: "active", B: "standby"}
     assert [(finding.rule, finding.severity, finding.host) for finding in findings] == [("wrong-release", "error", A)]
@@ -407,7 +409,7 @@ def test_states_and_findings_are_parsed_from_status_json() -> None:
 
 
 def test_status_page_shows_findings_and_escapes_texts_of_hosts() -> None:
-    page = status_html_page(status(b={"unreachable": "<script>alert(1)</script>"}))
+    page = status_html_page(status_with(b={"unreachable": "<script>alert(1)</script>"}))
     assert "unreachable" in page
     assert "<script>" not in page
 
@@ -434,7 +436,7 @@ def test_status_page_needs_no_package_of_extra_pipeline() -> None:
 
 
 def test_status_findings_of_same_severity_are_sorted_by_importance() -> None:
-    report = status(
+    report = status_with(
         a={"usage": usage_evidence(store={"percent": 100, "limit": 1})},
         b={"state": "active", "restart": ["conf/activemq.xml"]},
     )

@@ -39,7 +39,7 @@ def virtual_address(fleet: Fleet, group: str = "orders", balancer: int = 0) -> V
     return next(address for address in fleet.balancers[balancer].addresses if address.group == group)
 
 
-def servers(address: VirtualIpAddress, connector: str) -> dict[str, list[str]]:
+def servers_by_backend(address: VirtualIpAddress, connector: str) -> dict[str, list[str]]:
     """Return the names of the servers of a connector, by backend."""
     front = next(front for front in address.fronts if front.connector == connector)
     return {backend.name: [server.name for server in backend.servers] for backend in front.backends}
@@ -48,7 +48,7 @@ def servers(address: VirtualIpAddress, connector: str) -> dict[str, list[str]]:
 def test_backends_of_shared_pairs_contain_both_nodes() -> None:
     fleet = balanced_fleet(hosts("orders-mq01", "orders-mq02", vip=VIP))
     assert fleet.findings == ()
-    assert servers(virtual_address(fleet), "mqtt") == {
+    assert servers_by_backend(virtual_address(fleet), "mqtt") == {
         "orders-mq01.mqtt": ["orders-mq01-a", "orders-mq01-b"],
         "orders-mq02.mqtt": ["orders-mq02-a", "orders-mq02-b"],
     }
@@ -58,12 +58,12 @@ def test_backend_of_pure_group_contains_only_preferred_masters() -> None:
     fleet = balanced_fleet(hosts("orders-mq01", "orders-mq02", vip=VIP, ha="pure", release="5.5.1", master_node="b"))
     orders_address = virtual_address(fleet)
     assert [front.connector for front in orders_address.fronts] == ["openwire", "stomp"]
-    assert servers(orders_address, "stomp") == {"orders.stomp.masters": ["orders-mq01-b", "orders-mq02-b"]}
+    assert servers_by_backend(orders_address, "stomp") == {"orders.stomp.masters": ["orders-mq01-b", "orders-mq02-b"]}
 
 
 def test_each_single_broker_has_separate_backend() -> None:
     fleet = balanced_fleet(hosts("orders-mq01", vip=VIP, ha="none"))
-    assert list(servers(virtual_address(fleet), "stomp")) == ["orders-mq01-a.stomp", "orders-mq01-b.stomp"]
+    assert list(servers_by_backend(virtual_address(fleet), "stomp")) == ["orders-mq01-a.stomp", "orders-mq01-b.stomp"]
 
 
 def test_virtual_address_listens_without_port_offset_and_connects_with_it() -> None:

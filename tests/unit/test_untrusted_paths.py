@@ -49,7 +49,7 @@ def data(common: Path) -> Path:
     return create_owned_directory(common / "data")
 
 
-def read(path: Path) -> bytes:
+def read_as_account(path: Path) -> bytes:
     file_content: bytes = read_file(str(path), 100, owners={BROKER})
     return file_content
 
@@ -68,20 +68,20 @@ def test_planted_path_that_is_not_regular_file_is_refused(common: Path, data: Pa
     path = data / "file"
     call_as(BROKER, lambda: PLANTED[kind](path, common / "secret" / "file"))
     with pytest.raises(UntrustedPathError, match=f"{path} is .*, not a regular file"):
-        read(path)
+        read_as_account(path)
 
 
 def test_device_in_place_of_file_is_refused(data: Path) -> None:
     os.mknod(data / "file", 0o666 | 0o020000, os.makedev(1, 5))
     with pytest.raises(UntrustedPathError, match="is a device"):
-        read(data / "file")
+        read_as_account(data / "file")
 
 
 def test_hard_link_to_file_of_other_account_is_refused(common: Path, data: Path) -> None:
     # Without fs.protected_hardlinks, the account could create this link.
     os.link(common / "secret" / "file", data / "file")
     with pytest.raises(UntrustedPathError, match="belongs to root, not to account 61616"):
-        read(data / "file")
+        read_as_account(data / "file")
 
 
 def test_file_with_second_hard_link_is_refused_if_single_name_is_required(data: Path) -> None:
@@ -90,7 +90,7 @@ def test_file_with_second_hard_link_is_refused_if_single_name_is_required(data: 
         os.link(data / "file", data / "other")
 
     call_as(BROKER, plant)
-    assert read(data / "file") == b"own"
+    assert read_as_account(data / "file") == b"own"
     with open_directory(str(data)) as directory, pytest.raises(UntrustedPathError, match="hard link"):
         directory.read_file("file", 10, owners={BROKER}, single_name=True)
 
@@ -105,7 +105,7 @@ def test_file_with_lease_of_other_process_is_refused_without_wait(data: Path) ->
     with repeat_as(BROKER, hold_lease):
         wait_until((data / "held").exists, "the account holds a lease", pause=0.01)
         with pytest.raises(UntrustedPathError, match="another process holds a lease"):
-            within(PATIENCE / 2, lambda: read(data / "file"))
+            within(PATIENCE / 2, lambda: read_as_account(data / "file"))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
