@@ -19,6 +19,7 @@ from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
     AuditReportData,
     EventFigures,
+    IncidentFigures,
     LogLineFigures,
     ReportPeriod,
     report_period_spanning_times,
@@ -152,9 +153,9 @@ def write_audit_except_events(
     with show_progress_phase("finding incidents"):
         journals = read_agent_event_journals(spark, output, inputs)
         horizons = _build_horizons(inputs, logs, journals.last_agent_journal_record_time) if is_growing else None
-        unserved = scraped.unserved if scraped else ()
+        new_figures = partial(IncidentFigures, scraped.unserved if scraped else ())
         log_figures = find_incidents(
-            spark, output, inputs, logs, journals.connections, skew, horizons, unserved=unserved
+            spark, output, inputs, logs, journals.connections, skew, horizons, new_figures=new_figures
         )
     moments = log_figures.incidents.period_bounds or ()
     times = report_period_spanning_times(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,7 +27,6 @@ from activemq_fleet.audit.pair_findings import (
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
-from activemq_fleet.audit.scraped_availability import UnservedPeriod
 from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, systemd_journal_records
 from activemq_fleet.logs.harmless import harmless_kind_ids
@@ -109,14 +108,14 @@ def find_incidents(
     skew: timedelta,
     horizons: EvidenceEnds | None,
     *,
-    unserved: Sequence[UnservedPeriod] = (),
+    new_figures: Callable[[], IncidentFigures] = IncidentFigures,
 ) -> AuditIncidentFigures:
     """Find the incidents in the log events of an audit with Spark, and write them to its output.
 
     Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
     ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by
     pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
-    rows are final; ``unserved``: the periods without an active node according to scrapes, which incidents may explain.
+    rows are final; ``new_figures`` makes the figures to which a task adds the incidents that it finds.
     """
     fleet = _describe_fleet(inputs, horizons)
     evidence = _evidence_frame(output.read_written_dataset("events"), logs, fleet)
@@ -145,7 +144,9 @@ def find_incidents(
         {name: text for pair in pairs for name, text in pair.large_frame_refusals_by_broker.items()},
         served,
     )
-    task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence, unserved=unserved)
+    task = partial(
+        _find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence, new_figures=new_figures
+    )
     figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = AuditIncidentFigures(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
@@ -285,10 +286,10 @@ def _find_incidents_of_pairs(
     fleet: _Fleet,
     skew: timedelta,
     fleet_evidence: FleetLogEvidence,
-    unserved: Sequence[UnservedPeriod],
+    new_figures: Callable[[], IncidentFigures],
 ) -> Iterator[DatasetRows | IncidentFigures]:
     """Yield the rows of the incidents of each pair in one partition, and their figures."""
-    figures = IncidentFigures(unserved)
+    figures = new_figures()
     for pair, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         findings, witnesses = pair_findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
         for keyed in objects:
