@@ -258,7 +258,7 @@ class _LabDrill:
             stopped_hosts = [b.host for b in brokers if b.host != fault.host and not self.lab.is_alive(b.host)]
             if not stopped_hosts or brokers[0].ha_profile.needs_resync:
                 raise
-            note = f"the drill started {' and '.join(stopped_hosts)} again, as the service unit does: {error}"
+            note = f"the drill started {' and '.join(stopped_hosts)} again, as systemd does on a managed host: {error}"
             self.progress(note)
             self.lab.start(*stopped_hosts, timeout=self.options.patience)
             return replace(fault, successor=self.lab.wait_active(fault.pair, self.options.patience), note=note)
