@@ -50,14 +50,12 @@ path:
   sample: /usr/local/sbin/activemq-guard
 """
 
-import os
 import sys
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.guard_installation import (
-    guard_program,
-    install_executable,
-    remove_executable,
+    guard_program_path,
+    install_or_remove_guard,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
@@ -67,13 +65,9 @@ def _install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[st
 
     Returns the module's result.
     """
-    path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
+    path = guard_program_path(parameters["directory"], parameters["instance"])
     is_required = parameters["state"] == "present"
-    changed = (
-        install_executable(path, guard_program(sys.executable), check=check)
-        if is_required
-        else remove_executable(path, check=check)
-    )
+    changed = install_or_remove_guard(path, sys.executable, is_required=is_required, check=check)
     return {"changed": changed, "path": path}
 
 

@@ -69,21 +69,15 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog_installation import (
     WatchdogPaths,
-    install_and_start_watchdog,
-    remove_watchdog,
-    watchdog_program,
+    install_or_remove_watchdog,
 )
 
 
 def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove a broker's watchdog, and return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
-    is_required = parameters["state"] == "present"
-    done = (
-        install_and_start_watchdog(paths, watchdog_program(sys.executable), parameters["unit"])
-        if is_required
-        else remove_watchdog(paths)
-    )
+    unit = parameters["unit"] if parameters["state"] == "present" else None
+    done = install_or_remove_watchdog(paths, sys.executable, unit)
     return {"changed": bool(done), "done": done}
 
 

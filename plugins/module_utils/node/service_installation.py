@@ -9,14 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import NodeError
-from .fence.guard_installation import guard_program, install_executable, remove_executable
+from .fence.guard_installation import guard_program_path, install_or_remove_guard
 from .process.proc import properties_of_systemd_units
-from .watchdog.watchdog_installation import (
-    WatchdogPaths,
-    install_and_start_watchdog,
-    remove_watchdog,
-    watchdog_program,
-)
+from .watchdog.watchdog_installation import WatchdogPaths, install_or_remove_watchdog
 
 PROGRAM_DIRECTORY = "/usr/local/sbin"
 UNIT_DIRECTORY = "/etc/systemd/system"
@@ -33,12 +28,8 @@ def pending_service_changes(
     the units. Raises OSError.
     """
     instance = service["instance"]
-    guard = os.path.join(programs, f"{instance}-guard")
-    has_guard_change = (
-        install_executable(guard, guard_program(python), check=True)
-        if service["guard"]
-        else remove_executable(guard, check=True)
-    )
+    guard = guard_program_path(programs, instance)
+    has_guard_change = install_or_remove_guard(guard, python, is_required=service["guard"], check=True)
     changes = [f"{'install' if service['guard'] else 'remove'} {guard}"] if has_guard_change else []
     name = f"{instance}.service"
     link = os.path.join(units, name)
@@ -49,13 +40,9 @@ def pending_service_changes(
         changes.append(f"{'enable' if service['enabled'] else 'disable'} {name}")
     if properties and properties[0].get("NeedDaemonReload") == "yes":
         changes.append(f"reload {name}")
-    return [*changes, *_pending_watchdog_changes(WatchdogPaths(instance, programs, units, check=True), service, python)]
-
-
-def _pending_watchdog_changes(place: WatchdogPaths, service: Mapping[str, Any], python: str) -> list[str]:
+    watchdog = WatchdogPaths(instance, programs, units, check=True)
     try:
-        if service["watchdog"]:
-            return install_and_start_watchdog(place, watchdog_program(python), service["watchdog"])
-        return remove_watchdog(place)
+        changes += install_or_remove_watchdog(watchdog, python, service["watchdog"])
     except NodeError as error:  # The installation of the watchdog raises it again if the cause remains.
-        return [str(error)]
+        changes.append(str(error))
+    return changes

@@ -19,6 +19,22 @@ def guard_program(python: str) -> bytes:
     return pack_program(guard_cli, python)
 
 
+def guard_program_path(directory: str, instance: str) -> str:
+    """Return the path of the guard's program in a directory, for the broker of an instance (``activemq_instance``)."""
+    return os.path.join(directory, f"{instance}-guard")
+
+
+def install_or_remove_guard(path: str, python: str, *, is_required: bool, check: bool = False) -> bool:
+    """Install the guard's program, which starts a broker and fences its store, if it is required; else remove it.
+
+    Returns whether the file was changed; in check mode, whether it would be changed. ``python`` is the interpreter that
+    runs the program. Raises OSError.
+    """
+    if is_required:
+        return install_executable(path, guard_program(python), check=check)
+    return remove_executable(path, check=check)
+
+
 def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
     """Install an executable file with the given content.
 

@@ -55,6 +55,16 @@ class WatchdogPaths:
         return os.path.join(self.units, self.name)
 
 
+def install_or_remove_watchdog(place: WatchdogPaths, python: str, unit: str | None) -> list[str]:
+    """Install and start a broker's watchdog with the unit file ``unit``, or remove the watchdog if it is None.
+
+    Returns what was done, one line each. ``python`` is the interpreter that runs the program.
+
+    Raises NodeError, OSError.
+    """
+    return install_and_start_watchdog(place, watchdog_program(python), unit) if unit else remove_watchdog(place)
+
+
 def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     """Install, enable and start a broker's watchdog, a systemd service, on this host.
 
