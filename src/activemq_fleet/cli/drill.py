@@ -106,10 +106,10 @@ def _drill_result_text(result: DrillResult) -> str:
         downtime = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
         if fault.unserved is not None:
             downtime += f", no active node for {fault.unserved:.1f} s according to Prometheus"
-        problem = fault.problem or (f"void: {fault.void}" if fault.void else "") or fault.note
+        remark = fault.problem or (f"void: {fault.void}" if fault.void else "") or fault.note
         lines.append(
             f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took "
-            f"over{takeover_time}{downtime}" + (f"; {problem}" if problem else "")
+            f"over{takeover_time}{downtime}" + (f"; {remark}" if remark else "")
         )
     lines += ["", *map(_account_line, result.accounts), _LEGEND]
     lines += ["", *result.reasons] if result.reasons else []

@@ -51,7 +51,7 @@ MESSAGES = {
     # Pure master/slave, 5.5.
     "old starting": "ActiveMQ 5.5.1 JMS Message Broker (orders-mq01-b) is starting",
     "old started": "ActiveMQ JMS Message Broker (orders-mq01-b, ID:x-1-1-0:1) started",
-    "slave dials": "Starting a slave connection between vm://orders-mq01-b and tcp://orders-mq01-a:61616",
+    "slave connects": "Starting a slave connection between vm://orders-mq01-b and tcp://orders-mq01-a:61616",
     "slave attached": "Slave connection between vm://orders-mq01-b#0 and tcp://orders-mq01-a:61616 "
     "has been established.",
     "slave seen": "Passive Slave Broker orders-mq01-b is attached",

@@ -176,7 +176,7 @@ def test_promotion_of_slave_is_takeover() -> None:
         B,
         "5 chosen",
         "6 opened",
-        "7 slave dials",
+        "7 slave connects",
         "8 slave attached",
         "9 old started",
         "1:00 master lost",
@@ -191,7 +191,7 @@ def test_promotion_of_slave_is_takeover() -> None:
 
 def test_promotion_is_takeover_even_if_start_of_master_was_not_logged() -> None:
     slave = log(
-        B, "5 chosen", "7 slave dials", "8 slave attached", "9 old started", "1:00 master lost", "1:00.2 promoted"
+        B, "5 chosen", "7 slave connects", "8 slave attached", "9 old started", "1:00 master lost", "1:00.2 promoted"
     )
 
     incident = only_incident(audit_pair(log(A, "0 chosen", "8 slave seen"), slave, store=None))
@@ -201,14 +201,14 @@ def test_promotion_is_takeover_even_if_start_of_master_was_not_logged() -> None:
 
 
 def test_attached_slave_is_no_incident() -> None:
-    slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "9 old started", "1:00 stopping")
+    slave = log(B, "5 chosen", "6 opened", "7 slave connects", "8 slave attached", "9 old started", "1:00 stopping")
 
     assert audit_pair(log(A, *MASTER), slave, store=None) == []
 
 
 def test_slave_that_stops_with_its_master_is_failed_takeover() -> None:
     master = log(A, "0 chosen", "1 opened", "2 old started", "9 slave seen")
-    slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "1:00 master lost", "1:00 retired")
+    slave = log(B, "5 chosen", "6 opened", "7 slave connects", "8 slave attached", "1:00 master lost", "1:00 retired")
 
     incident = only_incident(audit_pair(master, slave, store=None))
 
