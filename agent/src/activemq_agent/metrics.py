@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from activemq_agent.agent_errors import AgentError
 from activemq_agent.config_values import Endpoint
 from activemq_agent.metrics_server import MetricsServer
 
@@ -129,14 +128,8 @@ class Metrics(Collector):
 
         The path is ``/metrics``. Raises AgentError if the endpoint cannot be listened on.
         """
-        try:
-            self._server = MetricsServer(endpoint.socket_address, self.registry)
-            self._server.start()
-        except OSError as error:
-            raise AgentError(
-                f"the agent cannot listen on {endpoint} for its metrics ({error.strerror or error}): in agent.conf, "
-                "set metrics.address to an address of this host and a free port"
-            ) from error
+        self._server = MetricsServer(endpoint, self.registry)
+        self._server.start()
 
     def close(self) -> None:
         """Close the HTTP server of the agent's metrics."""

@@ -15,6 +15,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import MetricsHandler
 
+from activemq_agent.agent_errors import AgentError
+from activemq_agent.config_values import Endpoint
+
 CONNECTIONS = 8
 """Largest number of connections that are served at once; further ones wait in the queue of the kernel."""
 SECONDS = 5.0
@@ -25,18 +28,25 @@ _POLL = 0.1
 class MetricsServer(ThreadingHTTPServer):
     """An HTTP server from which Prometheus scrapes metrics.
 
-    It serves a registry on http://ADDRESS/metrics, from ``start`` to ``close``. Raises OSError when the address cannot
-    be listened on.
+    It serves a registry on http://ADDRESS/metrics, from ``start`` to ``close``. Raises AgentError if the
+    endpoint cannot be listened on.
     """
 
     daemon_threads = True
     request_queue_size = CONNECTIONS
 
-    def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
-        self.address_family, *_, resolved = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+    def __init__(self, endpoint: Endpoint, registry: CollectorRegistry) -> None:
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
         self._closing = False
-        super().__init__((str(resolved[0]), int(resolved[1])), MetricsHandler.factory(registry))
+        try:
+            addresses = socket.getaddrinfo(*endpoint.socket_address, type=socket.SOCK_STREAM)
+            self.address_family, *_, resolved = addresses[0]
+            super().__init__((str(resolved[0]), int(resolved[1])), MetricsHandler.factory(registry))
+        except OSError as error:
+            raise AgentError(
+                f"the agent cannot listen on {endpoint} for its metrics ({error.strerror or error}): in agent.conf, "
+                "set metrics.address to an address of this host and a free port"
+            ) from error
         self._thread = threading.Thread(target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True)
 
     def start(self) -> None:
