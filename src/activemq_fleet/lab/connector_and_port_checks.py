@@ -8,6 +8,7 @@ import socket
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import LAB_USER
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.observer import Probe, probe_connectors_together
@@ -16,6 +17,8 @@ from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme, supports_round_trip
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import Broker
+
+_PORT_RELEASE_TIMEOUT = 5.0  # Seconds until a killed process and all its threads have ended.
 
 
 def make_connector_probe(broker: Broker, timeout: float) -> Probe:
@@ -68,6 +71,32 @@ def require_free_port(address: Address) -> None:
         raise LabError(
             f"port {address[1]} on {address[0]} is used by another program: stop the program that listens on this port"
         )
+
+
+def require_usable_broker_ports(broker: Broker, loopback_address: str) -> None:
+    """Raise LabError if a broker of the lab cannot use its ports on a loopback address.
+
+    A port must not be used by another program, and it must be possible to bind it. The function waits some seconds
+    for each port, because a broker whose guard was killed ends after the guard.
+    """
+    for name, port in broker.ports.items():
+        port_text = f"port {port} ({name}) on {loopback_address}"
+        try:
+            is_in_use = _is_port_in_use_after_wait((loopback_address, port))
+        except OSError as error:
+            raise LabError(
+                f"{broker.host}: the broker cannot use {port_text} ({error.strerror}): check that this account may "
+                "listen on this address and port"
+            ) from None
+        if is_in_use:
+            raise LabError(
+                f"{broker.host}: the broker cannot use {port_text}, because another program uses it: stop that "
+                "program, or set activemq_port_offset"
+            )
+
+
+def _is_port_in_use_after_wait(address: Address) -> bool:
+    return not poll_until_true(lambda: not is_port_taken(address), _PORT_RELEASE_TIMEOUT)
 
 
 def is_port_taken(address: Address) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
+from activemq_fleet.lab.connector_and_port_checks import require_usable_broker_ports
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
@@ -34,7 +35,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
         _remove_fence(hosts, pair)
     for broker in hosts.fleet.brokers:
         if not hosts.is_alive(broker):
-            hosts.check_ports_usable(broker)
+            require_usable_broker_ports(broker, hosts.loopback_address(broker.host))
     if database:
         database.start(pair.name for pair in pairs if pair.ha_profile.has_database_lease)
     startup = FleetStartup(hosts, timeout, progress)

@@ -13,6 +13,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
+from activemq_fleet.lab.connector_and_port_checks import require_usable_broker_ports
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.fleet_start_and_stop import (
     start_fleet,
@@ -236,7 +237,7 @@ class Lab(ReadOnlyLab):
                     "up` for this lab, which reserves different addresses"
                 )
             check_pure_start_order(hosts, broker)
-            hosts.check_ports_usable(broker)
+            require_usable_broker_ports(broker, hosts.loopback_address(broker.host))
             if self.database:
                 self.database.start()
             with self.record_operation_begin_and_end("lab start", host):

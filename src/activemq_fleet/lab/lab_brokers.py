@@ -17,10 +17,9 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.connector_and_port_checks import is_port_taken, make_connector_probe
+from activemq_fleet.lab.connector_and_port_checks import make_connector_probe
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
-from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.state import InstalledRelease, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
@@ -49,7 +48,6 @@ from activemq_fleet.topology import Broker, Fleet
 
 _GUARD_COMMAND = (sys.executable, "-m", "activemq_fleet.node.fence.guard_cli")
 _LONGEST_REASON, _REASON_BEGIN = 400, 120  # Characters. Error messages of Spring can have several pages.
-_PORT_RELEASE_TIMEOUT = 5.0  # Seconds until a killed process and all its threads have ended.
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,27 +201,6 @@ class LabBrokers:
         except OSError:
             return None
 
-    def check_ports_usable(self, broker: Broker) -> None:
-        """Raise LabError if a broker of the lab cannot use its ports.
-
-        A port must not be used by another program, and it must be possible to bind it. The function waits some seconds
-        for each port, because a broker whose guard was killed ends after the guard.
-        """
-        for name, port in broker.ports.items():
-            port_text = f"port {port} ({name}) on {self.loopback_address(broker.host)}"
-            try:
-                is_in_use = _is_port_in_use_after_wait((self.loopback_address(broker.host), port))
-            except OSError as error:
-                raise LabError(
-                    f"{broker.host}: the broker cannot use {port_text} ({error.strerror}): check that this account may "
-                    "listen on this address and port"
-                ) from None
-            if is_in_use:
-                raise LabError(
-                    f"{broker.host}: the broker cannot use {port_text}, because another program uses it: stop that "
-                    "program, or set activemq_port_offset"
-                )
-
     def launch_process(self, broker: Broker) -> None:
         """Launch the process of a broker of the lab.
 
@@ -304,10 +281,6 @@ class LabBrokers:
         if tail_of_run is None or tail_of_run[0] != run:
             tail_of_run = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
         return tail_of_run[1].read_run_state()
-
-
-def _is_port_in_use_after_wait(address: tuple[str, int]) -> bool:
-    return not poll_until_true(lambda: not is_port_taken(address), _PORT_RELEASE_TIMEOUT)
 
 
 def _java_arguments(broker: Broker, software: Mapping[str, InstalledRelease]) -> Iterator[str]:
