@@ -34,12 +34,16 @@ _DEFAULT_SHUFFLE_PARTITIONS = "200"
 _MIN_SHUFFLE_PARTITIONS, _BYTES_PER_SHUFFLE_PARTITION = 4, 16 << 20
 _UNPACKED_SIZE_FACTOR = 15  # the size of unpacked logs, divided by their packed size
 
+PARQUET_COMPRESSION = "zstd"
+"""The compression of the Parquet files of all datasets.
+
+With it, the files of ``events`` are 0.55 times as large as with snappy, Spark's own, in as much time."""
+
 # Settings that can also be changed in a running session, and so through Spark Connect.
 _SQL_SETTINGS = {
     # Without it, times are converted in the time zone of the machine that runs the job.
     "spark.sql.session.timeZone": "UTC",
-    # The files of ``events`` are 0.55 times as large as with snappy, Spark's own, in as much time.
-    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.compression.codec": PARQUET_COMPRESSION,
     # Spark's own, INT96, has no statistics by which a reader of one hour skips the rest, and is deprecated in Parquet.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Without it, a union of scans with one task each becomes a single task (from Spark 4.1).

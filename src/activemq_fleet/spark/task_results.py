@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from activemq_fleet.planning.host_records import escape_lone_surrogates
+from activemq_fleet.spark.settings import PARQUET_COMPRESSION
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -218,7 +219,7 @@ def _encodable(value: Any) -> Any:
 class _ParquetPart:
     """A Parquet file of a dataset that a Spark task is writing.
 
-    It is compressed with zstd, in row groups of ROW_GROUP_BYTES.
+    It is compressed with PARQUET_COMPRESSION, in row groups of ROW_GROUP_BYTES.
     """
 
     def __init__(self, directory: Path, dataset: str, schema: pa.Schema, order: Sequence[str], label: str) -> None:
@@ -226,13 +227,13 @@ class _ParquetPart:
 
         self.label = label
         self._dataset, self._schema, self._order = dataset, schema, order
-        self._path = directory / dataset / f"part-{uuid.uuid4()}.zstd.parquet"
+        self._path = directory / dataset / f"part-{uuid.uuid4()}.{PARQUET_COMPRESSION}.parquet"
         self._path.parent.mkdir(parents=True, exist_ok=True)
         # This limit allows a dictionary of all texts in a row group, because most texts are in several rows.
         self._writer: ParquetWriter = ParquetWriter(
             self._path,
             schema,
-            compression="zstd",
+            compression=PARQUET_COMPRESSION,
             use_dictionary=[name for name in schema.names if name not in _WITHOUT_DICTIONARY],
             dictionary_pagesize_limit=ROW_GROUP_BYTES,
             store_schema=False,
