@@ -23,7 +23,8 @@ from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MAX_LISTED, ShortenedGroupList
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
 from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error
-from activemq_fleet.topology.links import component_representative_by_name, unknown_link_end_finding
+from activemq_fleet.topology.link_end_problems import unknown_link_end_finding
+from activemq_fleet.topology.links import component_representative_by_name
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host whose variables contain it, and its position in that list."""

@@ -16,14 +16,17 @@ from typing import TypedDict
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, parse_address_and_tls
-from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.findings import Finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
-from activemq_fleet.similar_names import most_similar_name
+from activemq_fleet.topology.link_end_problems import (
+    link_end_inside_inventory_finding,
+    link_to_itself_finding,
+    unknown_link_end_finding,
+)
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
-from activemq_fleet.topology.model.fleet import MAX_LISTED, LinkEnd, WholeInventoryFacts
+from activemq_fleet.topology.model.fleet import LinkEnd, WholeInventoryFacts
 
 MULTICAST_TTL = 3
-_MISSING_LINK = "the network connection between the brokers would be missing, and messages would wait"
 # A duplex link sends its far end the advisories to follow. To 5.5 the far end puts the prefix before
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
 # 6.3.1 to 5.5.1). With both, the second one is right there and either is right here.
@@ -143,11 +146,11 @@ def plan_network(
         sources = by_group.get(entry.source) or by_pair.get(entry.source)
         targets = by_group.get(entry.to) or by_pair.get(entry.to)
         if entry.addresses and targets:
-            findings.append(_known_end_finding(host, position, entry.to))
+            findings.append(link_end_inside_inventory_finding(host, position, entry.to))
             targets = None
         planned = _plan_links_of_entry(entry, sources or (), targets or ())
         if sources and targets and not planned:
-            findings.append(_link_to_itself_finding(host, position, sources[0].name))
+            findings.append(link_to_itself_finding(host, position, sources[0].name))
         plans += planned
         unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
         for key, name in unknown.items():
@@ -169,61 +172,6 @@ def _configured_links(
         for position, entry in enumerate(broker.settings.links):
             entries.setdefault(entry, (broker.host, position))
     return entries
-
-
-def _known_end_finding(host: str, position: int, name: str) -> Finding:
-    message = f"activemq_links[{position}] has addresses, but its `to` is {name!r}, a group or pair of the inventory"
-    return error_finding(
-        "T007",
-        host,
-        message,
-        "remove `addresses` from the link, or set its `to` to a name outside of the inventory",
-        why="the inventory has the addresses of its own brokers: `addresses` is only for brokers outside of it",
-    )
-
-
-def _link_to_itself_finding(host: str, position: int, name: str) -> Finding:
-    return error_finding(
-        "T007",
-        host,
-        f"`from` and `to` of activemq_links[{position}] name the same pair or broker, {name}",
-        "set `to` to another pair, or remove the link",
-        why="a broker has no link to itself, and both nodes of a pair serve the same store: the link has no effect",
-    )
-
-
-def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
-    """Return the finding for an unknown link end: the inventory has no group or pair of this name (T007).
-
-    The end is ``from`` or ``to`` of the link. ``known`` are the groups and pairs.
-    """
-    if "," in name:
-        return _several_ends_finding(host, variable, name)
-    near = most_similar_name(name, known)
-    listed = ", ".join(known[:MAX_LISTED])
-    choice = f"{near}, or to another group or pair" if near else f"one of the groups and pairs {listed}"
-    return error_finding(
-        "T007",
-        host,
-        f"{variable} is {name!r}, but the inventory has no group or pair of this name",
-        f"set {variable} to {choice}",
-        why=_MISSING_LINK,
-    )
-
-
-def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
-    """Return the finding for a list of groups or pairs at one end of a link, which has only one (T007)."""
-    names = [part for part in (part.strip() for part in name.split(",")) if part]
-    different = list(dict.fromkeys(names))
-    message = f"{variable} is {name!r}, but must be the name of one group or pair"
-    if len(different) < len(names):
-        twice = next(part for part in different if names.count(part) > 1)
-        message = f"{variable} is {name!r}, which lists {twice} twice, but must be the name of one group or pair"
-    if len(different) < 2:
-        name = "".join(different) or "the name of a group or pair"
-        return error_finding("T007", host, message, f"set {variable} to {name}", _MISSING_LINK)
-    fix = f"write one entry of activemq_links for each of {', '.join(different)}"
-    return error_finding("T007", host, message, fix, _MISSING_LINK)
 
 
 @dataclass(frozen=True)
