@@ -10,20 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from activemq_fleet.settings.xml_beans import (
-    BeanWithTypeKey,
-    Count,
-    DestinationPatternBean,
-    Factor,
-    Milliseconds,
-    NamedDestination,
-    NamePart,
-    OrUnlimited,
-    Percent,
-    Size,
-    Word,
-    XmlBean,
-)
+from activemq_fleet.settings.field_types import Count, Factor, Milliseconds, NamePart, OrUnlimited, Percent, Size, Word
+from activemq_fleet.settings.xml_beans import BeanWithTypeKey, DestinationPatternBean, NamedDestination, XmlBean
 
 
 class DeadLetterStrategy(BeanWithTypeKey):

@@ -387,6 +387,24 @@ def repeated_names(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
 
 
+# Values of XML elements.
+Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+OrUnlimited = Annotated[int, Field(ge=-1, le=(1 << 31) - 1)]
+"""A number of things; -1 is no limit."""
+Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
+Percent = Annotated[int, Field(ge=1, le=100)]
+Factor = Annotated[float, Field(gt=0, le=1000)]
+Size = Limit
+Word = Annotated[str, matching_text_validator(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")]
+NamePart = Annotated[
+    str,
+    matching_text_validator(
+        r"[^\s\"'<&,?>\x00-\x1f${}#]*",
+        "must be a part of a destination's name, without spaces, quotes and the characters < > & , ? $ { } #",
+    ),
+]
+
+
 def option_text(value: Any) -> Any:
     """Return a number or boolean as the text of a URI option or XML attribute.
 

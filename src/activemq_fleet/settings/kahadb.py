@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings.field_types import AbsolutePath, Count, Destination, Milliseconds, Size
 from activemq_fleet.settings.usage import StoreUsage
-from activemq_fleet.settings.xml_beans import BeanWithReservedKeys, Count, Milliseconds, Size, XmlBean
+from activemq_fleet.settings.xml_beans import BeanWithReservedKeys, XmlBean
 
 _LOCK = "remove the key, because activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
@@ -48,7 +48,7 @@ class StoreTuning(BeanWithReservedKeys):
     check_for_corrupt_journal_files: bool | None = None
     ignore_missing_journalfiles: bool | None = None
     archive_data_logs: bool | None = None
-    directory_archive: field_types.AbsolutePath | None = None
+    directory_archive: AbsolutePath | None = None
     enable_ack_compaction: bool | None = None
     compact_acks_after_no_gc: Count | None = None
     compact_acks_ignores_store_growth: bool | None = None
@@ -94,7 +94,7 @@ class DestinationStore(XmlBean):
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"destination", "kind"})
     IMPLIED: ClassVar[frozenset[str]] = frozenset({"persistence_adapter"})
 
-    destination: field_types.Destination | None = None
+    destination: Destination | None = None
     kind: Literal["queue", "topic"] | None = None
     per_destination: bool | None = None
     persistence_adapter: StoreTuning = Field(default_factory=StoreTuning)  # its keys are written as the entry's own

@@ -7,20 +7,16 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings.field_types import Attribute, Count, Factor, Milliseconds, Name, OrUnlimited, Text
 from activemq_fleet.settings.xml_beans import (
     BeanWithReservedKeys,
-    Count,
     DestinationPatternBean,
-    Factor,
-    Milliseconds,
     OffIsNone,
-    OrUnlimited,
     SwitchableBean,
     XmlBean,
 )
 
-_File = field_types.Attribute
+_File = Attribute
 _Delay = Annotated[int, Field(ge=1000, le=31_536_000_000)]
 """Milliseconds; with less than a second the plugin refuses to start (RedeliveryPlugin.validatePolicyDelay)."""
 _REFUSED = {
@@ -116,7 +112,7 @@ class DiscardingDlqPlugin(SwitchableBean):
     drop_all: bool | None = None
     drop_temporary_topics: bool | None = None
     drop_temporary_queues: bool | None = None
-    drop_only: field_types.Text | None = None
+    drop_only: Text | None = None
     report_interval: Count | None = None
 
 
@@ -160,7 +156,7 @@ class TraceBrokerPathPlugin(SwitchableBean):
     """The traceBrokerPathPlugin, which records in a message property the names of the brokers that a message passed."""
 
     ELEMENT: ClassVar[str] = "traceBrokerPathPlugin"
-    stamp_property: field_types.Name | None = None
+    stamp_property: Name | None = None
 
 
 class VirtualSelectorCachePlugin(SwitchableBean):

@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings import field_types
-from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination, NamePart
+from activemq_fleet.settings.field_types import Destination, NamePart, Text
+from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination
 
-_Selector = Annotated[field_types.Text, Field(max_length=4000)]
+_Selector = Annotated[Text, Field(max_length=4000)]
 
 
 class ForwardTarget(NamedDestination):
@@ -55,7 +55,7 @@ class VirtualDestination(BeanWithTypeKey):
     }
     PROPERTIES: ClassVar[Mapping[str, str]] = {"forward_to": "forwardTo"}
     type: Literal["virtual_topic", "composite_queue", "composite_topic"]
-    name: field_types.Destination
+    name: Destination
     prefix: NamePart | None = None
     postfix: NamePart | None = None
     selector_aware: bool | None = None

@@ -10,28 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from activemq_fleet.releases import Release, describe_releases_with
 from activemq_fleet.settings import field_types
-
-Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
-OrUnlimited = Annotated[int, Field(ge=-1, le=(1 << 31) - 1)]
-"""A number of things; -1 is no limit."""
-Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
-Percent = Annotated[int, Field(ge=1, le=100)]
-Factor = Annotated[float, Field(gt=0, le=1000)]
-Size = field_types.Limit
-Word = Annotated[
-    str, field_types.matching_text_validator(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")
-]
-NamePart = Annotated[
-    str,
-    field_types.matching_text_validator(
-        r"[^\s\"'<&,?>\x00-\x1f${}#]*",
-        "must be a part of a destination's name, without spaces, quotes and the characters < > & , ? $ { } #",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
