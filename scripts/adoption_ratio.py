@@ -22,18 +22,14 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.adopt import AdoptedDocument, AdoptedInventory, adopt_documents, read_adopted_documents
+from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml, element_and_descendants
 from activemq_fleet.adopt.equal_meaning import (
     activemq_base_and_data_directories,
     are_attribute_values_equivalent,
     may_rendered_file_omit_attribute,
 )
 from activemq_fleet.adopt.secrets import is_password_name
-from activemq_fleet.adopt.xml_diff import (
-    ComparedElement,
-    compared_element_from_lxml,
-    document_differences,
-    element_and_descendants,
-)
+from activemq_fleet.adopt.xml_diff import document_differences
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release

@@ -17,7 +17,8 @@ import pytest
 import yaml
 from lxml import etree
 
-from activemq_fleet.adopt.xml_diff import compared_element_from_lxml, document_differences
+from activemq_fleet.adopt.compared_element import compared_element_from_lxml
+from activemq_fleet.adopt.xml_diff import document_differences
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.machines.errors import MachinesError

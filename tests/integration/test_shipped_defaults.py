@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import fetch_and_unpack_distribution, load_schema
-from activemq_fleet.cli.companions import USUAL_COMPANION_FILES
+from activemq_fleet.cli.checked_files import USUAL_COMPANION_FILES
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings

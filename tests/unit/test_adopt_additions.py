@@ -12,6 +12,7 @@ import pytest
 
 from activemq_fleet.adopt import AdoptedInventory, XmlDifference
 from activemq_fleet.adopt.addition_advice import advice_on_addition
+from activemq_fleet.adopt.compared_element import compared_element_from_lxml
 from activemq_fleet.adopt.difference_groups import (
     differences_except_percentage_limits,
     group_equal_additions,
@@ -19,7 +20,7 @@ from activemq_fleet.adopt.difference_groups import (
     limits_rendered_as_percentages,
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
-from activemq_fleet.adopt.xml_diff import compared_element_from_lxml, document_differences
+from activemq_fleet.adopt.xml_diff import document_differences
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from lxml import etree
 
-from activemq_fleet.adopt import companion_files
+from activemq_fleet.adopt import companion_file_variables
 from activemq_fleet.adopt.agents import AgentConfiguration, find_agent_configurations, propose_agents
 from activemq_fleet.adopt.authentication import (
     note_inexpressible_authentication,
@@ -25,6 +25,7 @@ from activemq_fleet.adopt.brokers import (
     propose_limits_console_and_connectors,
     propose_users,
 )
+from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.adopt.element_variables import (
     propose_policy_store_and_plugin_variables,
     remove_defaults_from_destination_policies,
@@ -43,12 +44,7 @@ from activemq_fleet.adopt.secrets import (
 )
 from activemq_fleet.adopt.sources import AdoptedDocument, parse_addresses_by_host, read_adopted_documents
 from activemq_fleet.adopt.waivers import FindingsOf, add_note_on_remaining_warnings, propose_waivers_for_original_files
-from activemq_fleet.adopt.xml_diff import (
-    ComparedElement,
-    XmlDifference,
-    compared_element_from_lxml,
-    document_differences,
-)
+from activemq_fleet.adopt.xml_diff import XmlDifference, document_differences
 from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -171,12 +167,12 @@ def adopt_documents(
     for document in proposal.documents:
         for reason in (*document.remarks, *document.files_refused):
             proposal.add_note([document.host], reason, is_urgent=True)
-    companion_files.propose_heap_and_user(proposal)
+    companion_file_variables.propose_heap_and_user(proposal)
     propose_ha_profiles(proposal, shared)
     propose_authentication(proposal)
     propose_limits_console_and_connectors(proposal)
     propose_policy_store_and_plugin_variables(proposal)
-    companion_files.propose_console(proposal)
+    companion_file_variables.propose_console(proposal)
     propose_preferred_master_per_pair(proposal)
     propose_host_addresses(proposal, addresses)
     _propose_instances(proposal)
@@ -188,8 +184,8 @@ def adopt_documents(
     propose_acl(proposal)
     _remove_default_values(proposal)
     fleet = proposal.proposed_fleet()
-    companion_files.propose_java_options(proposal, fleet)
-    companion_files.note_omitted_java_options(proposal)
+    companion_file_variables.propose_java_options(proposal, fleet)
+    companion_file_variables.note_omitted_java_options(proposal)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name, value in variables.items():
             variables[name] = with_secret_references(name, value, proposal.secrets)
@@ -339,7 +335,7 @@ def _note_missing_settings(proposal: VariableProposal) -> None:
     may_install = any("install" not in variables for variables in proposal.variables.values())
     heap = (
         ""
-        if companion_files.is_heap_known_for_all_hosts(proposal)
+        if companion_file_variables.is_heap_known_for_all_hosts(proposal)
         else f"activemq_heap ({DEFAULT_HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse_host_port
-from activemq_fleet.adopt.companion_reader import CompanionFiles, find_files_by_name
 from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.untrusted_companion_files import CompanionFiles, find_files_by_name
 from activemq_fleet.connection_refusals import ListenersByAddress
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker

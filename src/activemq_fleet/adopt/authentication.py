@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from activemq_fleet.adopt.brokers import authentication_user_elements
+from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.network_connectors import network_connector_elements
 from activemq_fleet.adopt.profiles import master_connector_element
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.lint.security_authentication import ADMITS_ANYONE
 
 _SIMPLE_PLUGIN = "simpleAuthenticationPlugin"

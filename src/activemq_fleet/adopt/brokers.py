@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from activemq_fleet.adopt.compared_element import ComparedElement, is_console_import
 from activemq_fleet.adopt.equal_meaning import opens_jmx_port
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
-from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import default_memory_limit_text
 from activemq_fleet.settings.host_settings import HostSettings

@@ -13,10 +13,10 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.releases import Release
 from activemq_fleet.render.elements import destination_policy_elements
 from activemq_fleet.settings.destination_policies import DestinationPolicy

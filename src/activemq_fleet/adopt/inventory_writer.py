@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from activemq_fleet.adopt.brokers import DEFAULT_HEAP
-from activemq_fleet.adopt.companion_files import is_heap_known_for_all_hosts
+from activemq_fleet.adopt.companion_file_variables import is_heap_known_for_all_hosts
 from activemq_fleet.adopt.profiles import hosts_with_unknown_store
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels

@@ -12,6 +12,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from activemq_fleet.adopt.compared_element import (
+    XSI,
+    ComparedElement,
+    element_and_descendants,
+    is_console_import,
+    is_placeholder_bean,
+    placeholder_bean_properties,
+    to_xml,
+)
 from activemq_fleet.adopt.equal_meaning import are_attribute_values_equivalent, may_rendered_file_omit_attribute
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import (
@@ -22,15 +31,6 @@ from activemq_fleet.adopt.secrets import (
     replace_passwords_with_labels,
 )
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.adopt.xml_diff import (
-    XSI,
-    ComparedElement,
-    element_and_descendants,
-    is_console_import,
-    is_placeholder_bean,
-    placeholder_bean_properties,
-    to_xml,
-)
 from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
 from activemq_fleet.schema import BEANS, CORE

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from activemq_fleet.addresses import join_host_port, may_be_same_host
+from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.profiles import pure_master_address
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.network.connectors import NetworkConnector, parse_network_connector
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.settings.network import SplitTtl

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lxml import etree
 
-from activemq_fleet.adopt.companion_reader import CompanionFiles
-from activemq_fleet.adopt.xml_diff import ComparedElement
+from activemq_fleet.adopt.compared_element import ComparedElement
+from activemq_fleet.adopt.untrusted_companion_files import CompanionFiles
 from activemq_fleet.errors import InputError
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.text_lines import split_lines

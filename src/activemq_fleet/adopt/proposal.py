@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.equal_meaning import activemq_base_and_data_directories
 from activemq_fleet.adopt.secrets import LabeledPasswords, replace_secret_references_with_placeholders
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_from_lxml
+from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.inventory_yaml import escape_jinja_delimiters
 from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
 from activemq_fleet.schema import UnreadableXmlError, parse_xml_root_element

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import validated_host_name
-from activemq_fleet.adopt.companion_reader import CompanionFiles, find_files_by_name, read_bytes_within_size_limit
+from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.properties import (
     HostProperties,
@@ -19,7 +19,11 @@ from activemq_fleet.adopt.properties import (
     replace_known_placeholders,
     replace_placeholders_with_defaults,
 )
-from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_from_lxml
+from activemq_fleet.adopt.untrusted_companion_files import (
+    CompanionFiles,
+    find_files_by_name,
+    read_bytes_within_size_limit,
+)
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_problem_and_remedy
 from activemq_fleet.grouping import inventory_groups_of_brokers

@@ -25,7 +25,7 @@ from activemq_fleet import (
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
-from activemq_fleet.cli.companions import (
+from activemq_fleet.cli.checked_files import (
     AllFilesUnreadableError,
     UnreadableFileError,
     read_companion_files,

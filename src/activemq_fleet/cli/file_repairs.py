@@ -12,7 +12,7 @@ import click
 
 from activemq_fleet import FileRepair, InputError
 from activemq_fleet.atomic_files import create_file_like, replace_content_atomically
-from activemq_fleet.cli.companions import read_file_to_check
+from activemq_fleet.cli.checked_files import read_file_to_check
 from activemq_fleet.node.printable import escape_unprintable
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}

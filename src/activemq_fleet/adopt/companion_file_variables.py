@@ -7,9 +7,9 @@ import shlex
 from collections import defaultdict
 from pathlib import Path
 
+from activemq_fleet.adopt.compared_element import is_console_import
 from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.adopt.xml_diff import is_console_import
 from activemq_fleet.node.masking import is_secret_name
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.java_command import java_options
