@@ -103,7 +103,7 @@ last:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_trips import watch_which_address_answers
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.pair_watch import watch_which_address_answers
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 

@@ -143,7 +143,7 @@ from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import content_hashes, store_copy, store_files
 from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import boot_id, find_broker_process
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
@@ -184,7 +184,7 @@ def _read_store_evidence(directory: str, read_journal: bool) -> dict[str, Any]:
         "exists": store_files.store_directory_mode(directory) is not None,
         "locked": store_files.is_store_locked(directory),
         "allocated": store_files.allocated_bytes(directory),
-        **(messages.read_store_content_hashes(directory) if read_journal else messages.UNSEEN),
+        **(content_hashes.read_store_content_hashes(directory) if read_journal else content_hashes.UNSEEN),
     }
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 
 from activemq_fleet.lab.connector_and_port_checks import is_port_taken
-from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.status_evidence import lab_status
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import ReplayConnection

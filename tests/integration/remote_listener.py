@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.node.probe.round_trips import watch_which_address_answers
+from activemq_fleet.node.probe.pair_watch import watch_which_address_answers
 
 LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
 HERE, THERE = "198.51.100.1", "198.51.100.2"

@@ -17,11 +17,11 @@ from typing import Any
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.kahadb import store_copy
-from activemq_fleet.node.kahadb.messages import read_store_content_hashes
+from activemq_fleet.node.kahadb.content_hashes import read_store_content_hashes
 from activemq_fleet.node.kahadb.store_files import allocated_bytes
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import PurePairNodeStore
+from activemq_fleet.operations.newer_store import PurePairNodeStore
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
 
 _ROUNDS = 200

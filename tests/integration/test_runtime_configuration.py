@@ -14,8 +14,8 @@ import pytest
 
 from activemq_fleet.artifacts import fetch_and_unpack_distribution
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.lab_state_file import InstalledRelease
 from activemq_fleet.lab.preparation import install_broker_configuration
-from activemq_fleet.lab.state import InstalledRelease
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.config.versions import ConfigurationPaths

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.layout import LabLayout
+from activemq_fleet.lab.status_evidence import lab_fleet, lab_status
 from activemq_fleet.status import FleetStatus
 from activemq_fleet.status.selection import select_hosts
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
-from activemq_fleet.lab.state import InstalledRelease, LabState
 from activemq_fleet.topology import Fleet, build_fleet
 
 BLOCK = 77

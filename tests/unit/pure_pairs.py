@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operations.recency import LoggedBrokerRun, PurePairNodeStore
+from activemq_fleet.operations.newer_store import LoggedBrokerRun, PurePairNodeStore
 from activemq_fleet.operations.resync import PurePairNode
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
-from activemq_fleet.node.config.difference import hide_passwords
+from activemq_fleet.node.config.installation_diff import hide_passwords
 from activemq_fleet.node.install.configuration_install import (
     InstallationOutcome,
     Owners,

@@ -9,9 +9,8 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import lab_brokers, processes
-from activemq_fleet.lab.lab_brokers import LabBrokers
+from activemq_fleet.lab.lab_brokers import LabBrokers, make_shared_store_directory
 from activemq_fleet.lab.preparation import install_broker_configuration
-from activemq_fleet.lab.state import make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml

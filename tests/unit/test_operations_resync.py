@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import PurePairNodeStore, ResyncRefusedError
+from activemq_fleet.operations.newer_store import PurePairNodeStore, ResyncRefusedError
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
 from tests.unit.pure_pairs import MASTER, RUN_OF_ACTIVE_SLAVE, SLAVE, broker_run, master_store, pair_node, slave_store
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.probe.round_trips import (
+from activemq_fleet.node.probe.pair_watch import (
     PairProbeRound,
     summarize_answers_and_interruptions,
     watch_which_address_answers,

@@ -19,7 +19,7 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.kahadb.store_marker import MARKER
 from activemq_fleet.node.process.proc import Process, read_process
-from activemq_fleet.node.state import health
+from activemq_fleet.node.state import broker_health
 from tests.unit.release_jars import create_release_directory, jar_content
 from tests.waiting import PATIENCE, within
 
@@ -58,7 +58,7 @@ def base(tmp_path: Path) -> ConfigurationPaths:
 def gather_health(
     paths: ConfigurationPaths, running: Process | None = None, pending: PendingRestart | None = None, store: str = ""
 ) -> dict[str, object]:
-    facts: dict[str, object] = health.gather_broker_health(paths, running, pending, store)
+    facts: dict[str, object] = broker_health.gather_broker_health(paths, running, pending, store)
     return facts
 
 
@@ -76,34 +76,34 @@ def test_running_release_is_that_of_open_jars_of_process(tmp_path: Path, name: s
     (tmp_path / name).touch()
     (tmp_path / "activemq-http-9.9.9.jar").touch()
     with process_with_open_files(tmp_path / "activemq-http-9.9.9.jar", tmp_path / name) as running:
-        assert health.running_release(running) == release
+        assert broker_health.running_release(running) == release
 
 
 def test_running_release_comes_from_content_of_open_jar_even_if_deleted(tmp_path: Path) -> None:
     path = create_release_directory(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
     with process_with_open_files(path) as running:
-        assert health.running_release(running) == "5.18.3"
+        assert broker_health.running_release(running) == "5.18.3"
         path.unlink()
-        assert health.running_release(running) == "5.18.3"
+        assert broker_health.running_release(running) == "5.18.3"
 
 
 def test_running_release_comes_from_content_of_jar_without_version_in_name(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
     path.write_bytes(jar_content(record="5.17.2"))
     with process_with_open_files(path) as running:
-        assert health.running_release_and_unknown_reason(running) == ("5.17.2", "")
+        assert broker_health.running_release_and_unknown_reason(running) == ("5.17.2", "")
 
 
 def test_unknown_running_release_has_reason(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
     path.touch()
     with process_with_open_files(path) as running:
-        assert health.running_release_and_unknown_reason(running) == (
+        assert broker_health.running_release_and_unknown_reason(running) == (
             None,
             "neither the content nor the name of the broker's jar activemq-broker.jar contains a release",
         )
     with process_with_open_files() as running:
-        release, reason = health.running_release_and_unknown_reason(running)
+        release, reason = broker_health.running_release_and_unknown_reason(running)
     assert release is None
     assert reason.endswith("is a jar of the broker (activemq-broker, activemq-core or activemq-all)")
 
@@ -113,7 +113,7 @@ def test_running_release_comes_from_name_of_deleted_jar(tmp_path: Path) -> None:
     path.touch()
     with process_with_open_files(path) as running:
         path.unlink()
-        assert health.running_release(running) == "5.18.3"
+        assert broker_health.running_release(running) == "5.18.3"
 
 
 def test_age_of_broker_process_grows_with_time(base: ConfigurationPaths) -> None:
@@ -210,7 +210,7 @@ def test_store_access_names_path_that_broker_account_cannot_use(base: Configurat
 def test_health_of_unresponsive_store_times_out(
     base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_STORE_TIMEOUT", 0.3)
-    monkeypatch.setattr(health, "_read_store_evidence", lambda _store: time.sleep(600))
+    monkeypatch.setattr(broker_health, "_STORE_TIMEOUT", 0.3)
+    monkeypatch.setattr(broker_health, "_read_store_evidence", lambda _store: time.sleep(600))
     facts = within(PATIENCE, lambda: gather_health(base, store=str(store)))
     assert facts["store_access"] == f"the file system of the store {store} does not answer within 0.3 s"

@@ -11,7 +11,7 @@ from ansible_collections.activemq.fleet.plugins.action import store_copy as acti
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import FleetError
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.kahadb import messages, store_copy
+from activemq_fleet.node.kahadb import content_hashes, store_copy
 from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from tests.support.facts_of_brokers import facts_of_broker
 from tests.unit.kahadb_journals import add_record, trace_record, write_data_file
@@ -42,7 +42,7 @@ def store_facts(directory: Path, *records: bytes, **overrides: Any) -> dict[str,
         "free": 1 << 40,
         "allocated": 1,
     }
-    return {**facts, **messages.read_store_content_hashes(str(directory)), **overrides}
+    return {**facts, **content_hashes.read_store_content_hashes(str(directory)), **overrides}
 
 
 def decide_next_step(

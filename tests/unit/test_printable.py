@@ -33,7 +33,7 @@ from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.drift.host_drift import FleetDrift, HostDriftCounts
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import escape_html, escape_unprintable, terminal_safe_json
-from activemq_fleet.reports.audit import audit_html_page
+from activemq_fleet.reports.audit_page import audit_html_page
 from activemq_fleet.spark.progress import SparkProgressDisplay
 
 HOSTILE = [

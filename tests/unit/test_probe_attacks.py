@@ -18,7 +18,7 @@ from activemq_fleet.node.config.broker_configuration import read_deployed_config
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
-from activemq_fleet.node.probe.round_trips import watch_which_address_answers
+from activemq_fleet.node.probe.pair_watch import watch_which_address_answers
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from tests.situations import some_situations
 from tests.unit.attackers import BROKER, STRANGER, create_owned_directory, directory_for_all_accounts, requires_root

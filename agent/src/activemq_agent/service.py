@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_agent import __version__
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.control import LocalRequestServer
 from activemq_agent.handling import MessageHandlerRunner
 from activemq_agent.journal_files import DIRECTORY, ExportedJournalFiles
+from activemq_agent.local_request_server import LocalRequestServer
 from activemq_agent.logs import LogInterface, make_log
 from activemq_agent.metrics import Metrics
 from activemq_agent.publishing import Publisher

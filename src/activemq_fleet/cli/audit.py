@@ -17,7 +17,7 @@ from activemq_fleet.node.printable import count_with_noun, escape_unprintable, t
 if TYPE_CHECKING:
     from activemq_fleet.audit.scraped_availability import ScrapedAvailability
     from activemq_fleet.spark.inputs import AuditedHost
-    from activemq_fleet.spark.options import SessionOptions
+    from activemq_fleet.spark.session_options import SessionOptions
 
 _MAX_SHOWN = 15
 

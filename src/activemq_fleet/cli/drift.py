@@ -13,7 +13,7 @@ from activemq_fleet.node.printable import count_with_noun, escape_unprintable, t
 
 if TYPE_CHECKING:
     from activemq_fleet.drift.host_drift import FleetDrift
-    from activemq_fleet.spark.options import SessionOptions
+    from activemq_fleet.spark.session_options import SessionOptions
 
 _MAX_SHOWN = 40
 

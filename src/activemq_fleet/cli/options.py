@@ -18,7 +18,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
     from activemq_fleet.inventory import InventoryData, Position
-    from activemq_fleet.spark.options import SessionOptions
+    from activemq_fleet.spark.session_options import SessionOptions
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -220,7 +220,7 @@ def inventory_options(*, required: bool = True) -> Decorator:
 def _session_options(
     master: str | None, remote: str | None, conf: tuple[str, ...], archives: tuple[str, ...], progress: bool | None
 ) -> SessionOptions:
-    from activemq_fleet.spark.options import SessionOptions
+    from activemq_fleet.spark.session_options import SessionOptions
 
     if master and remote:
         raise click.UsageError(

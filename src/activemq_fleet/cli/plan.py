@@ -13,9 +13,9 @@ from activemq_fleet.node.printable import count_with_noun
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from activemq_fleet.spark.options import SessionOptions
     from activemq_fleet.spark.plan_inputs import HostRecords
     from activemq_fleet.spark.plan_job import PlanResult
+    from activemq_fleet.spark.session_options import SessionOptions
 
 _MAX_SHOWN = 20
 _DEFAULT_LARGEST_NETWORK = 5000

@@ -190,8 +190,8 @@ def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
     from activemq_fleet.cli.lab_options import require_lab_packages
 
     require_lab_packages("the lab", "paho", "psutil")
-    from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
     from activemq_fleet.lab.layout import lab_layout_for
+    from activemq_fleet.lab.status_evidence import lab_fleet, lab_status
 
     fleet = lab_fleet(lab_layout_for(query.inventory.sources, query.directory))
     chosen = select_hosts(fleet, query.name)

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Literal
 
-from activemq_fleet.drift.records import FileRecord
+from activemq_fleet.drift.file_records import FileRecord
 
 Status = Literal["added", "removed", "changed", "same"]
 Cause = Literal["by_hand", "out_of_date", "unknown"]

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from activemq_fleet.drift.differences import drift_status_and_cause, unified_diff_text
-from activemq_fleet.drift.records import FileRecord
+from activemq_fleet.drift.file_records import FileRecord
 
 Side = Literal["both", "planned", "found"]
 Row = dict[str, str | None]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.check import wait_for_event
 from activemq_agent.config_parser import read_config
+from activemq_agent.configuration_and_connection_check import wait_for_event
 from activemq_agent.connection_events import ConnackReceived, SessionEvent
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context

@@ -16,6 +16,7 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import require_free_port
+from activemq_fleet.lab.lab_state_file import LabState
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import (
     DATABASE_PORT,
@@ -25,7 +26,6 @@ from activemq_fleet.lab.loopback_overlay import (
     database_password,
 )
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.state import LabState
 from activemq_fleet.node.text_lines import split_lines
 
 _PROCESS_NAME = "database"  # Name of the server's process record. No host has this name.

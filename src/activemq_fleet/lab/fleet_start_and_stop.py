@@ -9,9 +9,9 @@ from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import require_usable_broker_ports
 from activemq_fleet.lab.database import LabDatabase
+from activemq_fleet.lab.expected_links import ExpectedLinks
 from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
-from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_configuration
 from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store

@@ -21,15 +21,15 @@ from activemq_fleet.lab.fleet_start_and_stop import (
     terminate_running_brokers,
     write_client_and_agent_files,
 )
+from activemq_fleet.lab.lab_state_file import load_lab_state
 from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
-from activemq_fleet.lab.operations import record_operation_begin_and_end
+from activemq_fleet.lab.operation_recording import record_operation_begin_and_end
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.preparation import install_broker_configuration, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
-from activemq_fleet.lab.state import load_lab_state
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY

@@ -18,10 +18,10 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import make_connector_probe
-from activemq_fleet.lab.layout import LabLayout
+from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.state import InstalledRelease, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_writers import (
@@ -35,7 +35,7 @@ from activemq_fleet.node.observer import observe_broker
 from activemq_fleet.node.process.held_by_process import process_account_listens_on_one_of
 from activemq_fleet.node.process.proc import Process, open_files_with_descriptors, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import STORE_MARKER, broker_directory_paths
 from activemq_fleet.render.environment_file import environment_variables
 from activemq_fleet.render.java_command import arguments_after_java_options, java_options
 from activemq_fleet.render.systemd_units import (
@@ -298,3 +298,17 @@ def _java_arguments(broker: Broker, software: Mapping[str, InstalledRelease]) ->
             yield argument.replace(
                 f"{broker_software.home}/{broker.release.start_jar}", f"{broker_software.home}/lib/*"
             )
+
+
+def make_shared_store_directory(broker: Broker) -> None:
+    """Make the store directory that a broker shares with the other node of its pair.
+
+    It has the marker file that the brokers require. Nothing is done for a broker without a shared store.
+    """
+    if broker.shared_store_directory is None:
+        return
+    store = Path(broker.shared_store_directory)
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    marker = store / STORE_MARKER
+    if not marker.exists():
+        write_lab_file(marker, f"{broker.pair}\n", 0o644)

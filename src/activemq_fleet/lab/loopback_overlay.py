@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.lab.lab_state_file import LabState
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.state import LabState
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.host_settings import PREFIX, JdbcSettings
 from activemq_fleet.topology import Agent, Broker, Fleet

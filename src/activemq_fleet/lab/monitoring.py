@@ -20,10 +20,10 @@ from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import require_free_port
+from activemq_fleet.lab.lab_state_file import LabState
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_and_grafana_files

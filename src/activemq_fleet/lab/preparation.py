@@ -18,9 +18,10 @@ from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
+from activemq_fleet.lab.lab_brokers import make_shared_store_directory
+from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState, load_lab_state
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
-from activemq_fleet.lab.state import InstalledRelease, LabState, load_lab_state, make_shared_store_directory
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import shipped_configuration_files
 from activemq_fleet.node.errors import NodeError

@@ -14,9 +14,9 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_connection
 from activemq_fleet.lab.lab_brokers import LabBrokers
+from activemq_fleet.lab.lab_state_file import require_lab_state
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_writers import two_masters_message

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, LogMessageClassifier, classifier_for_release
 from activemq_fleet.logs.kinds import log_message_kind
-from activemq_fleet.logs.layout import ChunkRecordOffsets, record_bounds_of_console, record_bounds_of_file
+from activemq_fleet.logs.record_offsets import ChunkRecordOffsets, record_bounds_of_console, record_bounds_of_file
 from activemq_fleet.logs.zones import LocalTimeConverter, time_zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LogLineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread

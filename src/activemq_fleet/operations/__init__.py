@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 # Every module that decides an operation is imported, so that it is registered.
-from activemq_fleet.operations import drill_steps, migrate, preflight, resync, site, stores, target, upgrade  # noqa: F401
+from activemq_fleet.operations import (  # noqa: F401
+    drill_steps,
+    migrate,
+    preflight,
+    resync,
+    shared_store_markers,
+    site,
+    target,
+    upgrade,
+)
 from activemq_fleet.operations.operation_decisions import (
     OperationDecisionRequest,
     RefusalError,

@@ -21,7 +21,7 @@ from activemq_fleet.operations.operation_decisions import (
     read_evidence_by_host,
     register_operation,
 )
-from activemq_fleet.operations.stores import shared_store_problems
+from activemq_fleet.operations.shared_store_markers import shared_store_problems
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 

@@ -16,7 +16,7 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observe_node
+from activemq_fleet.operations.blocking_pair_problems import ObservedNode, blocking_pair_problems, observe_node
 from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,

@@ -14,7 +14,7 @@ from typing import Any
 
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.health import ObservedNode, observe_node
+from activemq_fleet.operations.blocking_pair_problems import ObservedNode, observe_node
 from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,

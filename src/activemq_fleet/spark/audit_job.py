@@ -27,7 +27,7 @@ from activemq_fleet.audit.report_figures import (
 )
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
-from activemq_fleet.reports.audit import audit_html_page
+from activemq_fleet.reports.audit_page import audit_html_page
 from activemq_fleet.spark.datasets import AtomicJobOutput, read_output_text_file
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.event_cache import EventCache

@@ -11,6 +11,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from activemq_fleet import InputError
+from activemq_fleet.drift.file_records import (
+    FileRecord,
+    collected_file_records,
+    planned_file_record,
+    rendered_file_record,
+)
 from activemq_fleet.drift.host_drift import (
     ComparedHost,
     FleetDrift,
@@ -19,7 +25,6 @@ from activemq_fleet.drift.host_drift import (
     drift_rows_of_host,
     planned_found_or_both_word,
 )
-from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record, rendered_file_record
 from activemq_fleet.spark.datasets import AtomicJobOutput, read_dataset
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.manifests import json_text

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, find_supported_java_home
 from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, pyspark_java_exit_status, translate_spark_errors
 from activemq_fleet.spark.progress import show_progress, show_progress_phase
 from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
+from activemq_fleet.spark.session_options import SessionOptions
 from activemq_fleet.spark.settings import (
     executor_archives,
     is_local_master,

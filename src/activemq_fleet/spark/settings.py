@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from activemq_fleet.spark.options import SessionOptions
+from activemq_fleet.spark.session_options import SessionOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.process.service_names import watchdog_service_name
+from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
 from activemq_fleet.node.state.evidence import TakenPort
-from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
 from activemq_fleet.status.active_node_count_findings import active_node_findings, kill_command
 from activemq_fleet.status.bridge_findings import bridge_findings

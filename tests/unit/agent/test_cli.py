@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_agent import cli
-from activemq_agent.control import LocalRequestServer
+from activemq_agent.local_request_server import LocalRequestServer
 from activemq_agent.store import Store, StoreLimits
 
 from .logged import RecordedLog

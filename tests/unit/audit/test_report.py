@@ -32,7 +32,7 @@ from activemq_fleet.audit.result import (
 )
 from activemq_fleet.audit.scraped_availability import UnservedPeriod
 from activemq_fleet.audit.state_spans import MAX_SPANS, HostStateSpan
-from activemq_fleet.reports.audit import audit_html_page
+from activemq_fleet.reports.audit_page import audit_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.html_pages import EVIL, Page, assert_well_formed_and_inert, with_evil_texts
 

@@ -20,7 +20,7 @@ from activemq_fleet.audit.scraped_availability import (
     unexplained_downtime_gaps,
 )
 from activemq_fleet.errors import InputError
-from activemq_fleet.reports.audit import audit_html_page
+from activemq_fleet.reports.audit_page import audit_html_page
 from activemq_fleet.reports.drill_page import drill_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.drilled import ACCOUNT, BEGAN, FAULT, A, B, result_of

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from activemq_fleet.drift.differences import drift_status_and_cause, unified_diff_text
-from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record
+from activemq_fleet.drift.file_records import FileRecord, collected_file_records, planned_file_record
 from activemq_fleet.errors import InputError
 
 _FILE = ("host", "conf/a.xml")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from activemq_fleet.drift.file_records import FileRecord, collected_file_records, planned_file_record
 from activemq_fleet.drift.host_drift import Row, drift_rows_of_host, planned_found_or_both_word
-from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record
 
 PLANNED = planned_file_record("h", "conf/a.xml", "<a/>\n", None)
 COLLECTED = FileRecord("h", "", collected=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.spark.inputs import AuditInputs, InputFile
-from activemq_fleet.spark.options import SessionOptions
+from activemq_fleet.spark.session_options import SessionOptions
 from activemq_fleet.spark.settings import (
     shuffle_settings,
     spark_connect_settings,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ..config import pending_restart
 from ..config.configuration_archive import ConfigurationFile
-from ..config.difference import changed_file_paths, configuration_differences, paths_with_changed_content
+from ..config.installation_diff import changed_file_paths, configuration_differences, paths_with_changed_content
 from ..config.versions import (
     DIRECTORY_MODE,
     ConfigurationPaths,

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..config import pending_restart
 from ..config.configuration_archive import ConfigurationFile, unpack_configuration
-from ..config.difference import hide_passwords
+from ..config.installation_diff import hide_passwords
 from ..config.vendor_files import shipped_configuration_files
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError

@@ -31,7 +31,7 @@ from ..process.service_names import watchdog_service_name
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from ..timeouts import HUNG
-from . import health
+from . import broker_health
 
 _POLL_SECONDS = 0.5
 _MAX_RESTARTS = 3
@@ -192,7 +192,7 @@ def _gather_once(
 
     def gather_rest() -> dict[str, Any]:
         return {
-            **health.gather_broker_health(layout, process, pending, deployed.store),
+            **broker_health.gather_broker_health(layout, process, pending, deployed.store),
             "taken_ports": taken_ports(ports, process, unit, layout.base),
         }
 

@@ -28,7 +28,7 @@ from ..printable import escape_unprintable
 from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_process
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
-from .health import running_release
+from .broker_health import running_release
 from .host_names import unresolvable_host_names
 
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
-from activemq_fleet.render.broker_paths import STORE_MARKER
-from activemq_fleet.topology import Broker, Fleet, build_fleet
+from activemq_fleet.topology import Fleet, build_fleet
 
 _FORMAT = 1
 
@@ -102,17 +100,3 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
             f"processes of this lab, which `pgrep -af {layout.directory}` lists, and remove the lab with: "
             f"{shlex.join(['rm', '-r', str(layout.directory)])}"
         ) from None
-
-
-def make_shared_store_directory(broker: Broker) -> None:
-    """Make the store directory that a broker shares with the other node of its pair.
-
-    It has the marker file that the brokers require. Nothing is done for a broker without a shared store.
-    """
-    if broker.shared_store_directory is None:
-        return
-    store = Path(broker.shared_store_directory)
-    store.mkdir(mode=0o700, parents=True, exist_ok=True)
-    marker = store / STORE_MARKER
-    if not marker.exists():
-        write_lab_file(marker, f"{broker.pair}\n", 0o644)

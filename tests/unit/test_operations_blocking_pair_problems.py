@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.state.evidence import BrokerEvidence, TakenPort
-from activemq_fleet.operations.health import BlockingPairProblem, ObservedNode, blocking_pair_problems, observe_node
+from activemq_fleet.operations.blocking_pair_problems import (
+    BlockingPairProblem,
+    ObservedNode,
+    blocking_pair_problems,
+    observe_node,
+)
 from tests.support.facts_of_brokers import facts_of_broker
 
 PAIR = "orders-mq01"

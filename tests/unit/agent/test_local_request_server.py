@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from activemq_agent import control
+from activemq_agent import local_request_server
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 from activemq_agent.client import Client, publish
-from activemq_agent.control import LocalRequestServer
+from activemq_agent.local_request_server import LocalRequestServer
 from activemq_agent.store import Store, StoreLimits
 
 from .logged import RecordedLog
@@ -168,7 +168,7 @@ def test_control_socket_answers_invalid_request_and_next_request(
 def test_control_socket_refuses_request_above_maximum_length(
     control_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "LONGEST", 100_000)
+    monkeypatch.setattr(local_request_server, "LONGEST", 100_000)
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(20)
         caller.connect(str(control_socket))
@@ -206,7 +206,7 @@ def test_concurrent_publishers_receive_different_event_ids(control_socket: Path,
 def test_control_socket_refuses_client_above_limit_of_connections(
     control_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "CALLERS", 1)
+    monkeypatch.setattr(local_request_server, "CALLERS", 1)
     with Client(control_socket) as client:
         client.status()
         with (

@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection
 from typing import Any
 
+from activemq_fleet.lab.lab_state_file import require_lab_state
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.node.process.proc import activemq_bases_in_command, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render.broker_paths import broker_directory_paths

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.stores import ObservedSharedStore, hosts_of_unmarked_stores_by_pair
+from activemq_fleet.operations.shared_store_markers import ObservedSharedStore, hosts_of_unmarked_stores_by_pair
 
 
 def observed_store(host: str, **more: Any) -> ObservedSharedStore:

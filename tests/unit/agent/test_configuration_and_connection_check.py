@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.check import check_dedupe_period, effective_config_lines, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import AgentTlsSettings
 from activemq_agent.config_values import Endpoint, Password
+from activemq_agent.configuration_and_connection_check import check_dedupe_period, effective_config_lines, try_brokers
 from activemq_agent.connecting import ConnectionPolicy
 from tests.situations import some_situations
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.foreign_data import decompress_base64_text
-from activemq_fleet.node.kahadb.messages import LIMIT
+from activemq_fleet.node.kahadb.content_hashes import LIMIT
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.operations.operation_decisions import dataclass_instance_from_mapping
 

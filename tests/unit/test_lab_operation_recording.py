@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.operations import record_operation_begin_and_end
+from activemq_fleet.lab.operation_recording import record_operation_begin_and_end
 
 A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 

@@ -15,8 +15,8 @@ from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
+from activemq_fleet.lab.lab_state_file import LabState, load_lab_state
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
-from activemq_fleet.lab.state import LabState, load_lab_state
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables

@@ -17,8 +17,8 @@ from activemq_fleet.node.fence.store_writers import (
     two_masters_message,
 )
 from activemq_fleet.node.judge import SERVING
+from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.render.broker_paths import STORE_MARKER
