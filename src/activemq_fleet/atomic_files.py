@@ -11,6 +11,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 from activemq_fleet.errors import InputError, OutputError
@@ -141,12 +142,27 @@ def os_errors_as_output_errors(action: str, target: Path) -> Iterator[None]:
 
 
 def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by relative path into an existing directory. Their modes and that of the directory follow the umask.
+
+    Each subdirectory is created immediately before its first file.
+    """
     root.chmod(0o777 & ~_current_umask())
-    for directory in {os.path.dirname(f"{root}/{name}") for name in files}:
-        os.makedirs(directory, exist_ok=True)
-    for name, content in files.items():
-        with open(f"{root}/{name}", "xb") as file:
-            file.write(content)
+    created_directories: set[str] = set()
+    root_descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for path, content in files.items():
+            for directory in _parent_directories(path):
+                if directory not in created_directories:
+                    os.mkdir(directory, dir_fd=root_descriptor)
+                    created_directories.add(directory)
+            os.close(create_and_open_file(path, content, mode=None, directory=root_descriptor))
+    finally:
+        os.close(root_descriptor)
+
+
+def _parent_directories(path: str) -> Iterator[str]:
+    """Return the directories above a relative path, the outermost first."""
+    return accumulate(path.split("/")[:-1], "{}/{}".format)
 
 
 def exchange_paths(staged: Path, target: Path) -> None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates files, and replaces files atomically: a reader sees the old content or the new one, never a part.
 
-A new file is created exclusively (``O_EXCL``), and only its owner can read it until its final mode is set.
+A new file is created exclusively (``O_EXCL``). With a given mode, only its owner can read it until this mode is set.
 ``directory`` is the descriptor of the directory in which a name is looked up, as in ``dir_fd`` of the module os.
 """
 
@@ -26,21 +26,23 @@ class Owner:
         return self.uid in (-1, status.st_uid) and self.gid in (-1, status.st_gid)
 
     def give(self, descriptor: int) -> None:
-        if not self.fits(os.fstat(descriptor)):
+        if (self.uid, self.gid) != (-1, -1) and not self.fits(os.fstat(descriptor)):
             os.fchown(descriptor, self.uid, self.gid)
 
 
 def create_and_open_file(
-    path: str, content: bytes = b"", mode: int = 0o600, owner: Owner = Owner(), *, directory: int | None = None
+    path: str, content: bytes = b"", mode: int | None = 0o600, owner: Owner = Owner(), *, directory: int | None = None
 ) -> int:
     """Create a new file with content, mode and owner, and return its descriptor.
 
-    It is open for reading and writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
+    Without ``mode``, the file's mode follows the umask. The file is open for reading and writing. Raises
+    FileExistsError if the name exists, also as a dangling link; OSError.
     """
-    descriptor = os.open(path, _NEW_FILE_FLAGS, 0o600, dir_fd=directory)
+    descriptor = os.open(path, _NEW_FILE_FLAGS, 0o666 if mode is None else 0o600, dir_fd=directory)
     try:
         owner.give(descriptor)
-        os.fchmod(descriptor, mode & 0o777)
+        if mode is not None:
+            os.fchmod(descriptor, mode & 0o777)
         unwritten = memoryview(content)
         while unwritten:
             unwritten = unwritten[os.write(descriptor, unwritten) :]
