@@ -85,6 +85,10 @@ class Canvas:
         content += escape_html(text)
         self._elements.append(f'<{tag} class="{css}"{attribute_text}' + (f">{content}</{tag}>" if content else "/>"))
 
+    def add_elements_of(self, canvas: Canvas) -> None:
+        """Add all elements of another canvas to an SVG picture."""
+        self._elements += canvas._elements
+
     def add_rect(
         self, css: str, x: float, y: float, width: float, height: float, tooltip: str = "", *, radius: float = 0
     ) -> None:

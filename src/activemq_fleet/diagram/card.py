@@ -123,7 +123,7 @@ class CardStyle:
 class Card:
     """The card that shows a broker pair in a picture of a fleet.
 
-    The size of the card is measured when it is created.
+    Its content is drawn when it is created, which also measures its size.
     """
 
     def __init__(self, pair: PairView, width: float, style: CardStyle) -> None:
@@ -131,7 +131,8 @@ class Card:
         self.name = pair.name
         self.width = width
         self._style = style
-        self.height = self._draw_content(Canvas()) + style.pad
+        self._content = Canvas()
+        self.height = self._draw_content(self._content) + style.pad
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
         """Draw the card of a broker pair on a canvas at a position.
@@ -140,7 +141,7 @@ class Card:
         """
         with canvas.svg_group(f"pair {self.name}", position=(x, y)):
             canvas.add_rect("card", 0, 0, self.width, self.height, radius=self._style.radius + 3)
-            self._draw_content(canvas)
+            canvas.add_elements_of(self._content)
 
     def _draw_content(self, canvas: Canvas) -> float:
         """Draw the content of the card, without its own rectangle.
