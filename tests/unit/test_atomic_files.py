@@ -125,6 +125,7 @@ def test_modes_of_written_output_files_follow_umask(tmp_path: Path) -> None:
     finally:
         os.umask(umask_before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o750
+    assert (tmp_path / "out" / "hosts" / "a" / "conf").stat().st_mode & 0o777 == 0o750
     assert (tmp_path / "out" / "fleet.json").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
