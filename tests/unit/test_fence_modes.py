@@ -16,10 +16,18 @@ from activemq_fleet.node.fence.broker_process import ENDED
 from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.index import is_store_file
+from activemq_fleet.node.kahadb.index_keeper import IndexKeeper
+from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from tests.situations import further, some_situations
 from tests.unit.guards import GUARD, Node, output_of, wait_for
-from tests.unit.kahadb_journals import add_record, index_with_topics, record_batch, write_data_file
+from tests.unit.kahadb_journals import (
+    add_record,
+    index_with_topics,
+    record_batch,
+    subscription_record,
+    write_data_file,
+)
 from tests.waiting import LateError
 
 JOURNAL = record_batch(add_record("ID:1"), add_record("ID:2"))
@@ -37,6 +45,15 @@ def nodes(store: Path) -> Iterator[tuple[Node, Node]]:
     yield nodes
     for node in nodes:
         node.terminate()
+
+
+def write_store_with_kept_index(store: Path) -> None:
+    """Write a store with two data files, a usable index and its kept copy, as a broker of 5.5 to 5.13.0 has it."""
+    write_data_file(store, subscription_record("prices", "reporting:daily"), number=1)
+    write_data_file(store, add_record("m1", "topic/prices"), number=2)
+    (store / "db.data").write_bytes(index_with_topics({"prices": ["reporting:daily"]}, last_update=2))
+    IndexKeeper(str(store)).update_index_and_data_file_copies()
+    assert KeptIndex(str(store)).is_complete()
 
 
 def write_fence_command(store: Path, script: str) -> str:
@@ -109,6 +126,40 @@ def test_unfenced_store_keeps_contents_and_can_be_fenced_again(store: Path, node
     nodes[0].start()
     wait_for(lambda: nodes[0].served == [2, 4])
     assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
+
+
+def test_removal_of_fence_replaces_kept_index_that_an_earlier_removal_restored(
+    store: Path, nodes: tuple[Node, Node]
+) -> None:
+    write_store_with_kept_index(store)
+    for served in ([2], [2, 4], [2, 4, 6]):
+        guard = nodes[0].start()
+        wait_for(lambda served=served: nodes[0].served == served)
+        assert not (store / "kept-index").exists()
+        assert KeptIndex(str(current_generation(store))).is_complete()
+        guard.terminate()
+        guard.wait(60)
+        unfence_store(str(store))
+        assert KeptIndex(str(store)).is_complete()
+        assert store_files_in(store) == {"db-1.log", "db-2.log", "db.data"}
+    assert not list(store.glob("set-aside-*"))
+
+
+def test_removal_of_fence_sets_stale_files_of_store_aside(store: Path, nodes: tuple[Node, Node]) -> None:
+    write_store_with_kept_index(store)
+    guard = nodes[0].start()
+    wait_for(lambda: nodes[0].served == [2])
+    guard.terminate()
+    guard.wait(60)
+    stale_files = {"kept-index/journal/db-9.log": b"stale copy", "db-1.log": b"stale first", "db-9.log": b"stale"}
+    for name, content in stale_files.items():
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).write_bytes(content)
+    unfence_store(str(store))
+    (aside,) = store.glob("set-aside-*")
+    assert {name: (aside / name).read_bytes() for name in stale_files} == stale_files
+    assert store_files_in(store) == {"db-1.log", "db-2.log", "db.data"}
+    assert KeptIndex(str(store)).is_complete()
 
 
 @some_situations(1)

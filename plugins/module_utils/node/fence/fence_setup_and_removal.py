@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Iterable, Sequence
 
 from ..files import disk
 from ..kahadb.index import is_store_file
+from ..kahadb.kept_index import KeptIndex
 from .decision import claim_without_store_copy
 from .generation import copy_store_into_new_generation
 from .old_generations import remove_and_describe_old_store_copies
@@ -48,11 +50,17 @@ def move_files_into_generation(store: SharedStore, number: int) -> None:
     """Move the kahaDB files in the top directory of a shared store to the directory of a generation (store copy).
 
     This is done once a generation (a copy of the store) is claimed. A broker that still has these files open continues
-    to write to them there, but they are read only to list its messages.
+    to write to them there, but they are read only to list its messages. The kept copy of their index is deleted. Raises
+    FenceError for files that no claim names, OSError.
     """
     names = _files_of(store)
-    if not names:
-        return
+    if names:
+        _move_into_last_claimed_directory(store, number, names)
+    # The new generation has its own copy of the index. This one would keep data files that no broker uses any more.
+    KeptIndex(store.directory).delete_kept_index_directory()
+
+
+def _move_into_last_claimed_directory(store: SharedStore, number: int, names: Sequence[str]) -> None:
     claims = (
         store.read_claim_and_details(earlier)[0] for earlier in reversed(store.claim_numbers()) if earlier < number
     )
@@ -104,14 +112,11 @@ def _put_in_place(store: SharedStore) -> list[str]:
     highest = store.highest_claim()
     if highest is None or not highest.is_claim_on_store_copy:
         return []
-    aside = f"{store.directory}/set-aside-{time.time():.0f}"
-    for name in _files_of(store):
-        # These files are of an interrupted run, or of a broker that continued after a freeze: no claim names them.
-        os.makedirs(aside, 0o750, exist_ok=True)
-        os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
     building = store.unclaimed_copy_path(_BUILDER)
     made = copy_store_into_new_generation(store.generation_directory_path(highest.directory), building)
-    for name in sorted(os.listdir(building)):
+    names = sorted(os.listdir(building))
+    _set_aside(store, {*_files_of(store), *names} & {*os.listdir(store.directory)})
+    for name in names:
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)
     store.create_claim(claim_without_store_copy(highest.number + 1, ""), made.to_dict())
@@ -121,6 +126,18 @@ def _put_in_place(store: SharedStore) -> list[str]:
         f"the store {store.directory} can now be used without activemq_fence. It contains the files of its newest copy "
         f"(generation {highest.number})"
     ]
+
+
+def _set_aside(store: SharedStore, names: Iterable[str]) -> None:
+    """Move files and directories from the store's own directory to a new directory ``set-aside-…`` in it.
+
+    They are of an interrupted run, or of a broker that continued after a freeze: no claim names them. Without names no
+    directory is created.
+    """
+    aside = os.path.join(store.directory, f"set-aside-{time.time_ns()}")
+    for name in sorted(names):
+        os.makedirs(aside, 0o750, exist_ok=True)
+        os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
 
 
 def _files_of(store: SharedStore) -> list[str]:
