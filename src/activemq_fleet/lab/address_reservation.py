@@ -23,7 +23,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.node.text_lines import split_lines
 
 FIRST, LAST = 16, 250
-_DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - the code rejects links and files of other users in it
+RESERVATIONS = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - the code rejects links and files of other users in it
+"""The directory of the machine in which all labs reserve their addresses."""
 _EVERYONE_DIRECTORY, _EVERYONE_FILE = 0o1777, 0o666
 _LISTEN_STATE = "0A"
 
@@ -48,7 +49,7 @@ class AddressBlockReservations:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory or _DIRECTORY
+        self._directory = directory or RESERVATIONS
 
     def reserve_address_block_number(self, lab: Path, preferred_number: int | None = None) -> int:
         """Reserve a block of loopback addresses for a lab, if possible the preferred one, and return its number.
