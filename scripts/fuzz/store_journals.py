@@ -12,7 +12,7 @@ from random import Random
 
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import (
-    messages,
+    content_hashes,
     remaining_messages,
     store_files,
 )
@@ -98,7 +98,7 @@ def _run(data: bytes) -> str:
 
 def _read(directory: str) -> str:
     try:
-        contents = messages.read_store_content_hashes(directory)
+        contents = content_hashes.read_store_content_hashes(directory)
         if json.loads(json.dumps(contents)) != contents:
             return "the contents cannot be represented in JSON"
     except NodeError:
