@@ -57,7 +57,7 @@ class ActionModule(FleetAction):
         try:
             return self._compile_fleet(fleet, data, task_vars, archives, checked, installs)
         except import_from_public_api("SettingsError") as error:
-            raise import_library_module("inventory").error_with_positions(error, data) from None
+            raise import_library_module("inventory_error_positions").error_with_positions(error, data) from None
 
     def _compile_fleet(
         self, fleet: Any, data: Any, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool
@@ -89,7 +89,7 @@ class ActionModule(FleetAction):
         }
         load_schema = import_library_module("artifacts").load_schema
         fleet = validation.fleet_with_check_findings(fleet, documents, load_schema, for_site=True)
-        lines_of = import_library_module("inventory").finding_lines_with_positions
+        lines_of = import_library_module("inventory_error_positions").finding_lines_with_positions
         is_refused = import_library_module("site_refusals").reports_site_playbook_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking_findings or refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from activemq_fleet.network.uri import COMPOSITE, DEEPEST, Uri
+from activemq_fleet.network.uri_parser import COMPOSITE, DEEPEST, Uri
 
 from .target import Target
 

@@ -19,7 +19,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from activemq_fleet._ansible_internals import Origin, variable_origin
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.grouping import inventory_groups_of_brokers
+from activemq_fleet.group_names import inventory_groups_of_brokers
 from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Identity, Naming, UnparsableBrokerNameError
 from activemq_fleet.similar_names import most_similar_name
 

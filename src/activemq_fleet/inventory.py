@@ -11,33 +11,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_error_line
-from activemq_fleet.findings import Finding, merged_finding_lines
-from activemq_fleet.grouping import BROKERS
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line
+from activemq_fleet.findings import Finding
+from activemq_fleet.group_names import BROKERS
 from activemq_fleet.install_hint import install_hint
-from activemq_fleet.inventory_positions import (
-    Position as Position,
-)
-from activemq_fleet.inventory_positions import (
-    position_of_finding,
-    position_of_first_variable_in_text,
-    position_of_reported_value,
-)
+from activemq_fleet.inventory_error_positions import error_with_positions
+from activemq_fleet.inventory_positions import Position as Position
 from activemq_fleet.inventory_structure import (
     InventoryLayout,
     inventory_structure_findings,
     structure_finding_as_error_text,
 )
 from activemq_fleet.naming import (
-    PARITY_VARIABLE,
     PART_VARIABLES,
-    PATTERN_VARIABLE,
     PREFIX,
     Naming,
     UnparsableBrokerNameError,
 )
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.unread_variable_files import unread_definition_hint
 
 if TYPE_CHECKING:
     from activemq_fleet._inventory_groups import ConflictingGroupVariable
@@ -48,8 +39,6 @@ OLDEST_ANSIBLE = (2, 19)
 # The prefixes of variables that hosts without a broker also use. All other variables are for brokers only, so a failed
 # template of such a variable on another host is not an error.
 _PREFIXES_OF_OTHER_HOSTS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
-_VARIABLE = re.compile(r"\w+")
-_UNSET_VARIABLE = re.compile(r"\b(activemq_\w+) is not set\b")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
 _CONNECTION_VARIABLES = ("ansible_port", "ansible_connection")
@@ -356,109 +345,6 @@ def _misspelled_variable_findings(host: str, intended_by_name: Mapping[str, str]
             fix=f"rename {name} to {intended}. If {name} has another purpose, add a waiver of T036 to activemq_waivers",
             why=f"the value of {name} does not set {intended}",
         )
-
-
-def mentions_activemq_variable(error: FleetError) -> bool:
-    """Return whether the text of an error contains the name of an ``activemq_…`` variable."""
-    return PREFIX in str(error)
-
-
-def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
-    """Return a copy of an error with the file and line that define the variable at the end of each error line.
-
-    A line without a known position is not changed in this way.
-    Equal problems of several hosts become one line.
-    """
-    from activemq_fleet.settings.variable_validation import variables_by_misspelled_name
-
-    lines: dict[str, None] = {}
-    hosts_by_line: dict[str, Sequence[str]] = {}
-    misspelled_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
-    misspelled_by_host = {host: misspelled for host, misspelled in misspelled_by_host.items() if misspelled}
-    for line, hosts in _hosts_by_merged_line(error, data).items():
-        hint, position = _misspelling_hint(line, hosts, misspelled_by_host, data.positions)
-        position = position or _position_of_line(line, hosts[0], data)
-        line += hint or _unread_variable_hint(line, hosts[0], data)
-        line = f"{line} ({position.file}:{position.line})" if position else line
-        lines[line] = None
-        if hosts[0] in data.hosts:  # In other lines, the text before the colon is not a host.
-            hosts_by_line[line] = hosts
-    return type(error)(*lines, hosts_by_line=hosts_by_line)
-
-
-def _hosts_by_merged_line(error: FleetError, data: InventoryData) -> dict[str, Sequence[str]]:
-    """Return the lines of an error with the hosts of each; lines that differ only in their host become one line.
-
-    For a line that is not about a host, the text before its first colon is in place of the hosts.
-    """
-    lines: dict[str, Sequence[str]] = {}
-    hosts_by_problem: dict[str, list[str]] = {}
-    for line in error.lines:
-        host, _, problem = line.partition(": ")
-        if line not in error.hosts_by_line and host in data.hosts:
-            hosts_by_problem.setdefault(problem, []).append(host)
-        else:
-            lines[line] = error.hosts_by_line.get(line, (host,))
-    return lines | hosts_by_error_line(hosts_by_problem)
-
-
-def _position_of_line(line: str, host: str, data: InventoryData) -> Position | None:
-    """Return the position of the variable that a line of an error names, or None.
-
-    An error about the naming of all hosts names no host: its variable is that of the first host that has it.
-    """
-    if host in data.hosts:
-        return position_of_first_variable_in_text(data.positions.get(host, {}), line, data.hosts[host])
-    for positions in data.positions.values():
-        naming = {name: positions[name] for name in (PARITY_VARIABLE, PATTERN_VARIABLE) if name in positions}
-        if position := position_of_first_variable_in_text(naming, line):
-            return position
-    return None
-
-
-def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:
-    """Return a hint about a file that sets a variable but that Ansible does not read; "" without such a file.
-
-    The line ``line`` of an error reports that the variable is not set.
-    """
-    match = _UNSET_VARIABLE.search(line)
-    if match is None or host not in data.directories or match[1] in data.hosts.get(host, {}):
-        return ""
-    return unread_definition_hint(match[1], data.directories[host], data.findings)
-
-
-def _misspelling_hint(
-    line: str,
-    hosts: Iterable[str],
-    misspelled_by_host: Mapping[str, Mapping[str, str]],
-    positions_by_host: Mapping[str, Mapping[str, Position]],
-) -> tuple[str, Position | None]:
-    """Return a hint about a misspelled variable that a line of an error probably concerns, and its position.
-
-    The host lacks the variable that the line names. The result is "" and None without such a variable.
-    """
-    words = frozenset(_VARIABLE.findall(line))
-    for host in hosts if misspelled_by_host else ():
-        for name, intended in misspelled_by_host.get(host, {}).items():
-            if intended in words and intended not in positions_by_host[host]:
-                hint = f"; the variable {name} of host {host} is ignored: did you mean {intended}?"
-                return hint, positions_by_host[host][name]
-    return "", None
-
-
-def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryData) -> list[str]:
-    """Return findings as lines of text, each with a position in the inventory.
-
-    The position is the file and line that define the finding's variable or list its host. Equal findings about several
-    hosts become one line.
-    """
-
-    def source_of(finding: Finding) -> str:
-        positions = data.positions.get(finding.host, {})
-        position = (position_of_reported_value if finding.file else position_of_finding)(positions, finding)
-        return f"{position.file}:{position.line}" if position else ""
-
-    return merged_finding_lines(findings, source_of)
 
 
 class _PositionReader:

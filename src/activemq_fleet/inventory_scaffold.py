@@ -22,7 +22,7 @@ from activemq_fleet.naming_proposal import propose_naming
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.profiles import SHARED_FILE
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.schemas import read_json_schema_text
+from activemq_fleet.settings.json_schemas import read_json_schema_text
 from activemq_fleet.topology import build_fleet
 
 _DEFAULT_GROUP = "brokers"

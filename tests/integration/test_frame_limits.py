@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from activemq_fleet.settings.network import DEFAULT_OPTIONS, FRAME_SIZE, default_connector_options
+from activemq_fleet.settings.connectors_and_links import DEFAULT_OPTIONS, FRAME_SIZE, default_connector_options
 from tests.integration.single_brokers import OPENWIRE, STOMP, BrokerSandbox, SandboxBroker, document, until
 from tests.integration.waiting import PATIENCE
 from tests.situations import fact_of_activemq, further

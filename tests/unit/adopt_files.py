@@ -19,7 +19,7 @@ from activemq_fleet.adopt import (
     find_agent_configurations,
     read_adopted_documents,
 )
-from activemq_fleet.grouping import inventory_group_name
+from activemq_fleet.group_names import inventory_group_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render import render_fleet

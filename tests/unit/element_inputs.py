@@ -1,4 +1,4 @@
-"""Random values for the variables of ``settings.elements``, generated from their models, with occasional nonsense."""
+"""Random values for variables of ``settings.xml_element_settings``, from their models, with occasional nonsense."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from hypothesis import strategies as st
 
 from activemq_fleet.settings import usage
-from activemq_fleet.settings.elements import HostXmlElementSettings
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination, SwitchableBean, XmlBean
+from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
 
 NONSENSE = st.sampled_from(
     [None, -7, "", "x y", "${a}", "]]>", {"type": "no"}, [1], "#{1}", 1.5, True, "70 %", "9" * 40]

@@ -11,10 +11,10 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import ACTIVEMQ_XML, render_broker
-from activemq_fleet.settings.elements import HostXmlElementSettings
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 from activemq_fleet.settings.variable_validation import read_settings
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, SwitchableBean
+from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
 from activemq_fleet.topology import build_fleet
 from tests.unit.element_inputs import model_of
 from tests.unit.fleets import hosts

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from activemq_fleet.cli.main import main
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.settings.schemas import read_json_schema_text
+from activemq_fleet.settings.json_schemas import read_json_schema_text
 from activemq_fleet.settings.variable_validation import KNOWN
 from scripts import variables_schema
 from tests.situations import some_situations

@@ -11,8 +11,9 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import file_mode_of, render_broker, render_hosts
-from activemq_fleet.render.activemq_xml import default_memory_limit_text, render_activemq_xml_bytes
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.engine import escape_properties_key, escape_properties_value, escape_xml
+from activemq_fleet.render.policies_usage_and_plugins import default_memory_limit_text
 from activemq_fleet.render.rendered_header import ActivemqXmlHeader, read_activemq_xml_header
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts

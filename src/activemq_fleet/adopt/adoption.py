@@ -12,30 +12,28 @@ from types import MappingProxyType
 from lxml import etree
 
 from activemq_fleet.adopt import companion_file_variables
+from activemq_fleet.adopt.accounts_and_permissions import authentication_user_elements, propose_acl, propose_users
 from activemq_fleet.adopt.agents import AgentConfiguration, find_agent_configurations, propose_agents
 from activemq_fleet.adopt.authentication import (
     note_inexpressible_authentication,
     propose_authentication,
     propose_custom_for_inexpressible_accounts,
 )
-from activemq_fleet.adopt.brokers import (
+from activemq_fleet.adopt.broker_variables import (
     DEFAULT_HEAP,
-    authentication_user_elements,
-    propose_acl,
     propose_limits_console_and_connectors,
-    propose_users,
 )
 from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.adopt.element_variables import (
     propose_policy_store_and_plugin_variables,
     remove_defaults_from_destination_policies,
 )
+from activemq_fleet.adopt.host_addresses import propose_host_addresses, propose_preferred_master_per_pair
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
-from activemq_fleet.adopt.network_connectors import propose_host_addresses, propose_preferred_master_per_pair
 from activemq_fleet.adopt.network_variables import propose_network
+from activemq_fleet.adopt.placeholders import PLACEHOLDER
 from activemq_fleet.adopt.profiles import propose_ha_profiles, propose_store_directories_below_base
-from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
 from activemq_fleet.adopt.secrets import (
     replace_secret_references_with_placeholders,

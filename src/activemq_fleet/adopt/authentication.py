@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from activemq_fleet.adopt.brokers import authentication_user_elements
+from activemq_fleet.adopt.accounts_and_permissions import authentication_user_elements
 from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.network_connectors import network_connector_elements
 from activemq_fleet.adopt.profiles import master_connector_element

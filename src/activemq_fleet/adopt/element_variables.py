@@ -1,7 +1,7 @@
 """Propose the variables that represent whole elements: policies, usage, virtual destinations, store, plugins.
 
 The keys of those variables are attributes and properties of the broker's schema, so one function reads all of them from
-the models of ``settings.elements``. Content that a model does not accept becomes a fragment.
+the models of ``settings.xml_element_settings``. Content that a model does not accept becomes a fragment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, pars
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.releases import Release
-from activemq_fleet.render.elements import destination_policy_elements
+from activemq_fleet.render.policies_usage_and_plugins import destination_policy_elements
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.kahadb import CrossStoreTransactionJournal, DestinationStore, StoreTuning
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.spring_values import spring_boolean

@@ -14,12 +14,12 @@ from typing import Any
 
 import yaml
 
-from activemq_fleet.adopt.brokers import DEFAULT_HEAP
+from activemq_fleet.adopt.broker_variables import DEFAULT_HEAP
 from activemq_fleet.adopt.companion_file_variables import is_heap_known_for_all_hosts
 from activemq_fleet.adopt.profiles import hosts_with_unknown_store
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
-from activemq_fleet.grouping import MASTERS, SLAVES, inventory_group_name
+from activemq_fleet.group_names import MASTERS, SLAVES, inventory_group_name
 from activemq_fleet.inventory_yaml import STRING, TextWithNameAsExpression, scalar_to_yaml_node
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from activemq_fleet.adopt.brokers import transport_connector_elements
+from activemq_fleet.adopt.broker_variables import transport_connector_elements
 from activemq_fleet.adopt.equal_meaning import parse_multicast_uri
 from activemq_fleet.adopt.network_connectors import expressible_connector_options, network_connector_elements
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar

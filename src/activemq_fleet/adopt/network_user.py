@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from activemq_fleet.adopt.brokers import authentication_user_elements, group_names_in_attribute
+from activemq_fleet.adopt.accounts_and_permissions import authentication_user_elements, group_names_in_attribute
 from activemq_fleet.adopt.network_connectors import network_connector_elements
 from activemq_fleet.adopt.profiles import master_connector_element
 from activemq_fleet.adopt.proposal import VariableProposal

@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from activemq_fleet.adopt.host_addresses import BrokersByAddress
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, entries_and_leftover_links
 from activemq_fleet.adopt.multicast import propose_multicast_for_groups
 from activemq_fleet.adopt.network_connectors import (
-    BrokersByAddress,
     ReplaceableBridge,
     Ttl,
     allows_replay_over_bridges,
@@ -24,8 +24,8 @@ from activemq_fleet.adopt.network_connectors import (
     ttl_as_setting,
 )
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_unneeded_network_users
+from activemq_fleet.adopt.placeholders import unknown_bridge_target_hint
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
-from activemq_fleet.adopt.properties import unknown_bridge_target_hint
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.field_types import option_text

@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 
 from activemq_fleet.adopt.compared_element import PLACEHOLDERS, ComparedElement
 from activemq_fleet.adopt.equal_meaning import expand_directory_placeholders
-from activemq_fleet.adopt.properties import placeholder_names
+from activemq_fleet.adopt.placeholders import placeholder_names
 from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.errors import InputError
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 from activemq_fleet.render.broker_paths import STORE_MARKER
 

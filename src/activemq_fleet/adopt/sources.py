@@ -12,7 +12,7 @@ from lxml import etree
 from activemq_fleet.addresses import validated_host_name
 from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
-from activemq_fleet.adopt.properties import (
+from activemq_fleet.adopt.placeholders import (
     HostProperties,
     read_credentials_properties,
     read_properties_by_host,
@@ -26,7 +26,7 @@ from activemq_fleet.adopt.untrusted_companion_files import (
 )
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_problem_and_remedy
-from activemq_fleet.grouping import inventory_groups_of_brokers
+from activemq_fleet.group_names import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.naming import Identity, Naming

@@ -7,7 +7,8 @@ Several processes can call each function at the same time; files and directories
 
 from __future__ import annotations
 
-from activemq_fleet.artifacts._brokers import (
+from activemq_fleet.artifacts._cache import Progress, cache_directory
+from activemq_fleet.artifacts._jars_and_archives import (
     RecentDownloadFailureError,
     checked_jar_directory,
     fetch_and_unpack_distribution,
@@ -17,7 +18,6 @@ from activemq_fleet.artifacts._brokers import (
     postgresql_driver_jar,
     prometheus_jmx_exporter_jar,
 )
-from activemq_fleet.artifacts._cache import Progress, cache_directory
 from activemq_fleet.artifacts._java import java_executable, java_feature_release
 from activemq_fleet.artifacts._schemas import (
     fetch_schema_to_cache,

@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.result import InputGap
-from activemq_fleet.documentation import page_address_or_command
+from activemq_fleet.documentation_links import page_address_or_command
 from activemq_fleet.errors import InputError
 
 QUERY = 'activemq:broker_active or up{job="activemq-brokers"} * 0'

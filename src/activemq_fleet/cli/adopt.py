@@ -105,7 +105,7 @@ def adopt_command(
 
     from activemq_fleet import adopt_files
     from activemq_fleet.adopt import UnparsedHostNamesError
-    from activemq_fleet.cli.fleet_checks import load_schema_with_progress
+    from activemq_fleet.cli.warnings_and_schemas import load_schema_with_progress
 
     _check_inventory_directory(output)
     try:

@@ -133,13 +133,13 @@ def check_command(
     from activemq_fleet.cli.checking import (
         print_proposed_repairs,
         print_report_and_return_exit_code,
-        report_on_error,
         report_on_files,
         report_on_fleet,
         write_repairs_and_print_diffs,
         write_report_file,
     )
     from activemq_fleet.cli.file_repairs import raise_for_special_files
+    from activemq_fleet.cli.input_error_findings import report_on_error
     from activemq_fleet.cli.unused_settings import unused_setting_warnings
     from activemq_fleet.validation import select_rules
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +10,8 @@ import click
 
 from activemq_fleet import (
     Finding,
-    FleetError,
     InputError,
     Release,
-    ReleaseError,
-    SettingsError,
     check_fleet,
     lint_file,
     lint_links_between_files,
@@ -25,6 +20,7 @@ from activemq_fleet import (
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
+from activemq_fleet.cli.broker_file_search import find_broker_xml_files, has_activemq_xml_name
 from activemq_fleet.cli.checked_files import (
     AllFilesUnreadableError,
     UnreadableFileError,
@@ -33,42 +29,20 @@ from activemq_fleet.cli.checked_files import (
     unreadable_file_finding,
 )
 from activemq_fleet.cli.file_releases import (
-    find_broker_xml_files,
-    has_activemq_xml_name,
     header_release_warnings,
     read_releases_by_file_pattern,
     releases_of_files,
 )
 from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes, write_repair
-from activemq_fleet.cli.fleet_checks import load_schema_with_progress, print_warnings
 from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import print_escaped_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
+from activemq_fleet.cli.warnings_and_schemas import load_schema_with_progress, print_warnings
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.validation import lint_and_inventory_rules_by_id, mark_findings_waived_by_comments
-
-_POSITION = re.compile(
-    r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
-)
-"""How errors name a position: ``… (/srv/inventory/hosts.yml:8)``, also before a remedy, or before the message."""
-
-_IMPERATIVES = (
-    "add|allow|assign|check|choose|close|configure|connect|convert|correct|create|declare|define|delete|download|enable"
-    "|enter|free|give|indent|insert|install|lower|make|mount|move|omit|put|quote|raise|remove|rename|repair|replace"
-    "|restore|run|save|select|set|shorten|specify|start|stop|unset|upgrade|use|wait|write"
-)
-_REMEDY = re.compile(
-    rf": (?=(?:for [^.:]*, )?(?:{_IMPERATIVES}) )"
-    rf"|[.?] (?=(?:{_IMPERATIVES.title()}) |(?:If|To) [^.]*, (?:{_IMPERATIVES}) )"
-)
-"""Where the remedy of an error begins: with an imperative, or with the condition or the purpose of one."""
-_LAST_POSITION = re.compile(r" \(/[^()]*:[0-9]+\)$")
-_HOST_LIST = re.compile(r"[^\s:,']+(, [^\s:,']+)*( and [0-9]+ more)?")
-"""How an error names its hosts at its beginning."""
-_INPUT_ERROR_REASON = "this error prevents all other checks"
+from activemq_fleet.validation import mark_findings_waived_by_comments
 
 _ANY_RELEASE = "5.18.3"
 """The release that is passed for files whose check does not depend on a release."""
@@ -261,68 +235,6 @@ def write_report_file(path: Path, text: str) -> None:
     Terminal colors are removed. Raises OutputError.
     """
     write_file_atomically(path, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
-
-
-def report_on_error(error: FleetError, subject: str) -> CheckReport:
-    """Return a report of ``activemq-fleet check`` that lists an error in its input as findings.
-
-    There is a finding for each problem; ``subject`` names the input.
-    """
-    if isinstance(error, AllFilesUnreadableError):
-        unreadable = tuple(unreadable_file_finding(path, reason) for path, reason in error.errors.items())
-        return CheckReport(tuple(map(str, error.errors)), unreadable, is_about_files=True)
-    findings = []
-    for problem in error.lines:
-        host_list, colon, text = problem.partition(": ")
-        is_about_hosts = bool(colon) and (
-            problem in error.hosts_by_line
-            or (isinstance(error, SettingsError | ReleaseError) and _HOST_LIST.fullmatch(host_list) is not None)
-        )
-        hosts = tuple(error.hosts_by_line.get(problem, (host_list,))) if is_about_hosts else (subject,)
-        message_and_fix = " ".join((text if is_about_hosts else problem).split())
-        file, line = _position_in_message(message_and_fix)
-        message, fix = _message_and_fix(message_and_fix)
-        findings.append(
-            Finding(
-                rule=INPUT_ERROR,
-                severity="error",
-                host=hosts[0],
-                message=message,
-                fix=fix,
-                why=_INPUT_ERROR_REASON,
-                file=file,
-                line=line,
-                hosts=hosts if is_about_hosts else (),
-            )
-        )
-    return CheckReport((subject,), tuple(findings))
-
-
-def _message_and_fix(text: str) -> tuple[str, str]:
-    """Return the message and the fix of an error's text.
-
-    The fix comes after a colon, or in further sentences.
-
-    The fix does not have the position in a file that ends the text.
-    """
-    match = _REMEDY.search(text)
-    if match is None:
-        return text, lint_and_inventory_rules_by_id()[INPUT_ERROR].fix
-    fix = _LAST_POSITION.sub("", text[match.end() :])
-    return text[: match.end()].rstrip(" .:"), f"{fix[0].lower()}{fix[1:]}"
-
-
-def _position_in_message(message: str) -> tuple[str | None, int | None]:
-    """Return the file and line that an error of Ansible names at its end or beginning.
-
-    A path below the working directory is relative to it.
-    """
-    match = _POSITION.search(message)
-    if match is None:
-        return None, None
-    path = match["path"] or match["first"]
-    relative = os.path.relpath(path)
-    return (path if relative.startswith("..") else relative), int(match["line"] or match["first_line"])
 
 
 def _read_files(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:

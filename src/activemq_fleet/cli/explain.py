@@ -50,7 +50,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     one host to a consumer on another, and the single failures that interrupt it.
     """
     from activemq_fleet import explain_host, find_routes
-    from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
+    from activemq_fleet.cli.warnings_and_schemas import print_warnings_and_inventory_findings
     from activemq_fleet.explain import explanation_to_text
     from activemq_fleet.explain.route import explain_route
 

@@ -32,7 +32,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     `activemq-fleet check` to see them.
     """
     from activemq_fleet.atomic_files import write_file_atomically
-    from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
+    from activemq_fleet.cli.warnings_and_schemas import print_warnings_and_inventory_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
     from activemq_fleet.topology import pair_and_single_broker_count_texts
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from activemq_fleet.documentation import page_address_or_command
+from activemq_fleet.documentation_links import page_address_or_command
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]*)\)")
 _PAGE = re.compile(r"([a-z-]+)\.md(?:#.*)?")

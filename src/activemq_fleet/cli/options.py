@@ -116,7 +116,7 @@ class InventoryOptions:
         """
         # The import is here because it also imports Ansible, which loads slowly.
         from activemq_fleet import InputError, ReleaseError, load_fleet
-        from activemq_fleet.inventory import mentions_activemq_variable
+        from activemq_fleet.inventory_error_positions import mentions_activemq_variable
 
         try:
             with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_vault_password):
@@ -145,7 +145,7 @@ class InventoryOptions:
         The inventory is read again for the positions.
         """
         from activemq_fleet import SettingsError
-        from activemq_fleet.inventory import error_with_positions
+        from activemq_fleet.inventory_error_positions import error_with_positions
 
         try:
             yield

@@ -32,7 +32,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     waived, nothing is written. Secrets are written as @VARIABLE@.
     """
     from activemq_fleet import render_fleet
-    from activemq_fleet.cli.fleet_checks import (
+    from activemq_fleet.cli.warnings_and_schemas import (
         load_schema_with_progress,
         print_warnings_and_findings,
         print_warnings_and_inventory_findings,

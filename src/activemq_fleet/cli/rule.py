@@ -14,7 +14,7 @@ from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager, wrap_text
-from activemq_fleet.documentation import page_address_or_command, replace_paths_by_addresses_or_commands
+from activemq_fleet.documentation_links import page_address_or_command, replace_paths_by_addresses_or_commands
 from activemq_fleet.node.printable import terminal_safe_json
 from activemq_fleet.similar_names import similar_names
 

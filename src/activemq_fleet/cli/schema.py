@@ -54,7 +54,7 @@ def _add_print_command(name: str, files: str) -> None:
         short_help=f"Print the JSON Schema of {files}.",
     )
     def print_command() -> None:
-        from activemq_fleet.settings.schemas import read_json_schema_text
+        from activemq_fleet.settings.json_schemas import read_json_schema_text
 
         click.echo(read_json_schema_text(name), nl=False)
 

@@ -182,7 +182,7 @@ def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
     if not (query.inventory or query.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     if not query.lab and query.directory is None:
-        from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
+        from activemq_fleet.cli.warnings_and_schemas import print_warnings_and_inventory_findings
 
         fleet = query.inventory.load_fleet()
         print_warnings_and_inventory_findings(fleet)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from activemq_fleet.canvas import Point, text_width, wrap_words
-from activemq_fleet.diagram.placement import LINE_HEIGHT, Caption, Captions, DiagramLayout, DrawableBox, Rectangle
+from activemq_fleet.diagram.layout_model import LINE_HEIGHT, Caption, Captions, DiagramLayout, DrawableBox, Rectangle
 from activemq_fleet.diagram.scene import DrawnConnection
 
 # The space for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.

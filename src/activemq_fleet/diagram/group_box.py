@@ -8,8 +8,8 @@ from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text
 from activemq_fleet.diagram.card import Card, CardStyle
 from activemq_fleet.diagram.descriptions import common_result, dns_domain_of_broker, group_heading_texts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
+from activemq_fleet.diagram.layout_model import DiagramLayout, DrawableBox, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.lines import draw_arrow_head
-from activemq_fleet.diagram.placement import DiagramLayout, DrawableBox, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.node.printable import count_with_noun

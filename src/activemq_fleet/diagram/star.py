@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from activemq_fleet.canvas import Point, text_width, wrap_words
 from activemq_fleet.diagram.grid import place_in_grid
-from activemq_fleet.diagram.placement import (
+from activemq_fleet.diagram.layout_model import (
     LINE_HEIGHT,
     Caption,
     Captions,

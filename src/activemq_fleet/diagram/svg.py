@@ -19,8 +19,8 @@ from activemq_fleet.diagram.descriptions import (
 )
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
+from activemq_fleet.diagram.layout_model import DiagramLayout, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.placement import DiagramLayout, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupPairCount, PictureContent, picture_content
 from activemq_fleet.diagram.star import hub_name, place_star
 from activemq_fleet.diagram.style import style_sheet

@@ -22,7 +22,7 @@ from activemq_agent.tls import explain_connection_failure, tls_context
 from activemq_fleet.addresses import Address, join_host_port, parse_address_and_tls
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
-from activemq_fleet.render.checks import mqtt_connect_packet
+from activemq_fleet.render.haproxy_health_checks import mqtt_connect_packet
 
 _CONNECT_TIMEOUT = 5.0  # Seconds to resolve the name and to connect.
 _MAX_CONCURRENT = 64

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.uris import is_openwire
 
 _WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to

@@ -15,7 +15,7 @@ from lxml import etree
 
 from activemq_fleet.findings import Severity, TextEdit
 from activemq_fleet.network.connectors import NetworkConnector, parse_network_connector
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SourcePosition, UnreadableXmlError, XmlDocument, XmlPositions, decode_xml_document

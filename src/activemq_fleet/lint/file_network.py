@@ -10,8 +10,8 @@ from pathlib import PurePath
 
 from activemq_fleet.addresses import Address, is_loopback, may_be_same_host
 from activemq_fleet.lint.clients_connectors import listener_uri
+from activemq_fleet.lint.deployed_links import may_share_destination
 from activemq_fleet.lint.document import Document, Element, Problem
-from activemq_fleet.lint.fleet_network_links import may_share_destination
 from activemq_fleet.network.connectors import NetworkConnector
 
 DUPLEX_RULE = "N010"

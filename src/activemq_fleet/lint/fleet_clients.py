@@ -10,7 +10,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.topology import Broker
 
 _FAILOVER_URI = re.compile(r"failover:(?://)?\([^()]*\)(?:\?[^\s\"'<>]*)?")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from activemq_fleet.lint.deployed_links import FleetBridges, LintedLink
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import FleetBridges, LintedLink
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.bridges import has_network_connector_fragments

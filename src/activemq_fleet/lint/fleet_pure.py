@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.pure import elements_and_master_uri_attributes
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.topology import Broker
 
 _PURE_RELEASES = "5.3.0 !5.8.0"

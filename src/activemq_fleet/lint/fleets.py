@@ -8,10 +8,10 @@ from functools import cached_property, lru_cache
 from activemq_fleet.addresses import may_be_same_host
 from activemq_fleet.connection_refusals import ListenersByAddress
 from activemq_fleet.findings import Finding
+from activemq_fleet.lint.deployed_links import FleetBridges
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_from_problems, rules_of_scope
 from activemq_fleet.lint.files import ACTIVEMQ_XML, InstalledReleaseFacts, document_findings, installed_release_findings
-from activemq_fleet.lint.fleet_network_links import FleetBridges
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.routes.bridges import (
     FleetNetworkConnectors,

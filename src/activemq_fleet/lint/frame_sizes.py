@@ -8,15 +8,15 @@ from typing import NamedTuple
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients_connectors import listener_uri
+from activemq_fleet.lint.deployed_links import LintedLink
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
-from activemq_fleet.lint.fleet_network_links import LintedLink
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.network import FRAME_SIZE
+from activemq_fleet.settings.connectors_and_links import FRAME_SIZE
 from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology import Broker, Connector
 from activemq_fleet.uris import is_openwire

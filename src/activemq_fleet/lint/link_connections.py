@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_authentication import AUTHENTICATION
 from activemq_fleet.lint.uri_options import uri_text_starting_at_option
 from activemq_fleet.naming import is_certainly_pair_node, with_masked_node_mark
-from activemq_fleet.network.uri import Uri, has_placeholder
+from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.node.printable import count_with_noun
 
 _FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"

@@ -11,7 +11,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security_authentication import AUTHENTICATION
 from activemq_fleet.lint.uri_options import uri_text_starting_at_option
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.network.uri import Uri, has_placeholder
+from activemq_fleet.network.uri_parser import Uri, has_placeholder
 
 _DEFAULT_NAME = "default"
 # Top-level names that no other machine resolves (RFC 6761), and one that installers use.

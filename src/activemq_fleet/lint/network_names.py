@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.network.uri import has_placeholder
+from activemq_fleet.network.uri_parser import has_placeholder
 
 _ILLEGAL_CHARACTER = re.compile(r"[^A-Za-z0-9._:\-]")
 _NAME_PLACEHOLDER = re.compile(r"[$#]\{([^}]*)\}")

@@ -9,7 +9,7 @@ from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.protocols import PROTOCOLS
 
 # Plugins of the schema that authenticate clients.

@@ -9,7 +9,7 @@ from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.clients_connectors import is_wildcard_bind_address, listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
-from activemq_fleet.network.uri import Uri, has_placeholder
+from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
 _TCP_PROTOCOLS = frozenset({"openwire", "stomp", "amqp", "mqtt"})

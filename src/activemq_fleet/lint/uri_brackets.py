@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.network.uri import COMPOSITE, has_placeholder
+from activemq_fleet.network.uri_parser import COMPOSITE, has_placeholder
 
 _URI_ATTRIBUTES = frozenset((
     "uri", "discoveryUri", "discoveryURI", "brokerURL", "remote", "local", "localUri", "localURI", "remoteURI",

@@ -10,7 +10,7 @@ from activemq_fleet.lint import known_uri_options as known
 from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.network.uri import Uri, has_placeholder
+from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.releases import Release
 
 # Options of listeners that Java parses as an int or a long; 18 digits fit into a long.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from activemq_fleet import addresses
 from activemq_fleet.addresses import Address
-from activemq_fleet.network.uri import Uri
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.releases import CORE
 from activemq_fleet.spring_values import spring_boolean

@@ -18,8 +18,8 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names
 from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, InventoryProblemKind
 from activemq_fleet.releases import Release
+from activemq_fleet.settings.connectors_and_links import LinkSettings
 from activemq_fleet.settings.host_settings import WaiverSettings
-from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MAX_LISTED, ShortenedGroupList
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
 from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error

@@ -14,7 +14,7 @@ from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, ja
 from activemq_fleet.render.broker_paths import METRICS
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials_file_content
-from activemq_fleet.render.index import fleet_json
+from activemq_fleet.render.fleet_json_file import fleet_json
 from activemq_fleet.render.load_balancer import HAPROXY, balancer_files
 from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.render.systemd_units import unit_environment_and_log_files

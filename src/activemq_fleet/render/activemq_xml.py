@@ -7,49 +7,22 @@ broker would download a schema with a version that its jar does not list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from activemq_fleet import uris
-from activemq_fleet.render import elements
-from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
-from activemq_fleet.render.engine import render_template
+from activemq_fleet.render import policies_usage_and_plugins
+from activemq_fleet.render.engine import escape_xml_attribute, escape_xml_comment, render_template
 from activemq_fleet.render.fragments import merge_xml_fragments
 from activemq_fleet.render.jmx_access import management_context_values
+from activemq_fleet.render.store_and_lock import Attributes, io_exception_handler, store_with_lock
 from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
 
-Attributes: TypeAlias = tuple[tuple[str, object], ...]
-
 NETWORK_PASSWORD = "${activemq.network.password}"  # noqa: S105 -- a reference, no password
 _LOCK_WAIT_MILLISECONDS = "86400000"  # one day: by default, a master cancels its start after 600 s
-_FIXED_LEASE_MILLISECONDS = 5000  # ms
 _DISK_CHECK_MILLISECONDS = "60000"  # ms
 _REGROW_THRESHOLD = str(32 << 20)  # bytes: space for one journal file justifies a log record
-_HEAP_SHARE = 0.4
-"""The share of the heap that messages may have. G1 gives an object above half a region whole regions, so that a message
-takes up to twice its size: under 70 % of 512 MB a broker of 5.18.3 stopped with 266 MB of messages of 550 kB."""
-_MEBIBYTES_BY_UNIT = {"k": 1 / 1024, "m": 1, "g": 1024}
-
-
-class _Store(NamedTuple):
-    element: str
-    attributes: Attributes
-    locker: XmlElement | None = None
-    adapter: str | None = None
-    parts: tuple[XmlElement, ...] = ()
-
-
-# A release finds the dialect of a database by the name that the driver gives itself, and knows few: 5.7 to 5.11 take
-# today's PostgreSQL driver for an unknown one and cannot make their tables ("type blob does not exist").
-_ADAPTERS = {
-    "postgresql": "postgresql-jdbc-adapter",
-    "mysql": "mysql-jdbc-adapter",
-    "mariadb": "mysql-jdbc-adapter",
-}
-_CLOCK_DIFFERENCE_MILLISECONDS = (
-    "1000"  # ms by which a node's clock may differ from the database's before it goes by that one
-)
 
 
 def render_activemq_xml_bytes(broker: Broker) -> bytes:
@@ -63,19 +36,19 @@ def render_activemq_xml_bytes(broker: Broker) -> bytes:
 
 
 def _template_variables(broker: Broker) -> dict[str, Any]:
-    settings, release, plugins = broker.settings, broker.release, elements.plugin_elements(broker)
+    settings, release, plugins = broker.settings, broker.release, policies_usage_and_plugins.plugin_elements(broker)
     return {
-        "tree": elements.elements_to_text,
+        "tree": _elements_to_text,
         "title": _title(broker),
         "attributes": _attributes(broker, plugins),
         "jdbc": settings.jdbc if broker.ha_profile.has_database_lease else None,
         "data_source_class": release.data_source_class,
-        "virtual_destinations": elements.virtual_destination_elements(broker),
-        "policies": elements.destination_policy_elements(broker),
-        "destinations": elements.startup_destination_elements(broker),
-        "exception_handler": _exception_handler(broker),
+        "virtual_destinations": policies_usage_and_plugins.virtual_destination_elements(broker),
+        "policies": policies_usage_and_plugins.destination_policy_elements(broker),
+        "destinations": policies_usage_and_plugins.startup_destination_elements(broker),
+        "exception_handler": io_exception_handler(broker),
         "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
-        "store": _store_elements(broker),
+        "store": store_with_lock(broker),
         "plugins": plugins,
         "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,
@@ -87,9 +60,8 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "log_query_class": release.log_query_class if settings.log_query else None,
         "imports": settings.imports,
         "tls": settings.tls,
-        "system_usage": elements.system_usage_element(
+        "system_usage": policies_usage_and_plugins.system_usage_element(
             broker,
-            memory=default_memory_limit_text(settings.heap),
             raises_store_limit_again=_raises_store_limit_after_start(broker),
         ),
         "connectors": [
@@ -101,11 +73,6 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         ],
         "console_file": release.console_file if settings.console else None,
     }
-
-
-def default_memory_limit_text(heap: str) -> str:
-    """Return the default memoryLimit of a broker as text, for a given Java heap."""
-    return f"{max(1, int(int(heap[:-1]) * _MEBIBYTES_BY_UNIT[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
 def _reloads_configuration(broker: Broker) -> bool:
@@ -155,9 +122,9 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
             "waitForSlaveTimeout": _LOCK_WAIT_MILLISECONDS,
             "shutdownOnSlaveFailure": "false",
         }
-    if elements.removes_inactive_destinations(broker):
-        attributes["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
-    attributes |= elements.scheduler_attributes(broker)
+    if policies_usage_and_plugins.removes_inactive_destinations(broker):
+        attributes["schedulePeriodForDestinationPurge"] = policies_usage_and_plugins.PURGE_PERIOD
+    attributes |= policies_usage_and_plugins.scheduler_attributes(broker)
     if any(plugin.name == "redeliveryPlugin" for plugin in plugins):
         attributes["schedulerSupport"] = "true"  # The plugin does not start without this attribute.
     attributes |= broker.settings.broker_attributes
@@ -173,18 +140,6 @@ def _shutdown_hooks(broker: Broker) -> tuple[str, ...]:
     """
     closes_context = broker.settings.console and broker.release.has_restart_allowed
     return tuple(dict.fromkeys(((_CONTEXT_HOOK,) if closes_context else ()) + broker.settings.shutdown_hooks))
-
-
-def _exception_handler(broker: Broker) -> XmlElement | None:
-    lease = broker.release.lease_exception_handler
-    if broker.ha_profile.has_database_lease and lease:
-        # With the default a database without room is passed over, because its message has "space", and MQTT clients
-        # get an acknowledgement for what was not stored: 477 of 980 events lost on 6.3.1 with PostgreSQL.
-        return XmlElement(lease, (("ignoreNoSpaceErrors", "false"),))
-    if broker.release.has_ignore_no_space_errors:
-        # Measured on 5.17.2: with the default a full disk loses what was acknowledged.
-        return XmlElement("defaultIOExceptionHandler", (("ignoreNoSpaceErrors", "false"),))
-    return None
 
 
 def _link_attributes(broker: Broker, link: Link) -> Attributes:
@@ -221,61 +176,27 @@ def _destinations(texts: Iterable[str]) -> list[tuple[str, str]]:
     return [(kind, name) for kind, _, name in parts]
 
 
-_GATE_INTERVAL = 50
-_LOGGED_GATE_INTERVAL = 500
-"""Milliseconds between two tries at a guard's gate, and where each try is a line of the log."""
-_GATE_KEEP_ALIVE = 100
-"""Milliseconds. The time that an admitted broker sleeps before it serves, on 5.12 and later."""
-
-
-def _store_elements(broker: Broker) -> _Store:
-    settings, release = broker.settings, broker.release
-    # With a guard, the broker's lock is on the host's own disk.
-    gate = _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL
-    acquire = settings.lock_acquire_interval or (gate if broker.has_guard else None)
-    keep_alive = settings.lock_keepalive_interval or (_GATE_KEEP_ALIVE if broker.has_guard else None)
-    stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
-    if broker.ha_profile.has_database_lease:
-        length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE_MILLISECONDS
-        # A lease that is renewed less than twice in its duration can expire while its holder runs.
-        keep_alive = keep_alive or min(5000, length // 2)
-        clock = (
-            (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE_MILLISECONDS),) if release.goes_by_database_clock else ()
-        )
-        lease: tuple[tuple[str, str], ...] = (
-            ("lockAcquireSleepInterval", str(length)),
-            ("leaseHolderId", broker.identity.short_host_name),
-            *clock,
-        )
-        url = settings.jdbc.url if settings.jdbc else ""
-        return _Store(
-            "jdbcPersistenceAdapter",
-            (("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop),
-            XmlElement("lease-database-locker", lease),
-            _ADAPTERS.get(url.split(":")[1]) if url else None,
-        )
-    stores = elements.multi_kahadb_element(broker)
-    name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
-    store_attributes = stores.attributes if stores else elements.kahadb_attributes(broker)
-    directory: Attributes = (("directory", kahadb_directory_in_xml(broker)), *store_attributes)
-    if not broker.ha_profile.shares_store_directory:
-        return _Store(name, directory, parts=parts)
-    wait = acquire or 1000
-    if not release.supports(name, "locker"):
-        has_delay = release.has_lock_wait_delay and not stores
-        delay: Attributes = (("databaseLockedWaitDelay", wait),) if has_delay else ()
-        return _Store(name, directory + delay, parts=parts)
-    return _Store(
-        name,
-        (*directory, ("lockKeepAlivePeriod", keep_alive or 2000), *stop),
-        XmlElement("shared-file-locker", (("lockAcquireSleepInterval", str(wait)),)),
-        parts=parts,
-    )
-
-
 def _master_connector(broker: Broker) -> Attributes | None:
     if not broker.is_replication_slave or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 reports this, so another finding about the element would be redundant
     return (("remoteURI", uris.master_connector_uri(broker.peer_address)), *_network_user(broker))
+
+
+def _elements_to_text(elements: Iterable[XmlElement], indent: str) -> str:
+    """Return XML elements as text: each start tag, end tag and comment is on a line."""
+    return "".join(line for element in elements for line in _element_lines(element, indent))
+
+
+def _element_lines(element: XmlElement, indent: str) -> Iterator[str]:
+    if element.comment:
+        yield f"{indent}<!-- {escape_xml_comment(element.comment)} -->\n"
+    tag = "".join([element.name, *(f' {name}="{escape_xml_attribute(value)}"' for name, value in element.attributes)])
+    if not element.children:
+        yield f"{indent}<{tag}/>\n"
+        return
+    yield f"{indent}<{tag}>\n"
+    for child in element.children:
+        yield from _element_lines(child, f"{indent}  ")
+    yield f"{indent}</{element.name}>\n"

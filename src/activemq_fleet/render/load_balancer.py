@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.render.checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
+from activemq_fleet.render.haproxy_health_checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.render.systemd_memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
 from activemq_fleet.topology import Backend, Balancer, VirtualIpAddress, VirtualPort

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from activemq_fleet.audit.evidence import short_name
-from activemq_fleet.documentation import rule_address_or_command
+from activemq_fleet.documentation_links import rule_address_or_command
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 

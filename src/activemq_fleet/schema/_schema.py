@@ -24,7 +24,7 @@ from activemq_fleet.schema._model import XsdModel
 from activemq_fleet.schema._spring import STUBS
 
 if TYPE_CHECKING:
-    from activemq_fleet.schema._explain import SchemaErrorExplainer
+    from activemq_fleet.schema._error_messages import SchemaErrorExplainer
 
 _ALLOWED_ELEMENT = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
@@ -134,7 +134,7 @@ class CompiledActivemqXsd:
 
     @cached_property
     def _explainer(self) -> SchemaErrorExplainer:
-        from activemq_fleet.schema._explain import SchemaErrorExplainer
+        from activemq_fleet.schema._error_messages import SchemaErrorExplainer
 
         return SchemaErrorExplainer(self._compiled, self.model)
 

@@ -24,12 +24,7 @@ from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, HighAvailabilityP
 from activemq_fleet.settings import field_types
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
-from activemq_fleet.settings.default_credentials import is_default_credential
-from activemq_fleet.settings.elements import HostXmlElementSettings
-from activemq_fleet.settings.encrypted import UndecryptedVaultValue
-from activemq_fleet.settings.management import JmxSettings
-from activemq_fleet.settings.metrics import MetricsSettings
-from activemq_fleet.settings.network import (
+from activemq_fleet.settings.connectors_and_links import (
     ImmutableSettingsBase,
     LinkAttributes,
     LinkSettings,
@@ -37,7 +32,12 @@ from activemq_fleet.settings.network import (
     Ttl,
     UriOptions,
 )
+from activemq_fleet.settings.default_credentials import is_default_credential
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
+from activemq_fleet.settings.jmx_port_and_users import JmxSettings
+from activemq_fleet.settings.metrics import MetricsSettings
 from activemq_fleet.settings.size_in_bytes import size_in_bytes
+from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import field_types
-from activemq_fleet.settings.network import ImmutableSettingsBase
+from activemq_fleet.settings.connectors_and_links import ImmutableSettingsBase
 
 EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
 """The Prometheus JMX exporter that serves a broker's metrics: the newest whose jar (0.6 MB) is for Java 8 and later."""

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, InvalidHostNameError, validated_host_name
-from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.addresses import Address
+from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
+from activemq_fleet.settings.connectors_and_links import TransportConnectorSettings, default_connector_options
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.settings.network import SplitTtl, TransportConnectorSettings, default_connector_options
-from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
+from activemq_fleet.topology.single_broker_problems import (
+    MAX_PORT,
+    broker_name_findings,
+    connector_and_link_attributes,
+    connector_and_port_findings,
+    network_ttl_findings,
+    profile_and_release_findings,
+    unsupported_element_findings,
+)
 
 _DEFAULT_CONNECTORS = (
     TransportConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),
@@ -26,7 +34,6 @@ _DEFAULT_CONNECTORS = (
 _UNLIMITED = ("stomp", "mqtt", "ws")
 """Protocols whose frames releases before 5.12 do not limit."""
 _NO_OPTIONS: dict[str, str] = {}
-_MAX_PORT = 65535
 # Measured on 5.5.1, 5.8.0, 5.11.4, 5.18.3 and 6.3.1, each TLS listener there is. Without "transport."
 # ws, https, AMQP and auto over NIO, and MQTT over NIO to 5.12, accept clients without a certificate.
 _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
@@ -80,8 +87,8 @@ def build_broker_without_links_or_accounts(
     listeners = broker_host.listeners
     findings: list[Finding] = []
     if not listeners.sound:
-        findings += [*_check_profile(broker_host), *_check_ports(broker_host, listeners)]
-    findings += [*_check_ttl(broker_host), *_check_elements(broker_host)]
+        findings += [*profile_and_release_findings(broker_host), *connector_and_port_findings(broker_host, listeners)]
+    findings += [*network_ttl_findings(broker_host), *unsupported_element_findings(broker_host)]
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -96,7 +103,7 @@ def build_broker_without_links_or_accounts(
         peer=peer.host if peer and settings.ha_profile.has_peer else None,
         peer_address=_peer_address(broker_host, peer) if peer else None,
     )
-    return broker, [*findings, *_check_name(broker_host)]
+    return broker, [*findings, *broker_name_findings(broker_host)]
 
 
 def _peer_address(broker_host: BrokerHost, peer: BrokerHost) -> Address | None:
@@ -134,11 +141,16 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
         ports["console"] = broker_host.settings.console_port + broker_host.settings.port_offset
     if broker_host.settings.metrics:
         ports["metrics"] = broker_host.settings.metrics_port + broker_host.settings.port_offset
-    known = all(broker_host.release.supports(element, name) for _, element, name in _set_attributes(broker_host))
+    known = all(
+        broker_host.release.supports(element, name) for _, element, name in connector_and_link_attributes(broker_host)
+    )
     if broker_host.settings.jmx:
         ports["jmx"] = broker_host.settings.jmx.port + broker_host.settings.port_offset
     sound = (
-        not unknown and known and max(ports.values(), default=0) <= _MAX_PORT and not any(_check_profile(broker_host))
+        not unknown
+        and known
+        and max(ports.values(), default=0) <= MAX_PORT
+        and not any(profile_and_release_findings(broker_host))
     )
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
     return BrokerListeners(connectors, ports, unknown, openwire, sound)
@@ -209,57 +221,6 @@ def _connector_scheme(broker_host: BrokerHost, connector: TransportConnectorSett
     return tls_scheme
 
 
-def _check_ports(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
-    for unknown in listeners.unknown:
-        yield _unknown_scheme_finding(broker_host, *unknown)
-    for variable, element, name in _set_attributes(broker_host):
-        if not broker_host.release.supports(element, name):
-            yield _unsupported_finding(
-                broker_host,
-                f"{variable} sets {name}, but release {broker_host.release.text} has no such attribute",
-                f"remove {name} from {variable}",
-            )
-    for name, port in listeners.ports.items():
-        if port > _MAX_PORT:
-            yield _unsupported_finding(
-                broker_host,
-                f"port {port} of the listener {name} is above {_MAX_PORT}",
-                f"set a lower activemq_port_offset, or a lower port for the listener {name}",
-            )
-
-
-def _set_attributes(broker_host: BrokerHost) -> Iterator[tuple[str, str, str]]:
-    """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
-    settings = broker_host.settings
-    for position, connector in enumerate(settings.connectors or ()):
-        for name, _ in connector.attributes:
-            yield f"activemq_connectors[{position}].attributes", "transportConnector", name
-    for name, _ in settings.network_attributes:
-        yield "activemq_network_attributes", "networkConnector", name
-    for position, link in enumerate(settings.links):
-        for name, _ in (
-            link.attributes if link.source in (broker_host.identity.group, broker_host.identity.pair) else ()
-        ):
-            yield f"activemq_links[{position}].attributes", "networkConnector", name
-
-
-def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: TransportConnectorSettings) -> Finding:
-    where = f"activemq_connectors[{position}].scheme" if broker_host.settings.connectors is not None else "activemq_tls"
-    release, needs_tls = broker_host.release, broker_host.settings.tls is not None and connector.tls
-    known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
-    near = most_similar_name(connector.scheme, known, certain=True)
-    listed = ", ".join(known)
-    with_tls = " with TLS" if needs_tls else ""
-    return _unsupported_finding(
-        broker_host,
-        f"{where} is {connector.scheme!r}, but release {release.text} cannot listen with this scheme{with_tls}"
-        if where != "activemq_tls"
-        else f"activemq_tls is set, but release {release.text} cannot listen with the scheme {connector.scheme!r}"
-        f"{with_tls}",
-        f"write the scheme {near}, or another supported scheme" if near else f"use a supported scheme: {listed}",
-    )
-
-
 def store_directory_of(broker_host: BrokerHost) -> str:
     """Return the path of a broker's store directory.
 
@@ -271,130 +232,3 @@ def store_directory_of(broker_host: BrokerHost) -> str:
     if settings.ha_profile.shares_store_directory:
         return f"/srv/activemq/{broker_host.identity.pair}"
     return f"{settings.base.rstrip('/')}/{settings.instance}/data/kahadb"
-
-
-def _check_name(broker_host: BrokerHost) -> Iterator[Finding]:
-    label = broker_host.identity.short_host_name
-    if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
-        yield error_finding(
-            "T013",
-            broker_host.host,
-            f"the first label {label!r} of the host name contains a character that is not valid in a broker name",
-            "rename the host: use only letters, digits and hyphens",
-            why="the broker replaces the character, so the name of the broker differs from the name of the host",
-        )
-    elif broker_host.settings.address is None:
-        try:
-            validated_host_name(broker_host.host)
-        except InvalidHostNameError as reason:
-            fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
-            why = "other brokers and clients connect to the host name, because activemq_address is not set"
-            message = f"clients cannot connect to the broker: {reason.problem}"
-            yield error_finding("T013", broker_host.host, message, fix, why)
-
-
-def _check_profile(broker_host: BrokerHost) -> Iterator[Finding]:
-    settings, release = broker_host.settings, broker_host.release
-    needed = settings.ha_profile.release_requirement
-    if needed and not needed.is_met_by(release):
-        message = needed.message.format(release=release.text)
-        yield error_finding(needed.rule, broker_host.host, message, needed.fix, needed.why)
-    if settings.ha_profile.replicates and settings.tls:
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt the "
-            "replication from master to slave",
-            "set activemq_ha: shared-file. If only trusted hosts can read the traffic between the two nodes, you can "
-            "add a waiver of T011 to activemq_waivers instead",
-            # Measured on 5.5.1 and 5.7.0 with an ssl: URI: the slave does not attach, and starts as a second master.
-            why="the replication uses unencrypted TCP, so any host that can read this traffic can read all messages",
-        )
-    yield from _check_release(broker_host)
-
-
-def _check_release(broker_host: BrokerHost) -> Iterator[Finding]:
-    settings, release = broker_host.settings, broker_host.release
-    if settings.runtime_configuration and not release.has_runtime_configuration:
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_runtime_configuration is set, but release {release.text} does not support it (requires 5.16.1 "
-            "or later)",
-            "upgrade the broker, or remove activemq_runtime_configuration",
-        )
-    elif settings.runtime_configuration and settings.install in ("package", "jars"):
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_runtime_configuration is set, but activemq_install: {settings.install} does not install "
-            "the classes that it requires",
-            "set activemq_install: archive, or remove activemq_runtime_configuration",
-        )
-    if settings.log_query and not release.log_query_class:
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_log_query is set, but release {release.text} does not support it (requires 5.9 to 5.16)",
-            "remove activemq_log_query",
-        )
-    yield from _check_management(broker_host)
-    if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_discovery is masterslave, but release {release.text} does not support it (requires 5.6 or "
-            "later)",
-            "set activemq_discovery: failover",
-        )
-
-
-def _check_management(broker_host: BrokerHost) -> Iterator[Finding]:
-    settings, release = broker_host.settings, broker_host.release
-    if (
-        settings.jmx
-        and (settings.jmx.users or settings.jmx.tls)
-        and not release.supports("managementContext", "environment")
-    ):
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_jmx has users or tls, but release {release.text} does not support them (requires 5.4.2 or "
-            "later)",
-            "remove activemq_jmx, or upgrade the broker",
-        )
-    if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_jmx.tls is true, but release {release.text} cannot encrypt the JMX port (only 5.4.2 to 5.15.11 "
-            "can)",
-            "set activemq_jmx.tls to false and use an SSH tunnel for JMX clients, or remove activemq_jmx",
-        )
-
-
-def _check_ttl(broker_host: BrokerHost) -> Iterator[Finding]:
-    ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(broker_host.settings.links)}
-    ttls["activemq_network_ttl"] = broker_host.settings.network_ttl
-    for name, ttl in ttls.items():
-        if not broker_host.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
-            kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
-            yield _unsupported_finding(
-                broker_host,
-                f"{name} is {kind}, but release {broker_host.release.text} requires a whole number of 1 or more (5.9 "
-                f"and later support {kind})",
-                f"set {name} to a whole number of 1 or more, or upgrade the broker",
-            )
-
-
-def _check_elements(broker_host: BrokerHost) -> Iterator[Finding]:
-    for key, name, releases in broker_host.settings.xml_features_missing_in_release(broker_host.release):
-        yield _unsupported_finding(
-            broker_host,
-            f"{key} sets {name}, but release {broker_host.release.text} does not support it (only {releases} do)",
-            f"remove {key}, or use a release that supports {name}",
-            why=f"the rendered files omit {name}, so the broker does not behave as configured",
-        )
-
-
-def _unsupported_finding(
-    broker_host: BrokerHost,
-    message: str,
-    fix: str,
-    why: str = "the broker would not start, or would ignore the setting",
-) -> Finding:
-    """Return the finding that the broker's release or profile cannot do what a variable requires."""
-    return error_finding("T011", broker_host.host, message, fix, why)

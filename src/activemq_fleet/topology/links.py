@@ -17,7 +17,7 @@ from typing import TypedDict
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, parse_address_and_tls
 from activemq_fleet.findings import Finding
-from activemq_fleet.settings.network import LinkSettings, SplitTtl
+from activemq_fleet.settings.connectors_and_links import LinkSettings, SplitTtl
 from activemq_fleet.topology.link_end_problems import (
     link_end_inside_inventory_finding,
     link_to_itself_finding,

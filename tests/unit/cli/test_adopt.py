@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from activemq_fleet.cli import fleet_checks as shared
+from activemq_fleet.cli import warnings_and_schemas as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.inventory import load_fleet

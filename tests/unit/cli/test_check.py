@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from activemq_fleet.cli import fleet_checks as shared
+from activemq_fleet.cli import warnings_and_schemas as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SchemaProblem, XmlDocument

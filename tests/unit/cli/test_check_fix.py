@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.cli import fleet_checks
+from activemq_fleet.cli import warnings_and_schemas
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import CompiledActivemqXsd
@@ -26,7 +26,7 @@ def small_schema(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def load(_release: Release, **_: object) -> CompiledActivemqXsd:
         return SCHEMA
 
-    monkeypatch.setattr(fleet_checks, "load_schema", load)
+    monkeypatch.setattr(warnings_and_schemas, "load_schema", load)
     monkeypatch.chdir(tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from activemq_fleet.cli import fleet_checks as shared
+from activemq_fleet.cli import warnings_and_schemas as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.deployment import agent_facts
 from activemq_fleet.schema import XmlDocument

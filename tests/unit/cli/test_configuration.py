@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.cli import fleet_checks as shared
+from activemq_fleet.cli import warnings_and_schemas as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.schema import SchemaProblem
 from tests.hostile_files import document

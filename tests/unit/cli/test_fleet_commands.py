@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from activemq_fleet.cli import fleet_checks as shared
+from activemq_fleet.cli import warnings_and_schemas as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.schema import SchemaProblem, XmlDocument

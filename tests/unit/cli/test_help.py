@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activemq_fleet import documentation
+from activemq_fleet import documentation_links
 from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
 from activemq_fleet.cli.main import COMMANDS, main
 from activemq_fleet.render.monitoring.alerts import ALERTS
@@ -101,7 +101,7 @@ def test_every_prometheus_alert_names_help_command_that_prints_its_section(
 
 
 def test_prometheus_alerts_link_to_documentation_site_if_it_has_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documentation, "SITE", "https://docs.example.com")
+    monkeypatch.setattr(documentation_links, "SITE", "https://docs.example.com")
     rules = yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"]
     addresses = [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
     assert addresses == [f"https://docs.example.com/alerts.html#{alert.documentation_anchor}" for alert in ALERTS]

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.cli.main import main
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
-from activemq_fleet.network.uri import DEEPEST, Uri
+from activemq_fleet.network.uri_parser import DEEPEST, Uri
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import BEANS, CORE
 from tests.hostile_files import SHAPES, document, link

@@ -21,7 +21,11 @@ from activemq_fleet.cli.formats.report import (
     reported_hosts,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links_and_pictures
-from activemq_fleet.documentation import replace_paths_by_addresses_or_commands, rule_address, rule_address_or_command
+from activemq_fleet.documentation_links import (
+    replace_paths_by_addresses_or_commands,
+    rule_address,
+    rule_address_or_command,
+)
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.validation import lint_and_inventory_rules_by_id

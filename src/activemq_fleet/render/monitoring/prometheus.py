@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.addresses import join_host_port, parse_listening_address
-from activemq_fleet.documentation import page_address_or_command
+from activemq_fleet.documentation_links import page_address_or_command
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, Alert, scale_durations
 from activemq_fleet.render.monitoring.dashboards import dashboard_files

@@ -14,8 +14,8 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import HighAvailabilityProfile
+from activemq_fleet.settings.connectors_and_links import LinkSettings
 from activemq_fleet.settings.host_settings import HostSettings, WaiverSettings
-from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker, brokers_in_dialling_order

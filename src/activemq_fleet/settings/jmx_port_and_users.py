@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import field_types
-from activemq_fleet.settings.network import ImmutableSettingsBase
+from activemq_fleet.settings.connectors_and_links import ImmutableSettingsBase
 
 
 class JmxUserSettings(ImmutableSettingsBase):

@@ -1,0 +1,200 @@
+"""Find errors about one broker by its settings and release alone: T005, T011 and T013."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from activemq_fleet.addresses import InvalidHostNameError, validated_host_name
+from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.settings.connectors_and_links import SplitTtl, TransportConnectorSettings
+from activemq_fleet.similar_names import most_similar_name
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology.brokers import BrokerHost, BrokerListeners
+
+MAX_PORT = 65535
+"""The largest number of a port."""
+
+
+def connector_and_port_findings(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
+    """Yield the findings about schemes, attributes and ports that a broker cannot have (T011)."""
+    for unknown in listeners.unknown:
+        yield _unknown_scheme_finding(broker_host, *unknown)
+    for variable, element, name in connector_and_link_attributes(broker_host):
+        if not broker_host.release.supports(element, name):
+            yield _unsupported_finding(
+                broker_host,
+                f"{variable} sets {name}, but release {broker_host.release.text} has no such attribute",
+                f"remove {name} from {variable}",
+            )
+    for name, port in listeners.ports.items():
+        if port > MAX_PORT:
+            yield _unsupported_finding(
+                broker_host,
+                f"port {port} of the listener {name} is above {MAX_PORT}",
+                f"set a lower activemq_port_offset, or a lower port for the listener {name}",
+            )
+
+
+def connector_and_link_attributes(broker_host: BrokerHost) -> Iterator[tuple[str, str, str]]:
+    """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
+    settings = broker_host.settings
+    for position, connector in enumerate(settings.connectors or ()):
+        for name, _ in connector.attributes:
+            yield f"activemq_connectors[{position}].attributes", "transportConnector", name
+    for name, _ in settings.network_attributes:
+        yield "activemq_network_attributes", "networkConnector", name
+    for position, link in enumerate(settings.links):
+        for name, _ in (
+            link.attributes if link.source in (broker_host.identity.group, broker_host.identity.pair) else ()
+        ):
+            yield f"activemq_links[{position}].attributes", "networkConnector", name
+
+
+def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: TransportConnectorSettings) -> Finding:
+    where = f"activemq_connectors[{position}].scheme" if broker_host.settings.connectors is not None else "activemq_tls"
+    release, needs_tls = broker_host.release, broker_host.settings.tls is not None and connector.tls
+    known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
+    near = most_similar_name(connector.scheme, known, certain=True)
+    listed = ", ".join(known)
+    with_tls = " with TLS" if needs_tls else ""
+    return _unsupported_finding(
+        broker_host,
+        f"{where} is {connector.scheme!r}, but release {release.text} cannot listen with this scheme{with_tls}"
+        if where != "activemq_tls"
+        else f"activemq_tls is set, but release {release.text} cannot listen with the scheme {connector.scheme!r}"
+        f"{with_tls}",
+        f"write the scheme {near}, or another supported scheme" if near else f"use a supported scheme: {listed}",
+    )
+
+
+def broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+    """Yield the findings about a host name that is no valid name or address of its broker (T013)."""
+    label = broker_host.identity.short_host_name
+    if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
+        yield error_finding(
+            "T013",
+            broker_host.host,
+            f"the first label {label!r} of the host name contains a character that is not valid in a broker name",
+            "rename the host: use only letters, digits and hyphens",
+            why="the broker replaces the character, so the name of the broker differs from the name of the host",
+        )
+    elif broker_host.settings.address is None:
+        try:
+            validated_host_name(broker_host.host)
+        except InvalidHostNameError as reason:
+            fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
+            why = "other brokers and clients connect to the host name, because activemq_address is not set"
+            message = f"clients cannot connect to the broker: {reason.problem}"
+            yield error_finding("T013", broker_host.host, message, fix, why)
+
+
+def profile_and_release_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+    """Yield the findings about variables that a broker's release or profile does not support (T005, T011)."""
+    settings, release = broker_host.settings, broker_host.release
+    needed = settings.ha_profile.release_requirement
+    if needed and not needed.is_met_by(release):
+        message = needed.message.format(release=release.text)
+        yield error_finding(needed.rule, broker_host.host, message, needed.fix, needed.why)
+    if settings.ha_profile.replicates and settings.tls:
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt the "
+            "replication from master to slave",
+            "set activemq_ha: shared-file. If only trusted hosts can read the traffic between the two nodes, you can "
+            "add a waiver of T011 to activemq_waivers instead",
+            # Measured on 5.5.1 and 5.7.0 with an ssl: URI: the slave does not attach, and starts as a second master.
+            why="the replication uses unencrypted TCP, so any host that can read this traffic can read all messages",
+        )
+    yield from _release_findings(broker_host)
+
+
+def _release_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+    settings, release = broker_host.settings, broker_host.release
+    if settings.runtime_configuration and not release.has_runtime_configuration:
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_runtime_configuration is set, but release {release.text} does not support it (requires 5.16.1 "
+            "or later)",
+            "upgrade the broker, or remove activemq_runtime_configuration",
+        )
+    elif settings.runtime_configuration and settings.install in ("package", "jars"):
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_runtime_configuration is set, but activemq_install: {settings.install} does not install "
+            "the classes that it requires",
+            "set activemq_install: archive, or remove activemq_runtime_configuration",
+        )
+    if settings.log_query and not release.log_query_class:
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_log_query is set, but release {release.text} does not support it (requires 5.9 to 5.16)",
+            "remove activemq_log_query",
+        )
+    yield from _jmx_findings(broker_host)
+    if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_discovery is masterslave, but release {release.text} does not support it (requires 5.6 or "
+            "later)",
+            "set activemq_discovery: failover",
+        )
+
+
+def _jmx_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+    settings, release = broker_host.settings, broker_host.release
+    if (
+        settings.jmx
+        and (settings.jmx.users or settings.jmx.tls)
+        and not release.supports("managementContext", "environment")
+    ):
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_jmx has users or tls, but release {release.text} does not support them (requires 5.4.2 or "
+            "later)",
+            "remove activemq_jmx, or upgrade the broker",
+        )
+    if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
+        yield _unsupported_finding(
+            broker_host,
+            f"activemq_jmx.tls is true, but release {release.text} cannot encrypt the JMX port (only 5.4.2 to 5.15.11 "
+            "can)",
+            "set activemq_jmx.tls to false and use an SSH tunnel for JMX clients, or remove activemq_jmx",
+        )
+
+
+def network_ttl_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+    """Yield the findings about a TTL of links that a broker's release does not support (T011)."""
+    ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(broker_host.settings.links)}
+    ttls["activemq_network_ttl"] = broker_host.settings.network_ttl
+    for name, ttl in ttls.items():
+        if not broker_host.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
+            kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
+            yield _unsupported_finding(
+                broker_host,
+                f"{name} is {kind}, but release {broker_host.release.text} requires a whole number of 1 or more (5.9 "
+                f"and later support {kind})",
+                f"set {name} to a whole number of 1 or more, or upgrade the broker",
+            )
+
+
+def unsupported_element_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+    """Yield the findings about elements and attributes that a broker's release does not have (T011)."""
+    for key, name, releases in broker_host.settings.xml_features_missing_in_release(broker_host.release):
+        yield _unsupported_finding(
+            broker_host,
+            f"{key} sets {name}, but release {broker_host.release.text} does not support it (only {releases} do)",
+            f"remove {key}, or use a release that supports {name}",
+            why=f"the rendered files omit {name}, so the broker does not behave as configured",
+        )
+
+
+def _unsupported_finding(
+    broker_host: BrokerHost,
+    message: str,
+    fix: str,
+    why: str = "the broker would not start, or would ignore the setting",
+) -> Finding:
+    """Return the finding that the broker's release or profile cannot do what a variable requires."""
+    return error_finding("T011", broker_host.host, message, fix, why)
