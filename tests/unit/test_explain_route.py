@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import HostExplanation, explain_host_by_name, explanation_to_text
-from activemq_fleet.explain.route import explain_route
+from activemq_fleet.explain.route_page import explain_route
 from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts

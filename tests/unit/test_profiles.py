@@ -20,7 +20,7 @@ ALLOWED = {
     "plugins/module_utils/node/watchdog/hang_detection.py": "runs on hosts, which do not have the library",
     "plugins/module_utils/node/watchdog/watchdog.py": "runs on hosts, which do not have the library",
     "plugins/module_utils/node/watchdog/watchdog_cli.py": "runs on hosts, which do not have the library",
-    "src/activemq_fleet/explain/release.py": "a key in the JSON of explain",
+    "src/activemq_fleet/explain/release_section.py": "a key in the JSON of explain",
     "src/activemq_fleet/audit/pair_incidents.py": "the way of a takeover according to the log: the broker was promoted",
     "src/activemq_fleet/audit/advice.py": "advice about such a takeover",
 }

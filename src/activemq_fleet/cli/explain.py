@@ -52,7 +52,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     from activemq_fleet import explain_host, find_routes
     from activemq_fleet.cli.warnings_and_schemas import print_warnings_and_inventory_findings
     from activemq_fleet.explain import explanation_to_text
-    from activemq_fleet.explain.route import explain_route
+    from activemq_fleet.explain.route_page import explain_route
 
     if destination and not to:
         raise click.UsageError("--destination requires --to: add --to TARGET, or remove --destination")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.accounts import mqtt_urls_for_agent_conf
+from activemq_fleet.explain.account_sections import mqtt_urls_for_agent_conf
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, pair_count, variable_entry
-from activemq_fleet.explain.ports_and_files import file_entry
-from activemq_fleet.explain.takeover import takeover_time_text
+from activemq_fleet.explain.port_and_file_sections import file_entry
+from activemq_fleet.explain.takeover_section import takeover_time_text
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain.accounts import (
+from activemq_fleet.explain.account_sections import (
     accounts_section,
     addresses_for_clients_section,
     agents_and_balancers_section,
@@ -15,12 +15,12 @@ from activemq_fleet.explain.balancer_page import balancer_sections
 from activemq_fleet.explain.explanation import ExplanationSection, HostExplanation
 from activemq_fleet.explain.finding_sections import findings_section
 from activemq_fleet.explain.link_sections import incoming_links_section, outgoing_links_section
-from activemq_fleet.explain.ports_and_files import files_section, ports_section
-from activemq_fleet.explain.reachability import reachable_pairs_section
-from activemq_fleet.explain.release import release_section
-from activemq_fleet.explain.role import role_section
+from activemq_fleet.explain.port_and_file_sections import files_section, ports_section
+from activemq_fleet.explain.reachability_section import reachable_pairs_section
+from activemq_fleet.explain.release_section import release_section
+from activemq_fleet.explain.role_section import role_section
 from activemq_fleet.explain.store_section import store_section
-from activemq_fleet.explain.takeover import takeover_section
+from activemq_fleet.explain.takeover_section import takeover_section
 from activemq_fleet.render import render_activemq_xml_documents_by_host
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes import Routes, routes_without_refused_links

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.network_demand import wildcard_covers
+from activemq_fleet.lint.network_subscriptions import wildcard_covers
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes.bridges import has_network_connector_fragments, network_connector_of
 from activemq_fleet.topology.links import hop_counts_from, network_components

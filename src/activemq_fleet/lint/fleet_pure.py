@@ -8,7 +8,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.pure import elements_and_master_uri_attributes
+from activemq_fleet.lint.pure_master_slave import elements_and_master_uri_attributes
 from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.topology import Broker
 

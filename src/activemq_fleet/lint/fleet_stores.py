@@ -8,7 +8,7 @@ from itertools import pairwise
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.locks_signs import locker_of, message_store_elements
+from activemq_fleet.lint.shared_store_signs import locker_of, message_store_elements
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology import Broker
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_handlers import (
+from activemq_fleet.lint.locks_exception_handlers import (
     DEFAULT_HANDLER,
     JDBC_HANDLER,
     LEASE_HANDLER,
     configured_io_exception_handler,
 )
-from activemq_fleet.lint.locks_signs import (
+from activemq_fleet.lint.shared_store_signs import (
     DATABASE_LOCKERS,
     FILE_STORES,
     data_source_bean,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import (
+from activemq_fleet.lint.shared_store_signs import (
     FILE_STORES,
     has_embedded_database,
     has_enabled_lock,

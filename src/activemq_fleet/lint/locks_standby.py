@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import (
+from activemq_fleet.lint.shared_store_signs import (
     FILE_STORES,
     first_shared_store_with_broker_and_reason,
     locker_of,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.network_demand import wildcard_covers
+from activemq_fleet.lint.network_subscriptions import wildcard_covers
 from activemq_fleet.lint.security_accounts import properties_lines
 from activemq_fleet.lint.security_authentication import ADMITS_ANYONE, plugin_elements_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.connection_refusals import BrokerListener, ClientTlsSettings, ListenersByAddress, connection_refusal
-from activemq_fleet.explain.route import explain_route
+from activemq_fleet.explain.route_page import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render_agent, render_broker

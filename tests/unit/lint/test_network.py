@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.lint.network_demand import wildcard_covers
+from activemq_fleet.lint.network_subscriptions import wildcard_covers
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
 from tests.support.rule_findings import rule_findings

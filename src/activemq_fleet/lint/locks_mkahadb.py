@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import sharing_reason_of_store
+from activemq_fleet.lint.shared_store_signs import sharing_reason_of_store
 
 
 @rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import (
+from activemq_fleet.lint.shared_store_signs import (
     FILE_STORES,
     has_enabled_lock,
     locker_of,

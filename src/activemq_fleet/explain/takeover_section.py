@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.explain.accounts import MAX_AGENTS, agents_with_home_pair_of_broker
+from activemq_fleet.explain.account_sections import MAX_AGENTS, agents_with_home_pair_of_broker
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
