@@ -42,15 +42,16 @@ class Hop:
     back: bool = False
 
 
-class RouteLostWithoutBroker(NamedTuple):
-    """A route of messages that is lost while one broker is down: its source and target, as numbers of graph vertices.
+class RoutesLostWithoutBroker(NamedTuple):
+    """The routes of messages from one source that are lost while one broker is down. Brokers are vertex numbers.
 
-    ``had_another_route`` is whether a standby or another bridge might have carried the messages, and does not.
+    ``targets`` are the ends of the routes, as bits. ``had_another_route``: those to which a standby or another bridge
+    might have carried the messages, and does not.
     """
 
-    had_another_route: bool
     source: int
-    target: int
+    targets: int
+    had_another_route: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,32 +189,34 @@ class Routes:
         a peer wait for its restart, and its consumers stop with it.
         """
         names = self._component[self.pair_or_single_broker(host).name]
-        return tuple((names[source], names[target]) for _, source, target in self.routes_lost_without(host))
+        return tuple(
+            (names[lost_routes.source], names[target])
+            for lost_routes in self.routes_lost_without(host)
+            for target in broker_numbers(lost_routes.targets)
+        )
 
-    def routes_lost_without(self, host: str) -> Iterator[RouteLostWithoutBroker]:
-        """Yield a route for each source and target between which only the broker of ``host`` carries messages.
+    def routes_lost_without(self, host: str) -> Iterator[RoutesLostWithoutBroker]:
+        """Yield for each source the routes on which only the broker of ``host`` carries messages, if there are any.
 
-        The messages from the source to the target arrive with all brokers up, and not without this broker.
+        The messages from the source to each target arrive with all brokers up, and not without this broker.
         """
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
         names = self._component[unit.name]
+        if not self.changes_bridges(broker.host, names):
+            return
         healthy = self.network_of_running_brokers(names)
         number = healthy.vertex_number_by_pair[unit.name]
-        for source, reach in enumerate(
-            healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
-        ):
+        for source, reach in enumerate(healthy.shape.message_reach_by_broker):
             through = reach.through.get(number, 0)
             # If no broker had a choice, the route through the failed broker was the only one.
             possibly_rerouted = through if _has_standby(unit) else through & reach.forked
-            lost = through & ~possibly_rerouted
+            had_another_route = 0
             if possibly_rerouted:
-                lost |= (
-                    possibly_rerouted
-                    & ~self.network_of_running_brokers(names, broker.host).shape.message_reach_by_broker[source].arrives
-                )
-            for target in broker_numbers(lost):
-                yield RouteLostWithoutBroker(bool(possibly_rerouted >> target & 1), source, target)
+                without_broker = self.network_of_running_brokers(names, broker.host).shape
+                had_another_route = possibly_rerouted & ~without_broker.arrivals_by_broker[source]
+            if targets := through & ~possibly_rerouted | had_another_route:
+                yield RoutesLostWithoutBroker(source, targets, had_another_route)
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) for each idle network link, which no message ever crosses.

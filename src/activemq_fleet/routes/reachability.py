@@ -21,7 +21,7 @@ a breadth-first search. Brokers are numbers from 0; a set of brokers is an int w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -116,6 +116,17 @@ class BridgeGraph:
     def message_reach_by_broker(self) -> tuple[MessageReach, ...]:
         """For each broker, which other brokers its messages can reach."""
         return tuple(_reach_from(self, source) for source in range(self.size))
+
+    @cached_property
+    def arrivals_by_broker(self) -> tuple[int, ...]:
+        """For each broker, the bit mask of the other brokers where its messages can arrive.
+
+        It is equal to ``arrives`` of ``message_reach_by_broker``, which is computed only if the TTLs do not decide.
+        """
+        arrivals = _certain_arrivals(self)
+        if arrivals == _possible_arrivals(self):
+            return arrivals
+        return tuple(reach.arrives for reach in self.message_reach_by_broker)
 
     @cached_property
     def outgoing_bridges_by_broker(self) -> tuple[tuple[int, ...], ...]:
@@ -222,6 +233,52 @@ def broker_numbers(mask: int) -> Iterator[int]:
         lowest_bit = mask & -mask
         yield lowest_bit.bit_length() - 1
         mask ^= lowest_bit
+
+
+def _certain_arrivals(shape: BridgeGraph) -> tuple[int, ...]:
+    """Return for each broker the brokers, as bits, where messages arrive because no TTL on a shortest route is too low.
+
+    A shortest route among the bridges whose TTLs are all at least n carries messages if it has at most n bridges: the
+    rest of the route never leads back, so that the demand takes it, too.
+    """
+    arrivals = [0] * shape.size
+    for ttl in {min(edge.consumer_ttl, edge.message_ttl) for edge in shape.edges}:
+        edges = [edge for edge in shape.edges if edge.consumer_ttl >= ttl and edge.message_ttl >= ttl]
+        arrivals = [known | new for known, new in zip(arrivals, _brokers_within(shape.size, edges, ttl), strict=True)]
+    return tuple(arrivals)
+
+
+def _possible_arrivals(shape: BridgeGraph) -> tuple[int, ...]:
+    """Return for each broker the brokers, as bits, where messages arrive unless a TTL on the route is too low.
+
+    No route has more bridges than the largest messageTTL, or than the largest consumerTTL of the bridges that lead away
+    from its source. With a static subscription anywhere, consumerTTLs do not limit a route.
+    """
+    hops_by_broker = [0] * shape.size
+    for edge in shape.edges:
+        ttl = UNLIMITED if shape.brokers_with_static_subscriptions_mask else edge.consumer_ttl
+        hops_by_broker[edge.source] = max(hops_by_broker[edge.source], ttl)
+    longest = max((edge.message_ttl for edge in shape.edges), default=0)
+    masks_by_hops = {hops: _brokers_within(shape.size, shape.edges, min(hops, longest)) for hops in set(hops_by_broker)}
+    return tuple(masks_by_hops[hops][broker] for broker, hops in enumerate(hops_by_broker))
+
+
+def _brokers_within(size: int, edges: Iterable[BridgeEdge], hops: int) -> list[int]:
+    """Return for each broker the bit mask of the other brokers to which a number of bridges leads, or fewer."""
+    peers_by_broker: list[list[int]] = [[] for _ in range(size)]
+    for edge in edges:
+        peers_by_broker[edge.source].append(edge.target)
+    masks = [1 << broker for broker in range(size)]
+    for _ in range(min(hops, size)):
+        wider_masks = []
+        for mask, peers in zip(masks, peers_by_broker, strict=True):
+            for peer in peers:
+                mask |= masks[peer]
+            wider_masks.append(mask)
+        if wider_masks == masks:
+            break
+        masks = wider_masks
+    return [mask ^ 1 << broker for broker, mask in enumerate(masks)]
 
 
 _PeersByTtl = list[dict[int, int]]

@@ -8,13 +8,13 @@ the answers, but not a finding. Messages that wait on a stopped broker without a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.routes.answers import Routes
+from activemq_fleet.routes.answers import Routes, RoutesLostWithoutBroker
 from activemq_fleet.routes.bridges import NetworkOfRunningBrokers
 from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
 from activemq_fleet.routes.reachability import BridgeGraph, broker_numbers
@@ -129,15 +129,24 @@ def _single_point_of_failure_findings(routes: Routes, state: NetworkOfRunningBro
         unit = routes.network.units[name]
         lost_routes = list(routes.routes_lost_without(unit.preferred_broker.host))
         if lost_routes:
-            _, source, target = min(lost_routes)
+            source, target = _first_lost_route(lost_routes)
             yield _finding(
                 "R002",
                 unit.preferred_broker.host,
-                f"if the broker {unit.preferred_broker.host} fails, {count_with_noun(len(lost_routes), 'route')} "
+                f"if the broker {unit.preferred_broker.host} fails, "
+                f"{count_with_noun(sum(lost.targets.bit_count() for lost in lost_routes), 'route')} "
                 f"between other brokers no longer carry messages, such as from {state.names[source]} to consumers on "
                 f"{state.names[target]}",
                 _remedy_for_lost_routes(unit),
             )
+
+
+def _first_lost_route(lost_routes: Sequence[RoutesLostWithoutBroker]) -> tuple[int, int]:
+    """Return the numbers of the source and target of the first lost route, if possible one that was the only route."""
+    for lost in lost_routes:
+        if only_routes := lost.targets & ~lost.had_another_route:
+            return lost.source, next(broker_numbers(only_routes))
+    return lost_routes[0].source, next(broker_numbers(lost_routes[0].targets))
 
 
 def _remedy_for_lost_routes(unit: LinkEnd) -> str:
