@@ -13,12 +13,17 @@ from activemq_fleet.lab.address_reservation import RESERVATIONS
 def in_namespaces(module: str, *arguments: str, timeout: float) -> dict[str, Any]:
     """Run ``python -m module`` in mount, network and process namespaces; return the JSON object of its last line.
 
-    Labs in these namespaces reserve addresses in a directory of their own: the reservations of the machine expire
+    Labs in these namespaces reserve addresses in a separate directory: the reservations of the machine expire
     without a listener, and listeners in a network namespace are not visible outside of it.
     """
     unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    own_reservations = ["sh", "-c", f'mkdir -p {RESERVATIONS} && mount -t tmpfs none {RESERVATIONS} && exec "$@"', "sh"]
-    command = [*unshare, *own_reservations, sys.executable, "-m", module, *arguments]
+    private_reservations = [
+        "sh",
+        "-c",
+        f'mkdir -p {RESERVATIONS} && mount -t tmpfs none {RESERVATIONS} && exec "$@"',
+        "sh",
+    ]
+    command = [*unshare, *private_reservations, sys.executable, "-m", module, *arguments]
     completed = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     if completed.returncode != 0:
         raise AssertionError(f"{module} with {arguments} failed: {completed.stdout[-3000:]}{completed.stderr[-6000:]}")

@@ -20,11 +20,10 @@ from activemq_fleet.canvas import (
 )
 from activemq_fleet.diagram.descriptions import badge_tooltip, port_texts, worst_rule_and_others_text
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
-from activemq_fleet.diagram.scene import BrokerView, PairView
+from activemq_fleet.diagram.scene import NAMED_AGENTS, BrokerView, PairView
 from activemq_fleet.node.printable import count_with_noun
 
 _MAXIMUM_WIDTH = 300.0
-NAMED_AGENTS = 3
 _LINE_HEIGHT, _LINKS_WIDTH, _MAX_TOOLTIP_LINES = 15.0, 34.0, 20
 _STAR = (
     (0, -6), (1.7, -2), (6, -1.9), (2.7, 0.9), (3.7, 5.2), (0, 2.8),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from activemq_fleet.diagram.card import NAMED_AGENTS
 from activemq_fleet.diagram.descriptions import (
     connection_caption_lines,
     group_heading_texts,
@@ -14,6 +13,7 @@ from activemq_fleet.diagram.descriptions import (
 )
 from activemq_fleet.diagram.group_box import MAX_MESHED
 from activemq_fleet.diagram.scene import (
+    NAMED_AGENTS,
     BrokerView,
     DrawnConnection,
     GroupView,
