@@ -22,7 +22,8 @@ activemq_waivers:
   - {rule: T002, reason: node b arrives in May, hosts: [orders-mq01-*], until: 2027-05-31}
 ```
 
-`activemq-fleet rule T002` prints one rule.
+`activemq-fleet rule T002` prints one rule. Easily guessed passwords of the inventory are reported by
+[S050](rules.md#s050) (accounts) and [S019](rules.md#s019) (key stores), as in files.
 """
 _TABLE = """
 | rule | severity | problem | why it matters | what to do |

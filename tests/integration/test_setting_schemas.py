@@ -15,7 +15,7 @@ from tests.support.schema_releases import SCHEMA_RELEASES
 from tests.unit.fleets import hosts
 
 SECRETS = dict.fromkeys(("keystore_password", "truststore_password"), "a secret")
-JDBC = {"url": "jdbc:derby://db/x;create=true", "driver": "a.B", "username": "u", "password": "p"}
+JDBC = {"url": "jdbc:derby://db/x;create=true", "driver": "a.B", "username": "u", "password": "a secret"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "single brokers": {"ha": "none"},
@@ -30,7 +30,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "links": [{"from": "a", "to": "b", "duplex": True, "include": ["x.>", "topic://y"], "exclude": ["topic://z"]}],
     },
     "accounts": {
-        "users": [{"name": "ann", "password": "x", "groups": "admins,staff"}, {"name": "bob@x", "password": "y"}],
+        "users": [
+            {"name": "ann", "password": "s3cret-ann", "groups": "admins,staff"},
+            {"name": "bob@x", "password": "s3cret-bob"},
+        ],
         "acl": [{"destination": "orders.>", "kind": "queue", "read": "staff"}],
     },
     "tls": {"tls": {"keystore": "/etc/k", "truststore": "/etc/t", "client_auth": True, **SECRETS}},

@@ -262,7 +262,7 @@ def test_t016_broker_without_users_is_warning() -> None:
 
     assert {(finding.rule, finding.severity) for finding in built_fleet.findings} == {("T016", "warning")}
     for host_variables in inventory.values():
-        host_variables["activemq_users"] = [{"name": "ann", "password": "pw"}]
+        host_variables["activemq_users"] = [{"name": "ann", "password": "s3cret-app"}]
     assert build_fleet(inventory, {}).findings == ()
 
 
@@ -307,7 +307,7 @@ def test_t009_tls_on_single_node_of_pair_is_error() -> None:
     ("user", "variable"), [("net", "activemq_users[0].password"), ("agent", "activemq_agent_password")]
 )
 def test_t009_user_with_two_passwords_is_reported(user: str, variable: str) -> None:
-    agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
+    agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "s3cret-agent"}}
     inventory = hosts("o-mq1", users=[{"name": user, "password": "other"}]) | agent
     built_fleet = build_fleet(inventory, {"activemq_agents": ["a1"]})
 

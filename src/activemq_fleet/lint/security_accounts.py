@@ -120,7 +120,9 @@ def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
     Why: attackers try the name of the account, a few digits, and the passwords of tutorials first. The broker neither
         delays nor locks an account after failed attempts.
     Fix: set a long random password, and keep it in a properties file that only the broker can read.
-    Cannot see: passwords that a placeholder or an encrypted value hides. S004 reports the default passwords.
+    Cannot see: passwords that a placeholder or an encrypted value hides. `check -i` also checks the values of the
+        inventory's password variables, except those that Ansible Vault cannot decrypt. S004 reports default passwords
+        in files, and S019 the passwords of key stores.
     Source: accounts in files of public repositories; the documentation of MCollective
 
     Fires on 5.18.3::

@@ -1,4 +1,4 @@
-"""Rules S about secrets: in clear text, encrypted with DES, and well-known passwords of key stores."""
+"""Rules S about secrets: in clear text, encrypted with DES, and easily guessed passwords of key stores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security_accounts import is_weak_account, properties_lines
+from activemq_fleet.settings.default_credentials import is_guessable_credential
 
 _SENSITIVE_WORDS = "password|passwd|passphrase|pwd|secret"
 _SECRET_SUFFIXES = tuple(_SENSITIVE_WORDS.split("|"))
@@ -21,9 +22,6 @@ _PASSWORD_IN_TEXT = re.compile(
 _SECRET_OPTION = re.compile(rf"-D([^=]*(?:{_SENSITIVE_WORDS}|token))=(.+)", re.IGNORECASE)
 _NAMED_VALUE_ELEMENTS = frozenset({"property", "entry", "prop", "constructor-arg"})
 _NOT_CLEAR_TEXT = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
-_DEFAULT_STORE_PASSWORDS = frozenset(
-    {"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"}
-)
 _STORE_PASSWORD_NAMES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassword", "keypassword"})
 """Names of attributes with the password of a key or trust store, in lowercase."""
 _ENCRYPTED_VALUE = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
@@ -245,13 +243,15 @@ def password_in_java_options(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("S019", "warning")
-def well_known_keystore_password(document: Document) -> Iterator[Problem]:
-    """A key or trust store has a well-known password.
+def guessable_store_password(document: Document) -> Iterator[Problem]:
+    """A key or trust store has an easily guessed password.
 
     Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit is
         Java's default. Anyone who obtains a copy of the key store can therefore read the broker's private key.
     Fix: create a new key store with a new password. Write keyStorePassword="${keystore.password}", and define
         keystore.password in a properties file that only the broker can read.
+    Cannot see: passwords that a placeholder or an encrypted value hides. `check -i` also checks the passwords in
+        activemq_tls and activemq_metrics_tls, except those that Ansible Vault cannot decrypt.
     Source: broker.ks of the release tags (password); keytool (changeit)
 
     Fires on 5.18.3::
@@ -269,5 +269,5 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
     names = [name for name in document.attribute_names_in_file if name.lower() in _STORE_PASSWORD_NAMES]
     for node in document.elements_with_attribute(*names):
         for name in names:
-            if node.get(name).strip().lower() in _DEFAULT_STORE_PASSWORDS:
-                yield node.problem(f"the {name} of <{node.name}> is a well-known default password", name)
+            if is_guessable_credential("", node.get(name)):
+                yield node.problem(f"the {name} of <{node.name}> is an easily guessed password", name)

@@ -19,6 +19,7 @@ _GUESSED = frozenset({
     "marionette", "mcollective", "pass", "passw0rd", "password", "qwerty", "root", "secret", "test", "user", "welcome",
 })  # fmt: skip
 _FEW_DIGITS = re.compile(r"\d{1,6}")
+_FINAL_DIGITS = re.compile(r"[\W_]?\d{1,4}$")
 _SHORTEST = 4
 # Placeholders, encrypted values, and what masks a value.
 _HIDDEN = re.compile(r"[$#@%{<]|ENC\(|OBF:|CRYPT:|MD5:|([*xX.-])\1*$")
@@ -46,6 +47,6 @@ def is_guessable_credential(username: str, password: str) -> bool:
     text = password.strip().lower()
     if not text or _HIDDEN.match(password.strip()):
         return False
-    words = {*_GUESSED, username.strip().lower()}
-    without_digits = re.sub(r"[\W_]?\d{1,4}$", "", text)
-    return len(text) < _SHORTEST or bool(_FEW_DIGITS.fullmatch(text)) or text in words or without_digits in words
+    words = (text, _FINAL_DIGITS.sub("", text))
+    is_word = not _GUESSED.isdisjoint(words) or username.strip().lower() in words
+    return len(text) < _SHORTEST or bool(_FEW_DIGITS.fullmatch(text)) or is_word

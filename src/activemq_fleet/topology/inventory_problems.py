@@ -26,6 +26,11 @@ from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent
 from activemq_fleet.topology.pair_problems import pair_findings
+from activemq_fleet.topology.password_problems import (
+    agent_password_findings,
+    balancer_password_findings,
+    broker_password_findings,
+)
 
 
 def topology_findings(
@@ -38,9 +43,9 @@ def topology_findings(
 ) -> Iterator[Finding]:
     """Yield the findings about the topology of a whole inventory.
 
-    They are about names, ports, pairs, groups, links and accounts. ``names`` are those of all hosts, of which one may
-    be a misspelled name of a missing node. ``unclear`` are the variables of brokers without an identity, for which
-    there is an error T001.
+    They are about names, ports, pairs, groups, links, accounts and passwords. ``names`` are those of all hosts, of
+    which one may be a misspelled name of a missing node. ``unclear`` are the variables of brokers without an identity,
+    for which there is an error T001.
     """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     by_group: dict[str, list[Broker]] = defaultdict(list)
@@ -71,4 +76,9 @@ def topology_findings(
         yield from name_problems.duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from metrics_access_findings(broker)
+        yield from broker_password_findings(broker)
+    for agent in agents:
+        yield from agent_password_findings(agent)
+    for balancer in balancers:
+        yield from balancer_password_findings(balancer)
     yield from loopback_agent_metrics_findings(agents, brokers)

@@ -198,6 +198,19 @@ def test_password_that_is_hard_to_guess_is_not_reported(password: str) -> None:
     assert "S050" not in rules_of(account("bob", password))
 
 
+@pytest.mark.parametrize(
+    ("password", "rules"),
+    [
+        *((password, ["S019"]) for password in ("changeit", "QWERTY", "broker1", "12")),
+        ("rosebud", ["S010"]),
+        ("${keystore.password}", []),
+    ],
+)
+def test_guessable_password_of_key_store_is_reported_once(password: str, rules: list[str]) -> None:
+    context = f'<broker><sslContext><sslContext keyStore="x" keyStorePassword="{password}"/></sslContext></broker>'
+    assert [rule for rule in rules_of(context) if rule in ("S010", "S019")] == rules
+
+
 def test_root_broker_without_schema_location_message_mentions_amazon_mq() -> None:
     activemq_xml = f'<broker xmlns="{CORE}"/>'.encode()
     (problem,) = (f for f in file_findings(activemq_xml, Release.of("5.18.3")) if f.rule == "V020")
