@@ -49,9 +49,9 @@ from ansible_collections.activemq.fleet.plugins.filter.run_once_result import ru
 
 _NO_HOST = ["all", "!all"]
 _DECISION_SOURCES = {
-    "mark": ("share", "__activemq_stores", "hosts"),
-    "roll": ("run", "__activemq_roll", "hosts"),
-    "verify": ("run", "__activemq_roll", "verify"),
+    "mark": ("share", "__activemq_new_shared_stores", "hosts"),
+    "roll": ("run", "__activemq_rolling_start", "hosts"),
+    "verify": ("run", "__activemq_rolling_start", "verify"),
 }
 """For each play: the play whose hosts have the decision, the variable with the decision, and its key with the hosts."""
 
@@ -70,8 +70,8 @@ def hosts_of_play(hostvars: Mapping[str, Mapping[str, Any]], play: str) -> list[
 
 def _has_service_changes(variables: Mapping[str, Any]) -> bool:
     """Return whether the systemd units of a host must be installed; True for a host that was not inspected."""
-    is_configured = (variables.get("__activemq_configured") or {}).get("changed", True)
-    return bool(is_configured or (variables.get("__activemq_machine") or {}).get("service_changes", True))
+    is_configured = (variables.get("__activemq_installed_configuration") or {}).get("changed", True)
+    return bool(is_configured or (variables.get("__activemq_machine_facts") or {}).get("service_changes", True))
 
 
 class FilterModule:

@@ -79,7 +79,7 @@ def test_broker_that_drill_froze_resumes_without_watchdog(controller: Controller
     active_before = active_nodes(controller.rack.machines)
 
     _, drill_result = run_drill(
-        controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5
+        controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung_timeout=5
     )
 
     (fault,) = drill_result.faults_under_sufficient_load
@@ -133,7 +133,7 @@ def test_drill_reports_unreachable_mqtt_port_in_one_line(controller: Controller)
 def test_broker_that_drill_froze_resumes_after_kill_of_controller(controller: Controller) -> None:
     machine = active_nodes(controller.rack.machines)[0]
     process = start_drill(
-        controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_again=20
+        controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_recovery_delay=20
     )
     try:
         wait_until(

@@ -208,7 +208,7 @@ def test_next_switchover_succeeds_after_switchover_was_killed(
 ) -> None:
     active, standby = pair
     target = ("-e", "activemq_target=orders-mq01", "-e", f"activemq_to={standby.name}")
-    running = controller.start_playbook("switchover", *target, "-e", "__activemq_return_after=15")
+    running = controller.start_playbook("switchover", *target, "-e", "__activemq_return_job_delay=15")
     assert running.stdout
     for line in running.stdout:
         if "TASK [activemq.fleet.broker : Wait until the peer has taken over]" in line:

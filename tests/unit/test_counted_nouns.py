@@ -32,7 +32,7 @@ def test_switchover_message_counts_interruptions_of_clients(number: int, sentenc
     rendered = environment.from_string(read_task_message(SWITCHOVER, "Show the downtime")).render(
         inventory_hostname="orders-mq01-a",
         __activemq_step={"peer": "orders-mq01-b"},
-        __activemq_seen={"longest": 3.5, "gaps": [{}] * number},
+        __activemq_switchover_interruptions={"longest": 3.5, "gaps": [{}] * number},
         gaps=number,
     )
 
@@ -66,9 +66,9 @@ def test_playbook_message_has_singular_noun_for_number_1(file: Path, name: str, 
     environment.filters["difference"] = lambda names, excluded: [name for name in names if name not in excluded]
     counts = dict.fromkeys(("brokers", "agents", "faults", "all_hosts"), 1)
     rendered = environment.from_string(read_task_message(file, name)).render(
-        __activemq_begun={"order": ["x"], "seed": 7},
-        __activemq_collection={"directory": "DIR"},
-        __activemq_meant={"target": {"name": "", "since": "now"}},
+        __activemq_begun_drill={"order": ["x"], "seed": 7},
+        __activemq_collection_directory={"directory": "DIR"},
+        __activemq_target_result={"target": {"name": "", "since": "now"}},
         brought=["x"],
         missing=[],
         **counts,

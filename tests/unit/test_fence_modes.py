@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from activemq_fleet.node.fence.broker_process import ENDED
 from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
@@ -30,6 +31,7 @@ from tests.unit.kahadb_journals import (
 )
 from tests.waiting import LateError
 
+REMOVAL_TASKS = Path(__file__).parents[2] / "roles/broker/tasks/remove_fence.yml"
 JOURNAL = record_batch(add_record("ID:1"), add_record("ID:2"))
 
 
@@ -120,9 +122,12 @@ def test_unfenced_store_keeps_contents_and_can_be_fenced_again(store: Path, node
     assert any("can now be used without activemq_fence. It contains" in line for line in unfence_store(str(store)))
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
-    assert unfence_store(str(store)) == [
-        f"activemq_fence: guard does not protect the store {store}, so nothing was changed"
-    ]
+    (unchanged_sentence,) = unfence_store(str(store))
+    assert unchanged_sentence == f"activemq_fence: guard does not protect the store {store}, so nothing was changed"
+    removal = yaml.safe_load(REMOVAL_TASKS.read_text())
+    conditions = [task["changed_when"] for task in removal if "changed_when" in task]
+    text_of_unchanged_store = conditions[0].partition("'")[2].partition("'")[0]
+    assert text_of_unchanged_store in unchanged_sentence
     nodes[0].start()
     wait_for(lambda: nodes[0].served == [2, 4])
     assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL

@@ -187,7 +187,7 @@ def test_time_limits_of_plays_match_library() -> None:
     assert role["__activemq_ready_timeout"] == timeouts.READY
     assert role["__activemq_settle_timeout"] == timeouts.SETTLE
     # By this time, the watchdog has killed a frozen node, and its peer has taken over.
-    assert drill["__activemq_drill_hung"] >= 2 * timeouts.HUNG
+    assert drill["__activemq_drill_hung_timeout"] >= 2 * timeouts.HUNG
 
 
 def test_watchdog_considers_broker_hung_before_operations_do() -> None:

@@ -89,7 +89,7 @@ FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}
 )
 def test_filter_hosts_of_play_finds_result_that_contains_hosts(play: str, hosts: list[str]) -> None:
     compiled = {"__activemq_site": {"plays": {"configure": [A], "run": [A, B]}}}
-    rolled = {"__activemq_roll": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
+    rolled = {"__activemq_rolling_start": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
     hosts_of_play = plugin_function("filter", "hosts_of_play")
     assert hosts_of_play({"web01": {}, A: compiled | rolled, B: compiled}, play) == hosts
     assert hosts_of_play({}, play) == ["all", "!all"]
@@ -97,12 +97,19 @@ def test_filter_hosts_of_play_finds_result_that_contains_hosts(play: str, hosts:
 
 def test_units_are_installed_on_hosts_with_changed_files_or_service() -> None:
     compiled = {"__activemq_site": {"plays": {"run": [A, B]}}}
-    complete = {"__activemq_configured": {"changed": False}, "__activemq_machine": {"service_changes": []}}
+    complete = {
+        "__activemq_installed_configuration": {"changed": False},
+        "__activemq_machine_facts": {"service_changes": []},
+    }
     hosts_of_play = plugin_function("filter", "hosts_of_play")
     variables = {A: compiled | complete, B: compiled | complete}
     assert hosts_of_play(variables, "units") == ["all", "!all"]
-    assert hosts_of_play(variables | {B: complete | {"__activemq_configured": {"changed": True}}}, "units") == [B]
-    assert hosts_of_play(variables | {B: complete | {"__activemq_machine": {"service_changes": ["x"]}}}, "units") == [B]
+    assert hosts_of_play(
+        variables | {B: complete | {"__activemq_installed_configuration": {"changed": True}}}, "units"
+    ) == [B]
+    assert hosts_of_play(
+        variables | {B: complete | {"__activemq_machine_facts": {"service_changes": ["x"]}}}, "units"
+    ) == [B]
     assert hosts_of_play({A: compiled, B: compiled}, "units") == [A, B]
 
 

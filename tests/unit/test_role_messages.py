@@ -52,14 +52,14 @@ def test_failed_site_reports_brokers_that_were_changed_before(
 ) -> None:
     tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
     hosts: dict[str, dict[str, object]] = {
-        host: {"__activemq_next": {"progress": {"done": changed}}} for host, changed in changed_by_host.items()
+        host: {"__activemq_next_step": {"progress": {"done": changed}}} for host, changed in changed_by_host.items()
     }
     failing: dict[str, object] = {
-        "__activemq_why": "its port is taken",
-        "__activemq_look": {"previous": "1a2b"},
-        "__activemq_again": {"state": "active"},
-        "__activemq_planned": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
-        "__activemq_next": {"progress": {"done": []}},
+        "__activemq_first_failure": "its port is taken",
+        "__activemq_broker_state": {"previous": "1a2b"},
+        "__activemq_state_after_rollback": {"state": "active"},
+        "__activemq_planned_starts": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
+        "__activemq_next_step": {"progress": {"done": []}},
     }
     variables_by_host = {
         host: {"ansible_connection": "local", **facts} for host, facts in {**hosts, "b1": failing}.items()

@@ -58,8 +58,8 @@ def compare_release(base: Path, observation: dict[str, Any], install: str = "arc
     }
     variables = {
         "__activemq_broker": broker_settings,
-        "__activemq_look": {"state": "active", "how": "it serves", "release_unseen": "", **observation},
-        "__activemq_planned": {"hosts": []},
+        "__activemq_broker_state": {"state": "active", "how": "it serves", "release_unseen": "", **observation},
+        "__activemq_planned_starts": {"hosts": []},
         "__activemq_settle_timeout": 1,
     }
     environment = os.environ | {

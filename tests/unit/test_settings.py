@@ -253,7 +253,7 @@ def test_error_of_value_that_may_be_secret_does_not_quote_it(variables: dict[str
         "mq_fence",
         "release",
         "activemq_fence",
-        "__activemq_release",
+        "__activemq_installed_package",
         "java_home",
     ],
 )
