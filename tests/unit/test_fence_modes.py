@@ -66,6 +66,10 @@ def write_fence_command(store: Path, script: str) -> str:
     return str(path)
 
 
+def wait_until_served(node: Node, claim_numbers: list[int]) -> None:
+    wait_for(lambda: node.served == claim_numbers)
+
+
 def store_files_in(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir() if is_store_file(path.name)}
 
@@ -139,7 +143,7 @@ def test_removal_of_fence_replaces_kept_index_that_an_earlier_removal_restored(
     write_store_with_kept_index(store)
     for served in ([2], [2, 4], [2, 4, 6]):
         guard = nodes[0].start()
-        wait_for(lambda served=served: nodes[0].served == served)
+        wait_until_served(nodes[0], served)
         assert not (store / "kept-index").exists()
         assert KeptIndex(str(current_generation(store))).is_complete()
         guard.terminate()
