@@ -127,7 +127,7 @@ def test_unfenced_store_keeps_contents_and_can_be_fenced_again(store: Path, node
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
     (unchanged_sentence,) = unfence_store(str(store))
-    assert unchanged_sentence == f"activemq_fence: guard does not protect the store {store}, so nothing was changed"
+    assert unchanged_sentence == f"the store {store} has no fence that could be removed, so nothing was changed"
     removal = yaml.safe_load(REMOVAL_TASKS.read_text())
     conditions = [task["changed_when"] for task in removal if "changed_when" in task]
     text_of_unchanged_store = conditions[0].partition("'")[2].partition("'")[0]

@@ -33,7 +33,7 @@ from tests.unit.kahadb_journals import (
 def store_contents(store: Path, *records: bytes, **options: Any) -> dict[str, Any]:
     """Write the journal of a store, and return the contents of the store."""
     write_data_file(store, *records, **options)
-    contents: dict[str, Any] = content_hashes.read_store_content_hashes(str(store))
+    contents: dict[str, Any] = content_hashes.compute_store_content_hashes(str(store))
     return contents
 
 
@@ -122,7 +122,7 @@ def test_stores_with_same_messages_have_same_state_hash(tmp_path: Path) -> None:
 def test_incomplete_last_record_of_store_journal_is_no_damage(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
-    store_hashes = content_hashes.read_store_content_hashes(str(tmp_path))
+    store_hashes = content_hashes.compute_store_content_hashes(str(tmp_path))
     assert (store_hashes["messages"], store_hashes["damaged"]) == (1, 0)
 
 
@@ -130,7 +130,7 @@ def test_damage_between_batches_of_store_journal_is_counted(tmp_path: Path) -> N
     (tmp_path / "db-1.log").write_bytes(
         record_batch(add_record("m1")) + b"\x07 rubbish " + record_batch(add_record("m2"))
     )
-    store_hashes = content_hashes.read_store_content_hashes(str(tmp_path))
+    store_hashes = content_hashes.compute_store_content_hashes(str(tmp_path))
     assert (store_hashes["messages"], store_hashes["damaged"]) == (2, 1)
 
 
@@ -138,11 +138,11 @@ def test_truncated_journal_file_before_another_file_is_damage(tmp_path: Path) ->
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     write_data_file(tmp_path, add_record("m3"), number=2)
-    assert content_hashes.read_store_content_hashes(str(tmp_path))["damaged"] == 1
+    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == 1
 
 
 def test_missing_store_has_no_files_and_messages(tmp_path: Path) -> None:
-    store_hashes = content_hashes.read_store_content_hashes(str(tmp_path / "nowhere"))
+    store_hashes = content_hashes.compute_store_content_hashes(str(tmp_path / "nowhere"))
     assert (store_hashes["files"], store_hashes["messages"]) == ([], 0)
 
 
@@ -166,7 +166,7 @@ def test_journal_reader_accepts_arbitrary_bytes(
         add_record("m1"), remove_record("m1", subscription="s", transaction=3), subscription_record("news", "one")
     )
     (store / "db-1.log").write_bytes(journal_bytes[:cut] + inserted + journal_bytes[cut:])
-    content_hashes.read_store_content_hashes(str(store))
+    content_hashes.compute_store_content_hashes(str(store))
     list(journal.read_journal_commands(str(store), journal.JournalEnd()))
 
 

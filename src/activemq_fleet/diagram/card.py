@@ -20,7 +20,7 @@ from activemq_fleet.canvas import (
 )
 from activemq_fleet.diagram.descriptions import badge_tooltip, port_texts, worst_rule_and_others_text
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
-from activemq_fleet.diagram.scene import NAMED_AGENTS, BrokerView, PairView
+from activemq_fleet.diagram.scene import MAX_NAMED_AGENTS, BrokerView, PairView
 from activemq_fleet.node.printable import count_with_noun
 
 _MAXIMUM_WIDTH = 300.0
@@ -258,9 +258,9 @@ class Card:
         Return the vertical position (pixels) of their end.
         """
         agents = self.pair.agents
-        names = agents if len(agents) <= NAMED_AGENTS else (count_with_noun(len(agents), "agent"),)
+        names = agents if len(agents) <= MAX_NAMED_AGENTS else (count_with_noun(len(agents), "agent"),)
         for name in names:
-            tooltip = f"agent {name}" if len(agents) <= NAMED_AGENTS else _agents_tooltip(self.pair)
+            tooltip = f"agent {name}" if len(agents) <= MAX_NAMED_AGENTS else _agents_tooltip(self.pair)
             y += 6
             text = shorten_to_width(name, "small", self.width - 52)
             left = self._style.pad

@@ -13,7 +13,7 @@ from activemq_fleet.diagram.descriptions import (
 )
 from activemq_fleet.diagram.group_box import MAX_MESHED
 from activemq_fleet.diagram.scene import (
-    NAMED_AGENTS,
+    MAX_NAMED_AGENTS,
     BrokerView,
     DrawnConnection,
     GroupView,
@@ -114,7 +114,7 @@ def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
 
 
 def _pair_lines(pair: PairView) -> list[str]:
-    are_named = len(pair.agents) <= NAMED_AGENTS
+    are_named = len(pair.agents) <= MAX_NAMED_AGENTS
     agents = [f"agent {name}" for name in pair.agents] if are_named else [count_with_noun(len(pair.agents), "agent")]
     return [f"{pair.name} · {pair.pair_releases_text}", *(_node_line(node) for node in pair.nodes), *agents]
 

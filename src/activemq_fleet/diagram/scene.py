@@ -23,7 +23,7 @@ Flow = Literal["forward", "backward", "duplex", "each way"]
 Ends = tuple[str, str]
 _LARGEST_UNGROUPED_FLEET = 2
 _MAXIMUM_TOOLTIP_LINKS = 20
-NAMED_AGENTS = 3
+MAX_NAMED_AGENTS = 3
 """Largest number of agents of a pair that its box names one by one; of more agents it shows the number."""
 SEVERITIES = ("error", "warning", "info")
 

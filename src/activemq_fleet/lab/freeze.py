@@ -47,7 +47,8 @@ class FreezeResult:
         takeover_sentence = (
             f"no node took over while {self.host} was frozen"
             if self.served_after is None
-            else f"{self.successor} served clients {self.served_after:.1f} s after the lock of {self.host} was released"
+            else f"{self.successor} began to serve clients {self.served_after:.1f} s after the lock of {self.host} was "
+            "released"
         )
         if self.ended_after is not None:
             resume_sentence = f"{self.host} stopped {self.ended_after:.2f} s after it resumed"

@@ -75,7 +75,7 @@ def _has_console(document: Document, name: str) -> bool:
 
 @once_per_document
 def possible_console_documents(document: Document) -> Iterator[Document]:
-    """Yield the parsed XML files that may define the web console's beans: its imported files, then activemq.xml itself.
+    """Yield the parsed XML files that may define the web console's beans: imported files, then activemq.xml itself.
 
     ``find_web_console_imports`` determines which imports are those of the console. A file that is absent or not XML
     is omitted.

@@ -15,7 +15,7 @@ from activemq_fleet.topology.account_problems import (
     shared_agent_account_findings,
 )
 from activemq_fleet.topology.group_problems import different_group_setting_findings
-from activemq_fleet.topology.link_connection_problems import link_connection_findings
+from activemq_fleet.topology.link_login_and_listener_problems import link_login_and_listener_findings
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.machine_and_port_problems import (
     port_conflict_findings,
@@ -64,7 +64,7 @@ def topology_findings(
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from pair_findings(complete, unpaired, unclear)
     yield from different_group_setting_findings(by_group)
-    yield from link_connection_findings(network)
+    yield from link_login_and_listener_findings(network)
     yield from shared_agent_account_findings(agents)
     yield from conflicting_agent_password_findings(agents)
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)

@@ -88,7 +88,7 @@ def unfence_store(directory: str) -> list[str]:
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        return [f"activemq_fence: guard does not protect the store {directory}, so nothing was changed"]
+        return [f"the store {directory} has no fence that could be removed, so nothing was changed"]
     if not store.try_to_acquire_pair_lock(secrets.token_hex(16)):
         raise FenceError(
             f"the fence of the store {directory} was not removed, because the guard of a node still holds the "

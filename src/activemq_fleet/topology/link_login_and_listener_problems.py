@@ -101,7 +101,7 @@ def _missing_login_finding(host: str, missing: Sequence[str], definitions: Seque
     )
 
 
-def link_connection_findings(network: PlannedNetwork) -> Iterator[Finding]:
+def link_login_and_listener_findings(network: PlannedNetwork) -> Iterator[Finding]:
     """Yield the findings about credentials and listeners at the two ends of planned links (T008, T009, T014).
 
     The listener is one for OpenWire.
