@@ -70,7 +70,7 @@ def _convert_host(host: Path, out: Path) -> None:
     writer = None
     for path in sorted(host.glob("activemq.log*")):
         scanner = LogScanner(LogReleaseAndTimeZone(host_record["release"], host_record["timezone"]))
-        for batch in scanner.scan_into_record_batches(path.read_bytes()):
+        for batch in scanner.arrow_batches_of_log_records(path.read_bytes()):
             constants = {"host": host_record["host"], "file": path.name, "release": host_record["release"]}
             columns = {name: pa.repeat(pa.scalar(value), batch.num_rows) for name, value in constants.items()}
             table = pa.table(

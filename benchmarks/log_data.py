@@ -125,7 +125,7 @@ def collect(directory: Path) -> None:
 
 def _rows(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
-        for batch in LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(path.read_bytes()):
+        for batch in LogScanner(LogReleaseAndTimeZone()).arrow_batches_of_log_records(path.read_bytes()):
             yield from (row for row in batch.to_pylist() if row["parsed"])
 
 

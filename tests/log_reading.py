@@ -197,7 +197,7 @@ def first_difference(data: bytes, zone: str = "UTC") -> str:
     if has_another_layout(data):
         return ""
     scanner = LogScanner(LogReleaseAndTimeZone(None, zone))
-    scanned = [row for batch in scanner.scan_into_record_batches(data) for row in _valid(batch)]
+    scanned = [row for batch in scanner.arrow_batches_of_log_records(data) for row in _valid(batch)]
     expected = read_rows(data, zone)
     line_count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     if sum(row["end_line"] - row["line"] + 1 for row in scanned) != line_count or scanner.line != line_count + 1:

@@ -43,10 +43,13 @@ def release_archive_facts(
     if not os.path.exists(file):
         return {"problem": f"the file {path} does not exist on the controller. Copy it there, or correct the path"}
     if os.path.isdir(file) and install_method == "jars":
-        return {"found": tuple(releases_in_directory(file))}
+        return {"releases": tuple(releases_in_directory(file))}
     sha512 = _sha512(file)
     try:
-        return {"found": tuple(releases_in_archive(file, depth=0 if install_method == "jars" else 1)), "sha512": sha512}
+        return {
+            "releases": tuple(releases_in_archive(file, depth=0 if install_method == "jars" else 1)),
+            "sha512": sha512,
+        }
     except NodeError as error:
         return {"problem": str(error), "sha512": sha512}
 

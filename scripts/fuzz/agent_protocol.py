@@ -14,8 +14,8 @@ from typing import Any, cast
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import SessionEvent, TransportUp
-from activemq_agent.event_ids import event_id_in
 from activemq_agent.packet_limits import MAX_ANSWERS, ReceiveMemoryLimit
+from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.session import Session
 from activemq_agent.store import InboxStorageOutcome, Store
 from activemq_agent.subscribing import Subscriber

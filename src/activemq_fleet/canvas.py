@@ -63,7 +63,7 @@ _WIDE_FROM = "\u2e80"
 _MINIMUM_END_LENGTH = 4
 
 
-class Canvas:
+class SvgCanvas:
     """A canvas that collects the elements of an SVG picture.
 
     Each element is on one line; ``css`` is one or more classes, lengths are in pixels.
@@ -85,7 +85,7 @@ class Canvas:
         content += escape_html(text)
         self._elements.append(f'<{tag} class="{css}"{attribute_text}' + (f">{content}</{tag}>" if content else "/>"))
 
-    def add_elements_of(self, canvas: Canvas) -> None:
+    def add_elements_of(self, canvas: SvgCanvas) -> None:
         """Add all elements of another canvas to an SVG picture."""
         self._elements += canvas._elements
 

@@ -1,7 +1,7 @@
 """Build every URI of a fleet: for listeners, bridges, discovery and clients. No other module does so.
 
-The options that a release supports come from :class:`Release`. ``settings.field_types`` has validated hosts, ports and
-options, so that no value can add a part to a URI.
+The options that a release supports come from :class:`Release`. ``settings.variable_types`` has validated hosts, ports
+and options, so that no value can add a part to a URI.
 """
 
 from __future__ import annotations

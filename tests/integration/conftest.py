@@ -34,4 +34,4 @@ def sandbox(tmp_path: Path) -> Iterator[BrokerSandbox]:
     """Provide a sandbox for brokers with handwritten files; check that no process is left after the test."""
     with BrokerSandbox(tmp_path / "sandbox") as sandbox:
         yield sandbox
-    assert not processes_of(sandbox.layout.directory)
+    assert not processes_of(sandbox.lab_paths.directory)

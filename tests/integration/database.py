@@ -38,14 +38,14 @@ class Database:
         """Start the server on the ``number``-th address of the sandbox, and wait until it listens."""
         self.driver = driver()
         self._address = sandbox.address(number)
-        data_directory = sandbox.layout.directory / "database"
+        data_directory = sandbox.lab_paths.directory / "database"
         command = [
             str(java_executable(11)),
             "-Xmx64m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             f"-Dh2.bindAddress={self._address}",
-            f"{MARK}{sandbox.layout.directory}",
+            f"{MARK}{sandbox.lab_paths.directory}",
             "-cp",
             str(self.driver),
             "org.h2.tools.Server",
@@ -56,7 +56,7 @@ class Database:
             "-baseDir",
             str(data_directory),
         ]
-        processes.launch_broker(sandbox.layout, "database", command, {}, data_directory, "")
+        processes.launch_broker(sandbox.lab_paths, "database", command, {}, data_directory, "")
         if not until(lambda: is_open((self._address, _PORT)), 120):
             raise AssertionError(f"H2 does not listen after 120 s: {(data_directory / 'console.log').read_text()}")
 

@@ -134,7 +134,7 @@ def take_over_twice(logs: Recording) -> None:
 def demote(logs: Recording) -> None:
     """Take the lock from a master: remove its lock file, or give its lease to another name."""
     database: Database | None = None
-    directory = logs.sandbox.layout.directory / "demoted-store"
+    directory = logs.sandbox.lab_paths.directory / "demoted-store"
     if logs.release.lock_keepalive_checks_file:
         store = _store_with_keepalive(directory)
     elif logs.release.has_adjustable_lease:
@@ -210,7 +210,7 @@ def link_both_ends(logs: Recording) -> None:
 def remove_store_file(logs: Recording) -> None:
     """Remove a file of the store journal: the broker does not start."""
     number = logs.next_address()
-    directory = logs.sandbox.layout.directory / "broken-store"
+    directory = logs.sandbox.lab_paths.directory / "broken-store"
     store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="1mb"/></persistenceAdapter>'
     broken = logs.add_broker("broken", document("broken", logs.sandbox.address(number), store), store=str(directory))
     _boot(broken)
@@ -252,7 +252,7 @@ _LEASE = (
 
 
 def _store_directory(logs: Recording) -> str:
-    return str(logs.sandbox.layout.directory / "pair-store")
+    return str(logs.sandbox.lab_paths.directory / "pair-store")
 
 
 def _shared_store(logs: Recording) -> str:
@@ -321,7 +321,9 @@ def _peers(broker: SandboxBroker) -> list[str]:
 
 
 def _count_duplicates(logs: Recording, *names: str) -> int:
-    files = (path for name in names for path in (logs.sandbox.layout.directory / name / "data").glob("activemq.log*"))
+    files = (
+        path for name in names for path in (logs.sandbox.lab_paths.directory / name / "data").glob("activemq.log*")
+    )
     return sum(path.read_text(errors="replace").count("already connected from") for path in files)
 
 
@@ -330,7 +332,7 @@ def _write_logs(logs: Recording, directory: Path) -> None:
     for name, facts in logs.hosts.items():
         host_directory = directory / name
         host_directory.mkdir(parents=True, exist_ok=True)
-        for path in (logs.sandbox.layout.directory / name / "data").glob("activemq.log*"):
+        for path in (logs.sandbox.lab_paths.directory / name / "data").glob("activemq.log*"):
             shutil.copy2(path, host_directory)
         host_facts = {"host": name, "timezone": f"{zone[:3]}:{zone[3:]}", "release": logs.release.text, **facts}
         (host_directory / "host.json").write_text(json.dumps(host_facts, indent=1))

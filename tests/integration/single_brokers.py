@@ -20,7 +20,7 @@ import psutil
 from activemq_fleet import artifacts
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
-from activemq_fleet.lab.layout import LabLayout
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.log_tail import LOG, LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import ProcessRun
@@ -78,23 +78,23 @@ class BrokerSandbox:
     """A directory and a block of loopback addresses for brokers; all of them are stopped at the end."""
 
     def __init__(self, directory: Path) -> None:
-        self.layout = LabLayout(directory.resolve())
+        self.lab_paths = LabPaths(directory.resolve())
         self._claims = AddressBlockReservations()
         self._block = 0
 
     def __enter__(self) -> Self:
-        self.layout.make_directory()
-        self._block = self._claims.reserve_address_block_number(self.layout.directory)
-        self.layout.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
+        self.lab_paths.make_directory()
+        self._block = self._claims.reserve_address_block_number(self.lab_paths.directory)
+        self.lab_paths.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            processes.terminate_processes(processes.lab_processes(self.layout), grace=0)
+            processes.terminate_processes(processes.lab_processes(self.lab_paths), grace=0)
         finally:
-            self._claims.release_address_block(self.layout.directory)
+            self._claims.release_address_block(self.lab_paths.directory)
 
     def address(self, number: int) -> str:
         """Return the ``number``-th loopback address, from 1."""
@@ -140,10 +140,10 @@ class SandboxBroker:
         options: _BrokerOptions,
     ) -> None:
         self.name = name
-        self.data = sandbox.layout.directory / name / "data"
+        self.data = sandbox.lab_paths.directory / name / "data"
         self._sandbox = sandbox
         self._options = options
-        self._conf = sandbox.layout.directory / name / "conf"
+        self._conf = sandbox.lab_paths.directory / name / "conf"
         self._conf.mkdir(parents=True, exist_ok=True)
         log_settings = options.release.log_file_name
         log_settings_text = render_template(f"broker/{log_settings}.j2", quiet=(), size=options.log_size, backups=10)
@@ -155,8 +155,8 @@ class SandboxBroker:
 
     def launch(self) -> None:
         """Start the process without a wait."""
-        layout = self._sandbox.layout
-        self._run = processes.launch_broker(layout, self.name, self._command(), {}, self.data, "")
+        lab_paths = self._sandbox.lab_paths
+        self._run = processes.launch_broker(lab_paths, self.name, self._command(), {}, self.data, "")
         # The pid identifies the process. During an exec, the command line with the mark of the lab is empty.
         self._process = psutil.Process(self._run.pid)
         self._tail = LogTail(self.data, self._run)
@@ -218,12 +218,12 @@ class SandboxBroker:
 
     def kill(self) -> None:
         """Kill the process with SIGKILL, and wait for its exit."""
-        if self._run and (process := processes.find_process(self._sandbox.layout, self._run)):
+        if self._run and (process := processes.find_process(self._sandbox.lab_paths, self._run)):
             processes.terminate_processes([process], grace=0)
 
     def stop(self, patience: float = 60) -> None:
         """Stop the broker with SIGTERM, so that it closes its store; wait at most ``patience`` seconds for its exit."""
-        if self._run and (process := processes.find_process(self._sandbox.layout, self._run)):
+        if self._run and (process := processes.find_process(self._sandbox.lab_paths, self._run)):
             processes.terminate_processes([process], grace=patience)
 
     def _exit_code(self) -> int | None:
@@ -250,9 +250,9 @@ class SandboxBroker:
             str(self._options.java),
             *_JVM,
             *self._options.options,
-            f"-Djdk.net.hosts.file={self._sandbox.layout.names}",  # the broker resolves no other names
+            f"-Djdk.net.hosts.file={self._sandbox.lab_paths.names}",  # the broker resolves no other names
             f"-Djava.io.tmpdir={self.data / 'tmp'}",
-            f"{MARK}{self._sandbox.layout.directory}",
+            f"{MARK}{self._sandbox.lab_paths.directory}",
             f"-Dactivemq.home={home}",
             f"-Dactivemq.base={home}",
             f"-Dactivemq.conf={self._conf}",

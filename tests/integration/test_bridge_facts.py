@@ -218,7 +218,7 @@ def test_audit_of_network_producers_discards_replayed_messages(
     brokers = []
     for name, number, peer in (("north", 1, 2), ("south", 2, 1)):
         store = (
-            f'<persistenceAdapter><kahaDB directory="{sandbox.layout.directory}/{name}/store"/></persistenceAdapter>'
+            f'<persistenceAdapter><kahaDB directory="{sandbox.lab_paths.directory}/{name}/store"/></persistenceAdapter>'
         )
         connector = link(f"static:(nio://{sandbox.address(peer)}:{OPENWIRE})", networkTTL="3")
         activemq_xml = document(name, sandbox.address(number), connector, REPLAY, store)

@@ -139,7 +139,7 @@ def send_non_persistent(host: str) -> None:
 
 def is_reported(sandbox: BrokerSandbox, broker: str, rule: str, release: str) -> bool:
     """Return whether a rule has a finding for the file of a broker."""
-    activemq_xml = (sandbox.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
+    activemq_xml = (sandbox.lab_paths.directory / broker / "conf" / "activemq.xml").read_bytes()
     return bool(lint_file(activemq_xml, Release.of(release), schema_of=None, select=[rule]))
 
 
@@ -157,7 +157,7 @@ def test_journal_length_that_overflows_creates_data_file_per_write(
     sandbox: BrokerSandbox, release: str, size: str, overflows: bool
 ) -> None:
     """Evidence for rule V054."""
-    directory = sandbox.layout.directory / "kahadb"
+    directory = sandbox.lab_paths.directory / "kahadb"
     store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="{size}"/></persistenceAdapter>'
     broker = sandbox.add_broker("north", release, document("north", sandbox.address(1), store))
     assert broker.boot().fate == "started", broker.output
@@ -171,7 +171,7 @@ def test_journal_length_that_overflows_creates_data_file_per_write(
 def add_broker_with_handler(sandbox: BrokerSandbox, number: int, handler: str) -> SandboxBroker:
     """Return a broker of a pair with a shared kahaDB and an exception handler; it is not started yet."""
     store = (
-        f'<persistenceAdapter><kahaDB directory="{sandbox.layout.directory}/kahadb" lockKeepAlivePeriod="1000"'
+        f'<persistenceAdapter><kahaDB directory="{sandbox.lab_paths.directory}/kahadb" lockKeepAlivePeriod="1000"'
         ' journalMaxFileLength="4mb"><locker><shared-file-locker lockAcquireSleepInterval="500"/></locker></kahaDB>'
         "</persistenceAdapter>"
     )

@@ -51,7 +51,7 @@ class Store:
 
     def __init__(self, sandbox: BrokerSandbox, database: Database | None = None) -> None:
         self._sandbox, self._database = sandbox, database
-        self._directory = sandbox.layout.directory / "store"
+        self._directory = sandbox.lab_paths.directory / "store"
         self._count = 0
 
     def add_broker(self, release: str, **attributes: str) -> SandboxBroker:

@@ -87,7 +87,7 @@ def test_name_of_client_does_not_begin_log_record(sandbox: BrokerSandbox, releas
 
     log = (broker.data / "activemq.log").read_bytes()
     table = pa.Table.from_batches(
-        list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(log)), schema=SCHEMA
+        list(LogScanner(LogReleaseAndTimeZone(release)).arrow_batches_of_log_records(log)), schema=SCHEMA
     ).to_pylist()
     process = find_broker_process(str(broker.data.parent))
     assert process is not None

@@ -39,7 +39,7 @@ def scanned_records(logs: Path) -> list[Row]:
     record_rows: list[Row] = []
     for path in sorted(logs.glob("*/activemq.log*")):
         release = json.loads((path.parent / "host.json").read_text())["release"]
-        batches = LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(path.read_bytes())
+        batches = LogScanner(LogReleaseAndTimeZone(release)).arrow_batches_of_log_records(path.read_bytes())
         record_rows += pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return record_rows
 
@@ -91,7 +91,7 @@ def incidents_of(logs: Path) -> list[Incident]:
 def evidence_records_of(home: Path, release: str | None) -> list[LogRecordEvidence]:
     """Return the records of a host that are evidence, in the order of its files' first records."""
     files = [
-        list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(path.read_bytes()))
+        list(LogScanner(LogReleaseAndTimeZone(release)).arrow_batches_of_log_records(path.read_bytes()))
         for path in home.glob("activemq.log*")
     ]
     tables = [pa.Table.from_batches(file_batches, schema=SCHEMA).to_pylist() for file_batches in files if file_batches]

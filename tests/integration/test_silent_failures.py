@@ -322,10 +322,10 @@ def shared_store(sandbox: BrokerSandbox, keep_alive: int, release: str = "") -> 
     """Return a KahaDB that both brokers use; ``keep_alive`` in milliseconds, 0 is the default: never check the lock."""
     if release and not Release.of(release).supports("kahaDB", "lockKeepAlivePeriod"):
         wait = f'databaseLockedWaitDelay="{NEXT_MASTER}"'
-        return f'<persistenceAdapter><kahaDB directory="{sandbox.layout.stores}" {wait}/></persistenceAdapter>'
+        return f'<persistenceAdapter><kahaDB directory="{sandbox.lab_paths.stores}" {wait}/></persistenceAdapter>'
     attributes = f' lockKeepAlivePeriod="{keep_alive}"' if keep_alive else ""
     return (
-        f'<persistenceAdapter><kahaDB directory="{sandbox.layout.stores}"{attributes}>'
+        f'<persistenceAdapter><kahaDB directory="{sandbox.lab_paths.stores}"{attributes}>'
         f'<locker><shared-file-locker lockAcquireSleepInterval="{NEXT_MASTER}"/></locker></kahaDB></persistenceAdapter>'
     )
 
@@ -352,7 +352,7 @@ def test_master_that_does_not_check_lock_file_stays_master_next_to_new_one(
     sandbox: BrokerSandbox, release: str, keep_alive: int
 ) -> None:
     start_master_and_waiting_broker(sandbox, release, shared_store(sandbox, keep_alive, release))
-    (sandbox.layout.stores / "lock").unlink()
+    (sandbox.lab_paths.stores / "lock").unlink()
     assert has_two_masters_permanently(sandbox, PATIENCE)
 
 
@@ -360,7 +360,7 @@ def test_master_that_does_not_check_lock_file_stays_master_next_to_new_one(
 @pytest.mark.parametrize("release", ["5.11.4", "6.3.1"])
 def test_master_that_checks_lock_file_steps_down(sandbox: BrokerSandbox, release: str) -> None:
     a, _ = start_master_and_waiting_broker(sandbox, release, shared_store(sandbox, keep_alive=500))
-    (sandbox.layout.stores / "lock").unlink()
+    (sandbox.lab_paths.stores / "lock").unlink()
     assert a.wait_for_output("no longer able to keep the exclusive lock")
     assert until(lambda: len(masters(sandbox)) == 1, PATIENCE)
     assert not has_two_masters_permanently(sandbox, WATCHED)

@@ -22,8 +22,8 @@ def error_in_output(broker: SandboxBroker) -> str:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_unreadable_key_store_is_reported_by_deepest_cause(sandbox: BrokerSandbox, release: str) -> None:
-    activemq_xml = document("refused", sandbox.address(1), KEY_STORE.format(sandbox.layout.directory / "broken.ks"))
-    (sandbox.layout.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
+    activemq_xml = document("refused", sandbox.address(1), KEY_STORE.format(sandbox.lab_paths.directory / "broken.ks"))
+    (sandbox.lab_paths.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
     broker = sandbox.add_broker("refused", release, activemq_xml)
 
     assert broker.boot().fate == "refused", broker.output

@@ -109,7 +109,7 @@ def add_broker_with_links(sandbox: BrokerSandbox, release: str, uri: str) -> San
 
 def is_rule_reported(sandbox: BrokerSandbox, rule: str, release: str) -> bool:
     """Return whether a rule reports something about the file of the broker."""
-    activemq_xml = (sandbox.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
+    activemq_xml = (sandbox.lab_paths.directory / "north" / "conf" / "activemq.xml").read_bytes()
     return bool(lint_file(activemq_xml, Release.of(release), schema_of=None, select=[rule]))
 
 
@@ -189,7 +189,7 @@ def test_reload_removes_link_with_reference_only_on_repaired_releases(
     broker = sandbox.add_broker("north", release, file(south), jars=plugin_jars(release), options=options)
     assert broker.boot().fate == "started", broker.output
     assert is_rule_reported(sandbox, "V032", release) != removes
-    path = sandbox.layout.directory / "north" / "conf" / "activemq.xml"
+    path = sandbox.lab_paths.directory / "north" / "conf" / "activemq.xml"
     for links, text in (("", "change in "), (north, "started new network connector")):
         times = broker.output.count(text) + 1
         path.write_text(file(links))
@@ -211,7 +211,7 @@ def test_file_that_depends_on_bean_broker_prevents_start_without_that_bean(sandb
     activemq_xml = document("north", sandbox.address(1), **attributes)
     activemq_xml = activemq_xml.replace("</broker>", f'</broker><import xmlns="{BEANS}" resource="jetty.xml"/>')
     broker = sandbox.add_broker("north", "6.2.7", activemq_xml)
-    (sandbox.layout.directory / "north" / "conf" / "jetty.xml").write_text(console)
+    (sandbox.lab_paths.directory / "north" / "conf" / "jetty.xml").write_text(console)
     outcome = broker.boot()
     assert outcome.fate == ("started" if named else "refused"), outcome.output
     assert ("No bean named 'broker'" in outcome.output) != named

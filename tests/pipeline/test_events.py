@@ -69,7 +69,7 @@ def event_fields(rows: list[Row]) -> list[Row]:
 
 def scanned_events(data: bytes, release: str | None, zone: str) -> list[Row]:
     """Return the events that the scanner reads from a complete log."""
-    batches = LogScanner(LogReleaseAndTimeZone(release, zone)).scan_into_record_batches(data)
+    batches = LogScanner(LogReleaseAndTimeZone(release, zone)).arrow_batches_of_log_records(data)
     event_rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return event_rows
 

@@ -59,7 +59,7 @@ def evidence_of_log_text(
 ) -> Iterator[LogRecordEvidence | LoggedMinute]:
     """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
     table = pa.Table.from_batches(
-        list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(log)), schema=SCHEMA
+        list(LogScanner(LogReleaseAndTimeZone(release)).arrow_batches_of_log_records(log)), schema=SCHEMA
     )
     times = table["time"].drop_null().combine_chunks()
     yield from logged_minutes_of_hosts(pa.array([host] * len(times)), times)

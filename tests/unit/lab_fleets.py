@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState
-from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
 from activemq_fleet.topology import Fleet, build_fleet
 
@@ -29,10 +29,10 @@ def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
     return build_fleet(hosts, groups)
 
 
-def lab_layout_and_state(
+def lab_paths_and_state(
     fleet: Fleet, directory: str | Path = "/lab", *, is_full_distribution: bool = False
-) -> tuple[LabLayout, LabState]:
-    """Return the layout of a lab of the fleet, and its state before it has variables."""
+) -> tuple[LabPaths, LabState]:
+    """Return the paths of a lab of the fleet, and its state before it has variables."""
     software = {broker.release.text: InstalledRelease("/software", is_full_distribution) for broker in fleet.brokers}
     addresses = assign_loopback_addresses(fleet, BLOCK)
-    return LabLayout(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})
+    return LabPaths(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})

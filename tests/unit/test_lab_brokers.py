@@ -30,7 +30,7 @@ def start_command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPat
     """Return the command line that starts a broker."""
     commands: list[list[str]] = []
 
-    def launch(_layout: object, _host: str, command: list[str], *_rest: object) -> SimpleNamespace:
+    def launch(_lab_paths: object, _host: str, command: list[str], *_rest: object) -> SimpleNamespace:
         commands.append(command)
         return SimpleNamespace(pid=NO_PROCESS)
 
@@ -61,7 +61,7 @@ def test_lab_broker_of_jars_alone_starts_with_all_jars_on_class_path(
 def test_broker_starts_with_variables_of_its_environment_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, environments = make_lab_hosts(tmp_path), list[dict[str, str]]()
     monkeypatch.setattr(
-        processes, "launch_broker", lambda _layout, _host, _command, variables, *_: environments.append(variables)
+        processes, "launch_broker", lambda _lab_paths, _host, _command, variables, *_: environments.append(variables)
     )
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)

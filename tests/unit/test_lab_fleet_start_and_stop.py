@@ -22,7 +22,7 @@ A, B = PAIR
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
-    processes.terminate_processes(processes.lab_processes(make_lab_hosts(tmp_path).layout), grace=0)
+    processes.terminate_processes(processes.lab_processes(make_lab_hosts(tmp_path).lab_paths), grace=0)
 
 
 def install_all(hosts: LabBrokers) -> dict[str, str]:
@@ -35,10 +35,10 @@ def install_all(hosts: LabBrokers) -> dict[str, str]:
 def launch_all(hosts: LabBrokers) -> None:
     """Install the brokers' files, and start a process in the place of each broker."""
     for host, version in install_all(hosts).items():
-        command = [sys.executable, "-c", "import time; time.sleep(600)", f"{MARK}{hosts.layout.directory}"]
+        command = [sys.executable, "-c", "import time; time.sleep(600)", f"{MARK}{hosts.lab_paths.directory}"]
         release = hosts.fleet.broker(host).release.text
         processes.launch_broker(
-            hosts.layout, host, command, {}, hosts.layout.activemq_base_directory(host), version, release
+            hosts.lab_paths, host, command, {}, hosts.lab_paths.activemq_base_directory(host), version, release
         )
 
 

@@ -17,7 +17,7 @@ from activemq_fleet.lab.loopback_overlay import (
 from activemq_fleet.render import render_broker
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
-from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, lab_layout_and_state, variables
+from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, lab_paths_and_state, variables
 
 A, B = PAIR
 TWO_PAIRS = (*PAIR, "orders-mq02-a.example.com", "orders-mq02-b.example.com")
@@ -27,7 +27,7 @@ def overlay_of(
     hosts: dict[str, dict[str, Any]], *, is_full_distribution: bool = False, **groups: list[str]
 ) -> dict[str, dict[str, Any]]:
     fleet = fleet_of(hosts, **groups)
-    return loopback_variables(fleet, hosts, *lab_layout_and_state(fleet, is_full_distribution=is_full_distribution))
+    return loopback_variables(fleet, hosts, *lab_paths_and_state(fleet, is_full_distribution=is_full_distribution))
 
 
 def test_loopback_address_contains_numbers_of_pair_and_node() -> None:

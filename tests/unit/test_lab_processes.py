@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import is_port_taken
-from activemq_fleet.lab.layout import LabLayout
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import ProcessRun
 from tests.waiting import wait_until
@@ -25,49 +25,51 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Iterator[LabLayout]:
-    layout = LabLayout(tmp_path / "lab")
-    layout.make_directory()
-    yield layout
-    processes.terminate_processes(processes.lab_processes(layout), grace=0)
+def lab_paths(tmp_path: Path) -> Iterator[LabPaths]:
+    lab_paths = LabPaths(tmp_path / "lab")
+    lab_paths.make_directory()
+    yield lab_paths
+    processes.terminate_processes(processes.lab_processes(lab_paths), grace=0)
 
 
-def launch_lab_process(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
-    command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
+def launch_lab_process(
+    lab_paths: LabPaths, script: str = SLEEP, host: str = "a", mark: str | None = None
+) -> ProcessRun:
+    command = [sys.executable, "-c", script, mark or f"{MARK}{lab_paths.directory}"]
     return processes.launch_broker(
-        layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.activemq_base_directory(host), "v1"
+        lab_paths, host, command, {"ACTIVEMQ_BASE": "/b"}, lab_paths.activemq_base_directory(host), "v1"
     )
 
 
-def running_process(layout: LabLayout, run: ProcessRun) -> psutil.Process:
-    process = processes.find_process(layout, run)
+def running_process(lab_paths: LabPaths, run: ProcessRun) -> psutil.Process:
+    process = processes.find_process(lab_paths, run)
     assert process is not None
     return process
 
 
-def test_started_lab_process_is_found_by_its_record_on_disk(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout)
-    recorded_run = processes.last_broker_process_run(layout, "a")
+def test_started_lab_process_is_found_by_its_record_on_disk(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths)
+    recorded_run = processes.last_broker_process_run(lab_paths, "a")
     assert recorded_run == broker_run
-    assert running_process(layout, recorded_run).pid == broker_run.pid
+    assert running_process(lab_paths, recorded_run).pid == broker_run.pid
 
 
-def test_lab_broker_is_leader_of_session_and_process_group(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout)
+def test_lab_broker_is_leader_of_session_and_process_group(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths)
     assert os.getsid(broker_run.pid) == os.getpgid(broker_run.pid) == broker_run.pid
 
 
-def test_lab_broker_has_environment_and_umask_of_its_unit(layout: LabLayout) -> None:
-    process = running_process(layout, launch_lab_process(layout))
+def test_lab_broker_has_environment_and_umask_of_its_unit(lab_paths: LabPaths) -> None:
+    process = running_process(lab_paths, launch_lab_process(lab_paths))
     status = Path(f"/proc/{process.pid}/status").read_text()
     assert process.environ()["ACTIVEMQ_BASE"] == "/b"
     assert next(line for line in status.splitlines() if line.startswith("Umask")).split()[1] == "0027"
 
 
-def test_killed_lab_process_leaves_no_zombie(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout)
-    processes.terminate_processes([running_process(layout, broker_run)], grace=0)
-    assert processes.find_process(layout, broker_run) is None
+def test_killed_lab_process_leaves_no_zombie(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths)
+    processes.terminate_processes([running_process(lab_paths, broker_run)], grace=0)
+    assert processes.find_process(lab_paths, broker_run) is None
     assert not psutil.pid_exists(broker_run.pid)
 
 
@@ -82,45 +84,45 @@ ctypes.CDLL(None).pthread_exit(None)
 """
 
 
-def test_termination_waits_for_last_thread_that_keeps_port_open(layout: LabLayout) -> None:
-    process = running_process(layout, launch_lab_process(layout, LINGERING))
-    port = int(_wait_for_output(layout))
+def test_termination_waits_for_last_thread_that_keeps_port_open(lab_paths: LabPaths) -> None:
+    process = running_process(lab_paths, launch_lab_process(lab_paths, LINGERING))
+    port = int(_wait_for_output(lab_paths))
     processes.terminate_processes([process], grace=60)
     assert not is_port_taken(("127.0.0.1", port))
 
 
-def test_exit_status_of_broker_run_is_known_after_its_end(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout)
+def test_exit_status_of_broker_run_is_known_after_its_end(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths)
     assert processes.exit_status_of_run(broker_run) is None
-    processes.terminate_processes([running_process(layout, broker_run)], grace=0)
+    processes.terminate_processes([running_process(lab_paths, broker_run)], grace=0)
     assert processes.exit_status_of_run(broker_run) == -signal.SIGKILL
 
 
-def test_zombie_process_has_ended(layout: LabLayout) -> None:
+def test_zombie_process_has_ended(lab_paths: LabPaths) -> None:
     """The guard of a crashed broker stops, and remains a zombie until the lab waits for it."""
-    process = running_process(layout, launch_lab_process(layout))
+    process = running_process(lab_paths, launch_lab_process(lab_paths))
     process.kill()
     wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE, "the process is a zombie", pause=0.02)
     assert process.is_running()
     assert processes.ends_within(process, 0)
 
 
-def test_running_process_has_not_ended(layout: LabLayout) -> None:
-    assert not processes.ends_within(running_process(layout, launch_lab_process(layout)), 0)
+def test_running_process_has_not_ended(lab_paths: LabPaths) -> None:
+    assert not processes.ends_within(running_process(lab_paths, launch_lab_process(lab_paths)), 0)
 
 
-def test_children_of_broker_are_terminated_with_it(layout: LabLayout) -> None:
+def test_children_of_broker_are_terminated_with_it(lab_paths: LabPaths) -> None:
     broker_run = launch_lab_process(
-        layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
+        lab_paths, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
     )
-    process = running_process(layout, broker_run)
+    process = running_process(lab_paths, broker_run)
     wait_until(process.children, "the process has a child", pause=0.02)
     children = process.children()
     processes.terminate_processes([process], grace=0)
     assert not psutil.wait_procs(children, timeout=60)[1]
 
 
-def test_ports_of_broker_are_free_after_termination_of_its_guard(layout: LabLayout) -> None:
+def test_ports_of_broker_are_free_after_termination_of_its_guard(lab_paths: LabPaths) -> None:
     """A broker with much memory takes longer to stop than its guard."""
     broker = (
         "import mmap, socket, time\n"
@@ -129,34 +131,34 @@ def test_ports_of_broker_are_free_after_termination_of_its_guard(layout: LabLayo
         f"print(server.getsockname()[1], flush=True); {SLEEP}"
     )
     broker_run = launch_lab_process(
-        layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}"
+        lab_paths, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}"
     )
-    port = int(_wait_for_output(layout))
-    processes.terminate_processes([running_process(layout, broker_run)], grace=0)
+    port = int(_wait_for_output(lab_paths))
+    processes.terminate_processes([running_process(lab_paths, broker_run)], grace=0)
     assert not is_port_taken(("127.0.0.1", port))
 
 
-def test_process_with_different_start_time_is_not_found(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout)
-    assert processes.find_process(layout, replace(broker_run, created=broker_run.created - 60)) is None
+def test_process_with_different_start_time_is_not_found(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths)
+    assert processes.find_process(lab_paths, replace(broker_run, created=broker_run.created - 60)) is None
 
 
-def test_process_without_mark_of_lab_is_not_found(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout, mark="-Dactivemq.fleet.lab=/another")
-    assert processes.find_process(layout, broker_run) is None
+def test_process_without_mark_of_lab_is_not_found(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths, mark="-Dactivemq.fleet.lab=/another")
+    assert processes.find_process(lab_paths, broker_run) is None
     os.killpg(broker_run.pid, signal.SIGKILL)
     os.waitpid(broker_run.pid, 0)
 
 
-def test_lab_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout, STUBBORN)
-    _wait_for_output(layout)
-    processes.terminate_processes([running_process(layout, broker_run)], grace=0.2)
-    assert processes.find_process(layout, broker_run) is None
+def test_lab_process_that_ignores_sigterm_is_killed(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths, STUBBORN)
+    _wait_for_output(lab_paths)
+    processes.terminate_processes([running_process(lab_paths, broker_run)], grace=0.2)
+    assert processes.find_process(lab_paths, broker_run) is None
 
 
-def test_frozen_process_is_distinguished_from_running_process(layout: LabLayout) -> None:
-    process = running_process(layout, launch_lab_process(layout))
+def test_frozen_process_is_distinguished_from_running_process(lab_paths: LabPaths) -> None:
+    process = running_process(lab_paths, launch_lab_process(lab_paths))
     assert not processes.is_stopped_by_signal(process)
     processes.freeze_or_resume_process(process, True)
     assert processes.is_stopped_by_signal(process)
@@ -164,9 +166,9 @@ def test_frozen_process_is_distinguished_from_running_process(layout: LabLayout)
     assert not processes.is_stopped_by_signal(process)
 
 
-def test_frozen_process_is_killed_without_grace_period(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frozen_process_is_killed_without_grace_period(lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen process cannot handle SIGTERM, so that the first signal must be SIGKILL."""
-    process = running_process(layout, launch_lab_process(layout))
+    process = running_process(lab_paths, launch_lab_process(lab_paths))
     processes.freeze_or_resume_process(process, True)
     signals: list[tuple[int, signal.Signals]] = []
     send = processes.signal_process_group
@@ -180,42 +182,42 @@ def test_frozen_process_is_killed_without_grace_period(layout: LabLayout, monkey
     assert signals[0] == (process.pid, signal.SIGKILL)
 
 
-def test_lab_processes_without_record_are_found_by_their_mark(layout: LabLayout) -> None:
-    broker_run = launch_lab_process(layout)
-    processes.delete_broker_run_record(layout, "a")
-    assert [process.pid for process in processes.lab_processes(layout)] == [broker_run.pid]
+def test_lab_processes_without_record_are_found_by_their_mark(lab_paths: LabPaths) -> None:
+    broker_run = launch_lab_process(lab_paths)
+    processes.delete_broker_run_record(lab_paths, "a")
+    assert [process.pid for process in processes.lab_processes(lab_paths)] == [broker_run.pid]
 
 
-def test_broker_run_begins_at_end_of_existing_log(layout: LabLayout) -> None:
-    data_directory = layout.activemq_base_directory("a")
+def test_broker_run_begins_at_end_of_existing_log(lab_paths: LabPaths) -> None:
+    data_directory = lab_paths.activemq_base_directory("a")
     data_directory.mkdir(parents=True)
     (data_directory / "activemq.log").write_text("before\n")
-    broker_run = launch_lab_process(layout)
+    broker_run = launch_lab_process(lab_paths)
     assert (broker_run.log_inode, broker_run.log_offset) == ((data_directory / "activemq.log").stat().st_ino, 7)
 
 
-def test_missing_program_of_lab_broker_is_error(layout: LabLayout) -> None:
+def test_missing_program_of_lab_broker_is_error(lab_paths: LabPaths) -> None:
     with pytest.raises(LabError, match=r"a: the program /no/java cannot be started \(No such file"):
-        processes.launch_broker(layout, "a", ["/no/java"], {}, layout.activemq_base_directory("a"), "v1")
+        processes.launch_broker(lab_paths, "a", ["/no/java"], {}, lab_paths.activemq_base_directory("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])
-def test_invalid_record_of_broker_run_is_ignored(layout: LabLayout, content: str) -> None:
-    layout.runs.mkdir()
-    (layout.runs / "a.json").write_text(content)
-    assert processes.last_broker_process_run(layout, "a") is None
+def test_invalid_record_of_broker_run_is_ignored(lab_paths: LabPaths, content: str) -> None:
+    lab_paths.runs.mkdir()
+    (lab_paths.runs / "a.json").write_text(content)
+    assert processes.last_broker_process_run(lab_paths, "a") is None
 
 
 def test_java_options_of_environment_are_not_passed_to_broker(
-    layout: LabLayout, monkeypatch: pytest.MonkeyPatch
+    lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx8g")
-    broker_run = launch_lab_process(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
-    assert "JAVA_TOOL_OPTIONS" not in _wait_for_output(layout)
+    broker_run = launch_lab_process(lab_paths, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
+    assert "JAVA_TOOL_OPTIONS" not in _wait_for_output(lab_paths)
     assert subprocess.run(["kill", "-0", str(broker_run.pid)], check=False).returncode == 0
 
 
-def _wait_for_output(layout: LabLayout) -> str:
-    console = layout.activemq_base_directory("a") / "console.log"
+def _wait_for_output(lab_paths: LabPaths) -> str:
+    console = lab_paths.activemq_base_directory("a") / "console.log"
     wait_until(lambda: console.read_text() != "", "the process has printed a line", pause=0.02)
     return console.read_text()

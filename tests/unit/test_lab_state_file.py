@@ -15,8 +15,8 @@ from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import LabState, load_lab_state
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables
@@ -36,21 +36,21 @@ def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> LabLayout:
-    return LabLayout(tmp_path / "lab")
+def lab_paths(tmp_path: Path) -> LabPaths:
+    return LabPaths(tmp_path / "lab")
 
 
-def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
+def prepare(lab_paths: LabPaths, hosts: dict[str, dict[str, Any]]) -> LabState:
     inventory = InventoryData(hosts, {})
     return preparation.prepare_lab(
-        layout, inventory, AddressBlockReservations(layout.directory.parent / "claims"), lambda _line: None
+        lab_paths, inventory, AddressBlockReservations(lab_paths.directory.parent / "claims"), lambda _line: None
     )[0]
 
 
-def test_saved_state_of_lab_is_that_of_its_preparation(layout: LabLayout) -> None:
-    assert load_lab_state(layout) is None
-    prepared = prepare(layout, variables())
-    assert load_lab_state(layout) == prepared
+def test_saved_state_of_lab_is_that_of_its_preparation(lab_paths: LabPaths) -> None:
+    assert load_lab_state(lab_paths) is None
+    prepared = prepare(lab_paths, variables())
+    assert load_lab_state(lab_paths) == prepared
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_saved_state_of_lab_is_that_of_its_preparation(layout: LabLayout) -> Non
     [(("5.5.1", "5.5.1"), 11), (("5.18.3", "5.18.3"), 11), (("5.18.3", "6.3.1"), 17), (("6.3.1", "6.3.1"), 17)],
 )
 def test_lab_requires_java_of_its_newest_release(
-    layout: LabLayout, monkeypatch: pytest.MonkeyPatch, releases: tuple[str, str], minimum: int
+    lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch, releases: tuple[str, str], minimum: int
 ) -> None:
     required: list[int] = []
 
@@ -72,34 +72,34 @@ def test_lab_requires_java_of_its_newest_release(
     other_hosts = variables(
         "sales-mq01-a", "sales-mq01-b", release=second_release, ha="shared-file", store_directory="/srv/b"
     )
-    prepare(layout, hosts | other_hosts)
+    prepare(lab_paths, hosts | other_hosts)
     assert required == [minimum]
 
 
-def test_lab_files_with_secrets_are_private(layout: LabLayout) -> None:
-    prepare(layout, variables())
-    files = [layout.state, *layout.host_vars.iterdir()]
+def test_lab_files_with_secrets_are_private(lab_paths: LabPaths) -> None:
+    prepare(lab_paths, variables())
+    files = [lab_paths.state, *lab_paths.host_vars.iterdir()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    assert stat.S_IMODE(layout.directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE(lab_paths.directory.stat().st_mode) == 0o700
 
 
-def test_repeated_preparation_of_lab_changes_nothing(layout: LabLayout) -> None:
-    first_state = prepare(layout, variables(network_password=UndecryptedVaultValue("x")))
-    assert prepare(layout, variables(network_password=UndecryptedVaultValue("x"))) == first_state
+def test_repeated_preparation_of_lab_changes_nothing(lab_paths: LabPaths) -> None:
+    first_state = prepare(lab_paths, variables(network_password=UndecryptedVaultValue("x")))
+    assert prepare(lab_paths, variables(network_password=UndecryptedVaultValue("x"))) == first_state
 
 
-def test_host_that_was_removed_from_inventory_has_no_overlay(layout: LabLayout) -> None:
-    prepare(layout, variables(*PAIR, "archive-mq01-a.example.com", ha="none"))
-    prepare(layout, variables())
-    assert {path.stem for path in layout.host_vars.iterdir()} == set(PAIR)
+def test_host_that_was_removed_from_inventory_has_no_overlay(lab_paths: LabPaths) -> None:
+    prepare(lab_paths, variables(*PAIR, "archive-mq01-a.example.com", ha="none"))
+    prepare(lab_paths, variables())
+    assert {path.stem for path in lab_paths.host_vars.iterdir()} == set(PAIR)
 
 
 def test_lab_status_warns_if_lab_was_started_with_other_inventory(
-    layout: LabLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lab_paths: LabPaths, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab_inventory, other_inventory = tmp_path / "own.yml", tmp_path / "other.yml"
     preparation.prepare_lab(
-        layout,
+        lab_paths,
         InventoryData(variables(), {}),
         AddressBlockReservations(tmp_path / "claims"),
         print,
@@ -110,24 +110,24 @@ def test_lab_status_warns_if_lab_was_started_with_other_inventory(
         ("own.yml", ""),
         (
             str(other_inventory),
-            f"in the directory {layout.directory} was started with another inventory ({lab_inventory}), "
+            f"in the directory {lab_paths.directory} was started with another inventory ({lab_inventory}), "
             "and the output shows ",
         ),
     ):
         capsys.readouterr()
-        assert main(["lab", "status", "-i", source, "--dir", str(layout.directory), "--format", "json"]) == 0
+        assert main(["lab", "status", "-i", source, "--dir", str(lab_paths.directory), "--format", "json"]) == 0
         captured = capsys.readouterr()
         assert [host["host"] for host in json.loads(captured.out)] == list(PAIR)
         assert warning in captured.err
         assert len(captured.err.splitlines()) == (1 if warning else 0)
 
 
-def test_saved_state_of_lab_without_sources_of_inventory_is_read(layout: LabLayout) -> None:
-    prepare(layout, variables())
-    state = json.loads(layout.state.read_text())
+def test_saved_state_of_lab_without_sources_of_inventory_is_read(lab_paths: LabPaths) -> None:
+    prepare(lab_paths, variables())
+    state = json.loads(lab_paths.state.read_text())
     del state["sources"]
-    layout.state.write_text(json.dumps(state))
-    assert Lab(layout, sources=["/x"]).original_sources_if_different() == ()
+    lab_paths.state.write_text(json.dumps(state))
+    assert Lab(lab_paths, sources=["/x"]).original_sources_if_different() == ()
 
 
 def test_lab_error_about_full_disk_names_file(small_disk: Path) -> None:
@@ -137,26 +137,26 @@ def test_lab_error_about_full_disk_names_file(small_disk: Path) -> None:
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_lab_state_of_other_version_is_error_and_replaced_by_preparation(layout: LabLayout) -> None:
-    prepare(layout, variables())
-    layout.state.write_text(json.dumps({"format": 0}))
+def test_lab_state_of_other_version_is_error_and_replaced_by_preparation(lab_paths: LabPaths) -> None:
+    prepare(lab_paths, variables())
+    lab_paths.state.write_text(json.dumps({"format": 0}))
     with pytest.raises(LabError, match="of the lab is damaged, or another version"):
-        load_lab_state(layout)
-    prepare(layout, variables())
-    assert load_lab_state(layout) is not None
+        load_lab_state(lab_paths)
+    prepare(lab_paths, variables())
+    assert load_lab_state(lab_paths) is not None
 
 
-def test_lab_refuses_fleet_with_errors_and_names_first_error(layout: LabLayout) -> None:
+def test_lab_refuses_fleet_with_errors_and_names_first_error(lab_paths: LabPaths) -> None:
     with pytest.raises(LabError, match=r"T002 .* has only one node"):
-        prepare(layout, variables(A))
-    assert not layout.directory.exists()
+        prepare(lab_paths, variables(A))
+    assert not lab_paths.directory.exists()
 
 
-def test_lab_preparation_prints_rule_findings_as_warnings(layout: LabLayout) -> None:
+def test_lab_preparation_prints_rule_findings_as_warnings(lab_paths: LabPaths) -> None:
     lines: list[str] = []
     inventory = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
-    reservations = AddressBlockReservations(layout.directory.parent / "claims")
-    preparation.prepare_lab(layout, inventory, reservations, lines.append)
+    reservations = AddressBlockReservations(lab_paths.directory.parent / "claims")
+    preparation.prepare_lab(lab_paths, inventory, reservations, lines.append)
 
     assert [line.partition(" (conf/activemq.xml:")[0] for line in lines] == [
         f"warning: L020 {A}, {B}",
@@ -171,37 +171,37 @@ def local_release(directory: Path, release: str) -> Path:
 
 
 @pytest.mark.parametrize("install", ["archive", "none"])
-def test_directory_of_local_distribution_is_software_of_lab(layout: LabLayout, tmp_path: Path, install: str) -> None:
+def test_directory_of_local_distribution_is_software_of_lab(lab_paths: LabPaths, tmp_path: Path, install: str) -> None:
     library = local_release(tmp_path / "apache-activemq-6.3.1" / "lib", "6.3.1")
-    state = prepare(layout, variables(archive={"6.3.1": str(library.parent)}, install=install))
+    state = prepare(lab_paths, variables(archive={"6.3.1": str(library.parent)}, install=install))
 
     assert (state.software["6.3.1"].home, state.software["6.3.1"].whole) == (str(library.parent), True)
 
 
-def test_directory_of_local_jars_is_library_of_lab(layout: LabLayout, tmp_path: Path) -> None:
+def test_directory_of_local_jars_is_library_of_lab(lab_paths: LabPaths, tmp_path: Path) -> None:
     jars = local_release(tmp_path / "jars", "6.3.1")
-    state = prepare(layout, variables(archive=str(jars), install="jars"))
+    state = prepare(lab_paths, variables(archive=str(jars), install="jars"))
 
     assert (Path(state.software["6.3.1"].home) / "lib").resolve() == jars
     assert not state.software["6.3.1"].whole
 
 
-def test_lab_refuses_local_distribution_of_other_release(layout: LabLayout, tmp_path: Path) -> None:
+def test_lab_refuses_local_distribution_of_other_release(lab_paths: LabPaths, tmp_path: Path) -> None:
     library = local_release(tmp_path / "apache-activemq-6.3.0" / "lib", "6.3.0")
     with pytest.raises(ArtifactError, match=r"the broker of ActiveMQ 6\.3\.0, but activemq_release is 6\.3\.1"):
-        prepare(layout, variables(archive=str(library.parent)))
+        prepare(lab_paths, variables(archive=str(library.parent)))
 
 
 @pytest.mark.parametrize("archive", ["https://example.org/activemq.tar.gz", "/nonexistent/activemq.tar.gz"])
 def test_lab_fetches_release_of_archive_that_is_not_on_this_machine(
-    layout: LabLayout, software: Path, archive: str
+    lab_paths: LabPaths, software: Path, archive: str
 ) -> None:
-    state = prepare(layout, variables(archive=archive))
+    state = prepare(lab_paths, variables(archive=archive))
     assert (Path(state.software["6.3.1"].home) / "lib").resolve() == software
 
 
 def test_error_about_unavailable_release_names_variable_for_local_archive(
-    layout: LabLayout, monkeypatch: pytest.MonkeyPatch
+    lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
@@ -209,26 +209,26 @@ def test_error_about_unavailable_release_names_variable_for_local_archive(
     monkeypatch.setattr(artifacts, "fetch_and_unpack_distribution", fail)
     monkeypatch.setattr(type(build_fleet(variables()).brokers[0].release), "jars_available", False)
     with pytest.raises(ArtifactError, match=r"no network\. If you have release [0-9.]+, add -e activemq_archive=FILE"):
-        prepare(layout, variables())
+        prepare(lab_paths, variables())
 
 
-def test_lab_uses_jars_if_distribution_cannot_be_fetched(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_uses_jars_if_distribution_cannot_be_fetched(lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
     monkeypatch.setattr(artifacts, "fetch_and_unpack_distribution", fail)
-    prepared = prepare(layout, variables(release="5.18.3"))
+    prepared = prepare(lab_paths, variables(release="5.18.3"))
     assert not prepared.software["5.18.3"].whole
     assert prepared.hosts[A]["activemq_console"] is False
 
 
-def test_lab_of_release_without_available_jars_is_error(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_of_release_without_available_jars_is_error(lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("the jars of 6.3.1 are not available: no network")
 
     monkeypatch.setattr(artifacts, "fetch_jar_directory", fail)
     with pytest.raises(ArtifactError, match="no network"):
-        prepare(layout, variables())
+        prepare(lab_paths, variables())
 
 
 @contextmanager
@@ -253,10 +253,10 @@ def _inventory(tmp_path: Path) -> Iterator[Path]:
     yield source
 
 
-def test_lab_overlay_outranks_host_variables_of_inventory(tmp_path: Path, layout: LabLayout) -> None:
+def test_lab_overlay_outranks_host_variables_of_inventory(tmp_path: Path, lab_paths: LabPaths) -> None:
     with _inventory(tmp_path) as source:
-        prepared = prepare(layout, read_inventory([str(source)]).hosts)
-        inventory = read_inventory([str(source), str(layout.overlay_inventory_path)])
+        prepared = prepare(lab_paths, read_inventory([str(source)]).hosts)
+        inventory = read_inventory([str(source), str(lab_paths.overlay_inventory_path)])
     assert inventory.hosts == prepared.hosts
 
 
@@ -293,7 +293,7 @@ def test_lab_down_terminates_processes_of_lab_whose_state_cannot_be_read(
     lab = Lab.open("x", tmp_path / "lab")
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab/lab.json").write_text("no JSON")
-    monkeypatch.setattr(processes, "lab_processes", lambda _layout: ["a process"])
+    monkeypatch.setattr(processes, "lab_processes", lambda _lab_paths: ["a process"])
     monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: terminated.extend(strays))
     with pytest.raises(LabError, match="of the lab is damaged, or another version"):
         lab.down()

@@ -54,9 +54,8 @@ def test_name_in_encoded_log_record_adds_no_record_for_any_reader(name: str) -> 
 
     assert len(list(parse_log(log))) == 2
     assert len(list(broker_log.parse_records(log.split("\n")))) == 2
-    assert (
-        sum(batch.num_rows for batch in LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(log.encode())) == 2
-    )
+    batches = LogScanner(LogReleaseAndTimeZone()).arrow_batches_of_log_records(log.encode())
+    assert sum(batch.num_rows for batch in batches) == 2
     assert (
         BrokerRun().apply_records(parse_log(log)).phase
         == broker_log.phase_after_records(broker_log.parse_records(log.split("\n"))).name
@@ -111,7 +110,7 @@ def test_library_ignores_kind_of_log_record_from_wrong_class_or_thread() -> None
     )
     kinds = [
         kind
-        for batch in LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(log.encode())
+        for batch in LogScanner(LogReleaseAndTimeZone()).arrow_batches_of_log_records(log.encode())
         for kind in batch["kind"].to_pylist()
     ]
     assert kinds == ["LIFE-STARTED", "UNKNOWN", "UNKNOWN"]

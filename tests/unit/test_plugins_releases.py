@@ -17,7 +17,8 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives im
 from activemq_fleet.deployment import FleetFacts, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError
-from activemq_fleet.operations.preflight import host_rule_findings, raise_for_mismatched_release_files
+from activemq_fleet.operations.preflight import host_rule_findings
+from activemq_fleet.operations.release_directories_and_archives import mismatched_release_files_refusal
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import create_release_directory, jar_content, write_archive
 
@@ -58,7 +59,8 @@ def check_release_files(
         options={"upgrades": upgrades},
         release_archive_facts=lambda path, install: release_archive_facts(path, install, find),
     )
-    raise_for_mismatched_release_files(request)
+    if refusal := mismatched_release_files_refusal(request):
+        raise refusal
 
 
 def refusal_message(*arguments: Any, **options: Any) -> str:
@@ -150,11 +152,11 @@ def test_relative_path_of_release_archive_is_resolved_as_by_copy_module(tmp_path
 
 def test_releases_of_jars_come_from_directory_or_archive(tmp_path: Path) -> None:
     jars = create_release_directory(tmp_path / "home", "5.18.3") / "lib"
-    assert release_archive_facts(str(jars), "jars", find_nothing) == {"found": ("5.18.3",)}
+    assert release_archive_facts(str(jars), "jars", find_nothing) == {"releases": ("5.18.3",)}
     packed = write_archive(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar_content(record="5.18.6")})
     archive_facts = release_archive_facts(str(packed), "jars", find_nothing)
     assert archive_facts
-    assert archive_facts["found"] == ("5.18.6",)
+    assert archive_facts["releases"] == ("5.18.6",)
     directory_facts = release_archive_facts(str(jars), "archive", find_nothing)
     assert directory_facts
     assert "cannot be read as a tar archive: Is a directory" in directory_facts["problem"]

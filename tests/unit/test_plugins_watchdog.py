@@ -153,10 +153,10 @@ def test_silent_broker_in_start_or_stop_phase_has_longer_patience() -> None:
     assert not streak.is_action_due(4.0, 60.0)
 
 
-def streak_of(*samples: tuple[str, Process | None]) -> hang_detection.SampleStreak:
-    streak = hang_detection.SampleStreak()
+def streak_of(*samples: tuple[str, Process | None]) -> hang_detection.SameDiagnosisStreak:
+    streak = hang_detection.SameDiagnosisStreak()
     for moment, (sample_kind, process) in enumerate(samples):
-        streak = streak.streak_after_sample(
+        streak = streak.streak_after_diagnosis(
             hang_detection.HangDiagnosis("active", sample_kind, ""), process, float(moment)
         )
     return streak
@@ -173,7 +173,7 @@ def test_other_sample_in_between_resets_streak(between: tuple[str, Process]) -> 
 
 
 def test_watchdog_reports_lasting_problem_again_after_ten_minutes() -> None:
-    streak = replace(streak_of(*[("hung", ALIVE)] * 3), told=2.0)
+    streak = replace(streak_of(*[("hung", ALIVE)] * 3), logged_at=2.0)
     assert not streak.is_action_due(600)
     assert streak.is_action_due(602)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
+from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeEdge, BridgeGraph
 
 Path = tuple[int, ...]
@@ -97,7 +97,7 @@ def test_reachable_brokers_and_outcomes_of_messages_agree_with_simulation(graph:
             if True in outcomes:
                 priority_outcomes = set(simulated_outcomes(subscriptions, source, consumer, by_priority=True))
                 expected = "arrives" if outcomes == {True} else "strands" if False in priority_outcomes else "full"
-                assert outcome_of_bridge_choices(graph, source, consumer) == expected
+                assert message_outcome_for_all_bridge_choices(graph, source, consumer) == expected
 
 
 @settings(deadline=None, max_examples=200)
@@ -149,9 +149,9 @@ def test_chain_of_brokers_offers_no_choice_of_bridges() -> None:
 
 
 def test_messages_arrive_on_ring_with_ttl_of_at_least_half_of_ring() -> None:
-    assert outcome_of_bridge_choices(ring_graph(4, 2), 0, 1) == "arrives"
-    assert outcome_of_bridge_choices(ring_graph(5, 3), 0, 2) == "arrives"
-    assert outcome_of_bridge_choices(ring_graph(6, 4), 0, 2) == "arrives"
+    assert message_outcome_for_all_bridge_choices(ring_graph(4, 2), 0, 1) == "arrives"
+    assert message_outcome_for_all_bridge_choices(ring_graph(5, 3), 0, 2) == "arrives"
+    assert message_outcome_for_all_bridge_choices(ring_graph(6, 4), 0, 2) == "arrives"
 
 
 def mesh_graph(size: int, ttl: int, *, near: bool = True) -> BridgeGraph:
@@ -162,22 +162,22 @@ def mesh_graph(size: int, ttl: int, *, near: bool = True) -> BridgeGraph:
 
 
 def test_detour_that_ttl_cuts_is_used_only_if_near_bridge_is_full() -> None:
-    assert outcome_of_bridge_choices(mesh_graph(4, 3), 0, 3) == "arrives"
-    assert outcome_of_bridge_choices(mesh_graph(5, 3), 0, 3) == "full"
+    assert message_outcome_for_all_bridge_choices(mesh_graph(4, 3), 0, 3) == "arrives"
+    assert message_outcome_for_all_bridge_choices(mesh_graph(5, 3), 0, 3) == "full"
 
 
 def test_messages_without_bridge_priorities_take_detours_and_strand() -> None:
-    assert outcome_of_bridge_choices(mesh_graph(5, 3, near=False), 0, 3) == "strands"
+    assert message_outcome_for_all_bridge_choices(mesh_graph(5, 3, near=False), 0, 3) == "strands"
 
 
 def test_replayed_message_uses_up_its_ttl_on_ring() -> None:
-    assert outcome_of_bridge_choices(ring_graph(4, 3), 0, 1) == "arrives"
-    assert outcome_of_bridge_choices(ring_graph(4, 3, replays=0b1111), 0, 1) == "full"
+    assert message_outcome_for_all_bridge_choices(ring_graph(4, 3), 0, 1) == "arrives"
+    assert message_outcome_for_all_bridge_choices(ring_graph(4, 3, replays=0b1111), 0, 1) == "full"
 
 
 def test_arrival_is_uncertain_with_merged_demand_and_two_routes() -> None:
-    assert outcome_of_bridge_choices(ring_graph(4, 3), 0, 2) == "arrives"
-    assert outcome_of_bridge_choices(ring_graph(4, 3, merges=0b1111), 0, 2) != "arrives"
+    assert message_outcome_for_all_bridge_choices(ring_graph(4, 3), 0, 2) == "arrives"
+    assert message_outcome_for_all_bridge_choices(ring_graph(4, 3, merges=0b1111), 0, 2) != "arrives"
 
 
 def test_bridge_with_static_destination_needs_no_demand() -> None:
@@ -201,4 +201,4 @@ def test_mesh_of_60_brokers_reaches_all_brokers() -> None:
     graph = mesh_graph(60, 3)
 
     assert all(spread.arrives.bit_count() == 59 for spread in graph.message_reach_by_broker)
-    assert outcome_of_bridge_choices(graph, 0, 1) == "full"
+    assert message_outcome_for_all_bridge_choices(graph, 0, 1) == "full"

@@ -23,8 +23,8 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, topic_without_last_level
 from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, PubackReceived, SubackReceived
-from activemq_agent.event_ids import add_event_id
 from activemq_agent.logs import LogInterface
+from activemq_agent.payload_envelope import add_event_id
 from activemq_agent.store import OutgoingEvent, SentEvent
 
 if TYPE_CHECKING:

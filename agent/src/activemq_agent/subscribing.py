@@ -31,8 +31,8 @@ from activemq_agent.agent_topics import (
 )
 from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, SubackReceived
-from activemq_agent.event_ids import event_id_in
 from activemq_agent.logs import LogInterface
+from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.store import InboxStorageOutcome
 from activemq_agent.store.inbox import lane_of
 

@@ -15,9 +15,9 @@ from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, pars
 from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.render.policies_usage_and_plugins import default_memory_limit_text
+from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.settings.connectors_and_links import default_connector_options
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.uris import is_openwire
 
 _LISTENING_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)

@@ -28,7 +28,7 @@ from activemq_fleet.adopt.placeholders import unknown_bridge_target_hint
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.settings.field_types import option_text
+from activemq_fleet.settings.variable_types import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
 
 _TOPOLOGIES = ("mesh", "hub", "chain", "ring")

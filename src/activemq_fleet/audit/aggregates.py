@@ -82,7 +82,7 @@ class FirstItemsBySortKey(Generic[_T]):
         The counts of all items are added.
         """
         self.add_items_keeping_smallest_keys(*other.items_with_smallest_keys())
-        self._item_count += other.number_left_out
+        self._item_count += other.items_left_out
 
     def items_with_smallest_keys(self) -> list[_T]:
         """Return a list of the items with the smallest sort keys of all items added to the collector, in sort order.
@@ -92,7 +92,7 @@ class FirstItemsBySortKey(Generic[_T]):
         return nsmallest(self._most, self._smallest_items, key=self._key)
 
     @property
-    def number_left_out(self) -> int:
+    def items_left_out(self) -> int:
         """The number of items that a collector of first items has left out, because they are beyond its limit."""
         return max(0, self._item_count - self._most)
 

@@ -159,11 +159,11 @@ def _print_lab_hint(query: _StatusQuery) -> None:
     is_for_hosts = not query.lab and query.directory is None
     if not is_for_hosts or importlib.util.find_spec("psutil") is None:
         return
-    from activemq_fleet.lab.layout import lab_layout_for
+    from activemq_fleet.lab.lab_paths import lab_paths_for
     from activemq_fleet.lab.processes import has_running_process
 
     inventory = query.inventory.with_inventory_from_ansible_config()
-    if has_running_process(lab_layout_for(inventory.sources)):
+    if has_running_process(lab_paths_for(inventory.sources)):
         command = fleet_command_line_with_words("lab", "status", *inventory.command_line_words())
         print_escaped_to_stderr(
             f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
@@ -190,10 +190,10 @@ def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
     from activemq_fleet.cli.lab_options import require_lab_packages
 
     require_lab_packages("the lab", "paho", "psutil")
-    from activemq_fleet.lab.layout import lab_layout_for
+    from activemq_fleet.lab.lab_paths import lab_paths_for
     from activemq_fleet.lab.status_evidence import lab_fleet, lab_status
 
-    fleet = lab_fleet(lab_layout_for(query.inventory.sources, query.directory))
+    fleet = lab_fleet(lab_paths_for(query.inventory.sources, query.directory))
     chosen = select_hosts(fleet, query.name)
     return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, query.timeout)
 

@@ -27,8 +27,8 @@ from activemq_fleet.render.systemd_units import (
     systemd_unit_relative_path,
     watchdog_unit_relative_path,
 )
+from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.settings.agent import pins_one_version
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- the code binds no socket

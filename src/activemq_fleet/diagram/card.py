@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.canvas import (
-    Canvas,
+    SvgCanvas,
     cut_host_name_in_middle,
     format_decimal,
     shorten_to_width,
     text_width,
     wrap_words,
 )
-from activemq_fleet.diagram.descriptions import badge_tooltip, port_texts, worst_rule_and_others_text
+from activemq_fleet.diagram.captions_and_descriptions import badge_tooltip, port_texts, worst_rule_and_others_text
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import MAX_NAMED_AGENTS, BrokerView, PairView
 from activemq_fleet.node.printable import count_with_noun
@@ -130,10 +130,10 @@ class Card:
         self.name = pair.name
         self.width = width
         self._style = style
-        self._content = Canvas()
+        self._content = SvgCanvas()
         self.height = self._draw_content(self._content) + style.pad
 
-    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+    def draw(self, canvas: SvgCanvas, x: float, y: float) -> None:
         """Draw the card of a broker pair on a canvas at a position.
 
         Its upper left corner is at (x, y), in pixels.
@@ -142,7 +142,7 @@ class Card:
             canvas.add_rect("card", 0, 0, self.width, self.height, radius=self._style.radius + 3)
             canvas.add_elements_of(self._content)
 
-    def _draw_content(self, canvas: Canvas) -> float:
+    def _draw_content(self, canvas: SvgCanvas) -> float:
         """Draw the content of the card, without its own rectangle.
 
         Return the vertical position (pixels) of the content's end.
@@ -162,7 +162,7 @@ class Card:
             y += style.node
         return self._draw_agents(canvas, y) if style.detailed else y
 
-    def _draw_header(self, canvas: Canvas) -> None:
+    def _draw_header(self, canvas: SvgCanvas) -> None:
         """Draw the header of the card.
 
         The header has the pair's name, and in the corner its releases or its number of agents.
@@ -179,7 +179,7 @@ class Card:
         name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.pair_number_digits)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
-    def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
+    def _draw_node(self, canvas: SvgCanvas, y: float, node: BrokerView) -> float:
         """Draw a node (broker) of the pair with its badge and details.
 
         Return the vertical position (pixels) of its end.
@@ -229,7 +229,7 @@ class Card:
                 canvas.add_text(css, x + indent, baseline + 1 + _LINE_HEIGHT * row, text)
         return y + height
 
-    def _draw_joint(self, canvas: Canvas, y: float) -> float:
+    def _draw_joint(self, canvas: SvgCanvas, y: float) -> float:
         """Draw the joint of the pair's two nodes: their shared store or replication, and links.
 
         Return the vertical position (pixels) of its end.
@@ -252,7 +252,7 @@ class Card:
             draw_connection(canvas, pair.links[0], [(right, y), (right, bottom)])
         return bottom
 
-    def _draw_agents(self, canvas: Canvas, y: float) -> float:
+    def _draw_agents(self, canvas: SvgCanvas, y: float) -> float:
         """Draw the pair's agents by name, or their number if they are many.
 
         Return the vertical position (pixels) of their end.
@@ -269,7 +269,7 @@ class Card:
         return y
 
 
-def _draw_agent(canvas: Canvas, right: float, y: float, text: str, tooltip: str, font: str, height: float) -> None:
+def _draw_agent(canvas: SvgCanvas, right: float, y: float, text: str, tooltip: str, font: str, height: float) -> None:
     """Draw an agent, or several, as a pill with a text whose right end is at ``right``."""
     width = text_width(text, font) + 1.2 * height + 8
     with canvas.svg_group(tooltip):
@@ -326,7 +326,7 @@ def badge_width(text: str) -> float:
     return text_width(text, "badge") + 12
 
 
-def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
+def draw_badge(canvas: SvgCanvas, right: float, middle: float, text: str, severity: str) -> float:
     """Draw the badge that marks a broker's findings, in the color of a severity.
 
     The badge's right end is at ``right``. Return its width in pixels.
@@ -337,7 +337,7 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
     return width
 
 
-def draw_preferred_role_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
+def draw_preferred_role_star(canvas: SvgCanvas, x: float, y: float, *, filled: bool) -> None:
     """Draw the star of a preferred master (``filled``) or the open star of a preferred slave at a position.
 
     The star is twelve pixels wide, with its middle at (x, y).
@@ -346,7 +346,7 @@ def draw_preferred_role_star(canvas: Canvas, x: float, y: float, *, filled: bool
     canvas.add_path("star" if filled else "star-open", f"M{points}Z")
 
 
-def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
+def draw_cylinder(canvas: SvgCanvas, x: float, y: float, width: float, height: float) -> None:
     """Draw a cylinder, the symbol of a message store, at a position.
 
     The cylinder's upper left corner is at (x, y).
@@ -358,7 +358,7 @@ def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: floa
     canvas.add_path("thin tie", lid + bottom)
 
 
-def draw_replication_arrow(canvas: Canvas, x: float, top: float, bottom: float) -> None:
+def draw_replication_arrow(canvas: SvgCanvas, x: float, top: float, bottom: float) -> None:
     """Draw the arrow that represents replication from a master to its slave.
 
     The arrow is vertical and points downwards.

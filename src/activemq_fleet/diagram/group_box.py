@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text_width, wrap_words
+from activemq_fleet.canvas import SvgCanvas, format_decimal, shorten_to_width, text_width, wrap_words
+from activemq_fleet.diagram.captions_and_descriptions import (
+    common_result,
+    dns_domain_of_broker,
+    group_heading_texts,
+    usual_release,
+)
 from activemq_fleet.diagram.card import Card, CardStyle
-from activemq_fleet.diagram.descriptions import common_result, dns_domain_of_broker, group_heading_texts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.layout_model import DiagramLayout, DrawableBox, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.lines import draw_arrow_head
@@ -31,7 +36,7 @@ class LabeledBox:
         self.width = min(most_width, max(text_width(name, "label"), text_width(text, "small")) + 24)
         self.height = 36.0
 
-    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+    def draw(self, canvas: SvgCanvas, x: float, y: float) -> None:
         """Draw the labeled box on a canvas at a position.
 
         Its upper left corner is at (x, y), in pixels.
@@ -43,19 +48,19 @@ class LabeledBox:
             canvas.add_text("small muted", x + 10, middle + 11, shorten_to_width(self._text, "small", room))
 
 
-class FramedPairs:
+class PairGroupWithFrame:
     """The broker pairs of a group with a frame around them, in a picture of a fleet.
 
     The frame represents a full mesh in place of n² lines, or shows to which pairs load balancers connect clients.
     """
 
-    def __init__(self, css: str, caption: str, inside: DiagramLayout | FramedPairs) -> None:
+    def __init__(self, css: str, caption: str, inside: DiagramLayout | PairGroupWithFrame) -> None:
         self._css, self._caption, self._inside = css, caption, inside
         self._top = _FRAME_PAD + (18 if caption else 0)
         self.width: float = max(inside.width, text_width(caption, "label")) + 2 * _FRAME_PAD
         self.height: float = self._top + inside.height + _FRAME_PAD
 
-    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+    def draw(self, canvas: SvgCanvas, x: float, y: float) -> None:
         """Draw the frame of a group box and the broker pairs inside on a canvas at a position.
 
         The position (x, y) is that of the frame's upper left corner, in pixels.
@@ -95,7 +100,7 @@ class GroupBox:
         )
         if detailed:
             self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
-        self._inside: DiagramLayout | FramedPairs = placement
+        self._inside: DiagramLayout | PairGroupWithFrame = placement
         if self.meshed:
             total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
             size = view.pair_count_with_noun
@@ -105,9 +110,9 @@ class GroupBox:
             # The caption must not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
-            self._inside = FramedPairs(f"line line-{self.meshed}", caption, self._inside)
+            self._inside = PairGroupWithFrame(f"line line-{self.meshed}", caption, self._inside)
         if view.balancers:
-            self._inside = FramedPairs("balanced", "", self._inside)
+            self._inside = PairGroupWithFrame("balanced", "", self._inside)
         self._balancers = [balancer_box(balancer) for balancer in view.balancers]
         widest = max([self._inside.width, *(box.width + 22 for box in self._balancers)])
         self.width = (
@@ -149,7 +154,7 @@ class GroupBox:
             len(cards), lambda columns: place_in_grid(cards, columns, gap, drawn, alternating=is_line), _SHEET
         )
 
-    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+    def draw(self, canvas: SvgCanvas, x: float, y: float) -> None:
         """Draw the box of a group of broker pairs on a canvas at a position.
 
         Its upper left corner is at (x, y), in pixels.

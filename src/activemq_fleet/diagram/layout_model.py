@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from activemq_fleet.canvas import Canvas, Point, text_width
+from activemq_fleet.canvas import Point, SvgCanvas, text_width
 from activemq_fleet.diagram.lines import draw_connection
 from activemq_fleet.diagram.scene import DrawnConnection
 
@@ -27,7 +27,7 @@ class DrawableBox(Protocol):
     width: float
     height: float
 
-    def draw(self, canvas: Canvas, x: float, y: float) -> None: ...
+    def draw(self, canvas: SvgCanvas, x: float, y: float) -> None: ...
 
 
 class Rectangle(NamedTuple):
@@ -77,7 +77,7 @@ class DiagramLayout:
         """The area (rectangle) that each box of a picture covers, by the name of the box."""
         return {box.name: area for box, area in self.boxes}
 
-    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+    def draw(self, canvas: SvgCanvas, x: float, y: float) -> None:
         """Draw the placed boxes, lines and captions of a picture on a canvas at a position.
 
         The position of the picture's upper left corner is (x, y), in pixels. A caption has a background.

@@ -7,7 +7,8 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
-from activemq_fleet.canvas import Canvas, wrap_words
+from activemq_fleet.canvas import SvgCanvas, wrap_words
+from activemq_fleet.diagram.captions_and_descriptions import join_words
 from activemq_fleet.diagram.card import (
     badge_width,
     draw_badge,
@@ -15,7 +16,6 @@ from activemq_fleet.diagram.card import (
     draw_preferred_role_star,
     draw_replication_arrow,
 )
-from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import DrawnConnection, FindingWithHosts, Flow, PictureContent, severity_or_waived
 from activemq_fleet.findings import Finding
@@ -55,11 +55,11 @@ class LegendEntry(NamedTuple):
     ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it.
     """
 
-    draw: Callable[[Canvas], None]
+    draw: Callable[[SvgCanvas], None]
     text: str
 
 
-def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, width: float) -> float:
+def draw_findings(canvas: SvgCanvas, scene: PictureContent, x: float, y: float, width: float) -> float:
     """Draw the findings of a fleet as text below its picture, and return the height of the text in pixels.
 
     The worst findings come first. The height is 0 without findings.
@@ -97,7 +97,7 @@ def _hosts_phrase(grouped: FindingWithHosts) -> str:
     return join_words([*grouped.hosts[:_MAXIMUM_HOSTS], *([f"{hidden} more"] if hidden > 0 else [])])
 
 
-def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
+def draw_legend(canvas: SvgCanvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
     """Draw the legend of a fleet's picture, and return its height in pixels.
 
     The legend has columns of about equal heights.
@@ -135,7 +135,7 @@ def legend_entries(
         kind for kind in _KIND_EXPLANATIONS if kind in meshed or any(connection.kind == kind for connection in drawn)
     ]
     flows = {"forward" if connection.flow == "backward" else connection.flow for connection in drawn}
-    entries: list[tuple[object, Callable[[Canvas], None], str]] = [
+    entries: list[tuple[object, Callable[[SvgCanvas], None], str]] = [
         (any(profile.has_peer for profile in profiles), _draw_pair, _PAIR),
         (any(profile.has_peer for profile in profiles), _draw_stars, _STARS),
         (not all(profile.has_peer for profile in profiles), _draw_single, _SINGLE),
@@ -161,59 +161,59 @@ def legend_entries(
     return [LegendEntry(draw, text) for is_shown, draw, text in entries if is_shown]
 
 
-def _draw_line(kind: LinkKind, canvas: Canvas) -> None:
+def _draw_line(kind: LinkKind, canvas: SvgCanvas) -> None:
     canvas.add_path(f"line line-{kind}", "M2 10H34")
 
 
-def _draw_flow(connection: DrawnConnection, canvas: Canvas) -> None:
+def _draw_flow(connection: DrawnConnection, canvas: SvgCanvas) -> None:
     draw_connection(canvas, connection, [(1, 10), (35, 10)])
 
 
-def _draw_frame(kind: LinkKind, canvas: Canvas) -> None:
+def _draw_frame(kind: LinkKind, canvas: SvgCanvas) -> None:
     canvas.add_rect(f"line line-{kind}", 3, 2, 30, 16, radius=4)
 
 
-def _draw_pair(canvas: Canvas) -> None:
+def _draw_pair(canvas: SvgCanvas) -> None:
     canvas.add_rect("card", 6, 0, 24, 20, radius=4)
     canvas.add_rect("node node-master", 9, 3, 18, 6, radius=2)
     canvas.add_rect("node", 9, 11, 18, 6, radius=2)
 
 
-def _draw_single(canvas: Canvas) -> None:
+def _draw_single(canvas: SvgCanvas) -> None:
     canvas.add_rect("card", 6, 3, 24, 14, radius=4)
     canvas.add_rect("node", 9, 6, 18, 8, radius=2)
 
 
-def _draw_stars(canvas: Canvas) -> None:
+def _draw_stars(canvas: SvgCanvas) -> None:
     draw_preferred_role_star(canvas, 10, 10, filled=True)
     draw_preferred_role_star(canvas, 27, 10, filled=False)
 
 
-def _draw_store(canvas: Canvas) -> None:
+def _draw_store(canvas: SvgCanvas) -> None:
     draw_cylinder(canvas, 9, 0, 18, 20)
 
 
-def _draw_replication(canvas: Canvas) -> None:
+def _draw_replication(canvas: SvgCanvas) -> None:
     draw_replication_arrow(canvas, 18, 0, 20)
 
 
-def _draw_bus(canvas: Canvas) -> None:
+def _draw_bus(canvas: SvgCanvas) -> None:
     canvas.add_rect("cloud", 1, 4, 34, 12, radius=4)
 
 
-def _draw_balancer(canvas: Canvas) -> None:
+def _draw_balancer(canvas: SvgCanvas) -> None:
     canvas.add_rect("balancer", 10, 0, 24, 9, radius=3)
     canvas.add_path("balances", "M10 4.5H4V9")
     draw_arrow_head(canvas, "head-balances", (4, 4), (4, 15))
     canvas.add_rect("balanced", 0, 15, 34, 5, radius=2)
 
 
-def _draw_agent(canvas: Canvas) -> None:
+def _draw_agent(canvas: SvgCanvas) -> None:
     canvas.add_rect("agent", 3, 2, 30, 16, radius=8)
     canvas.add_circle("agent-dot", 12, 10, 3)
 
 
-def _draw_badge(findings: Sequence[Finding], canvas: Canvas) -> None:
+def _draw_badge(findings: Sequence[Finding], canvas: SvgCanvas) -> None:
     """Draw the badge of the first finding whose rule fits."""
     finding = min(findings, key=lambda finding: badge_width(finding.rule) > _SAMPLE_WIDTH)
     draw_badge(canvas, 35, 10, finding.rule, severity_or_waived(finding))

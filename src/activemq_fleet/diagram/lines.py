@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from activemq_fleet.canvas import Canvas, Point, format_decimal
+from activemq_fleet.canvas import Point, SvgCanvas, format_decimal
 from activemq_fleet.diagram.scene import DrawnConnection
 
 _CORNER_RADIUS, _HEAD_LENGTH, _DOUBLE_LINE_OFFSET = 9.0, 8.0, 4.0
 
 
-def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequence[Point]) -> None:
+def draw_connection(canvas: SvgCanvas, connection: DrawnConnection, points: Sequence[Point]) -> None:
     """Draw a connection of a fleet's picture as a line through points.
 
     The line begins at the connection's end ``a``, and is doubled where links run in both directions.
@@ -26,7 +26,7 @@ def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequenc
             _draw_line(canvas, points, kind, at_start=flow != "forward", at_end=flow != "backward")
 
 
-def draw_arrow_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
+def draw_arrow_head(canvas: SvgCanvas, css: str, start: Point, tip: Point) -> None:
     """Draw the head of an arrow on a canvas, with its tip at a point.
 
     The arrow points from ``start`` to ``tip``.
@@ -38,7 +38,7 @@ def draw_arrow_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
     canvas.add_path(css, f"M{_coordinates_text(tip)}L{_coordinates_text(left)}L{_coordinates_text(right)}Z")
 
 
-def _draw_line(canvas: Canvas, points: Sequence[Point], kind: str, *, at_start: bool, at_end: bool) -> None:
+def _draw_line(canvas: SvgCanvas, points: Sequence[Point], kind: str, *, at_start: bool, at_end: bool) -> None:
     """Draw a line with heads at its ends; the line is shortened there, so that none of it shows beyond a tip."""
     path = list(points)
     if at_start:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from activemq_fleet.diagram.descriptions import (
+from activemq_fleet.diagram.captions_and_descriptions import (
     connection_caption_lines,
     group_heading_texts,
     worst_rule_and_others_text,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from activemq_fleet.canvas import Canvas, format_decimal, wrap_words
-from activemq_fleet.diagram.descriptions import (
+from activemq_fleet.canvas import SvgCanvas, format_decimal, wrap_words
+from activemq_fleet.diagram.captions_and_descriptions import (
     MAX_FULL,
     connection_caption_lines,
     connection_description,
@@ -48,7 +48,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     group_connections = [connection for connection, _ in placement.lines]
     listed_connections = [connection for connection in scene.between if connection not in group_connections]
     width = max(placement.width, _MIN_WIDTH)
-    canvas = Canvas()
+    canvas = SvgCanvas()
     y = _draw_heading(canvas, scene, fleet, shared_facts, width)
     if scene.idle_balancers:
         y += _draw_idle_balancers(canvas, scene.idle_balancers, y, width)
@@ -97,7 +97,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLa
 
 
 def _draw_heading(
-    canvas: Canvas, scene: PictureContent, fleet: Fleet, shared_facts: Sequence[str], width: float
+    canvas: SvgCanvas, scene: PictureContent, fleet: Fleet, shared_facts: Sequence[str], width: float
 ) -> float:
     """Draw the heading of the picture: a summary of the fleet, and its number of findings.
 
@@ -115,7 +115,7 @@ def _draw_heading(
     return 70.0 + 18 * len(lines)
 
 
-def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: float) -> float:
+def _draw_idle_balancers(canvas: SvgCanvas, hosts: Sequence[str], y: float, width: float) -> float:
     """Draw boxes for load balancers without a virtual address.
 
     Return the height of all rows in pixels.
@@ -131,7 +131,11 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
 
 
 def _draw_link_list(
-    canvas: Canvas, connections: Sequence[DrawnConnection], sizes: Mapping[str, GroupPairCount], y: float, width: float
+    canvas: SvgCanvas,
+    connections: Sequence[DrawnConnection],
+    sizes: Mapping[str, GroupPairCount],
+    y: float,
+    width: float,
 ) -> float:
     """Write the links between groups as text, because drawn lines would cover each other.
 

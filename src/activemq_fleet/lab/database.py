@@ -16,8 +16,8 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import require_free_port
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import LabState
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import (
     DATABASE_PORT,
     DATABASE_USER,
@@ -43,9 +43,9 @@ class LabDatabase:
     line, if it fails.
     """
 
-    def __init__(self, layout: LabLayout, state: LabState) -> None:
-        self._layout = layout
-        self.directory = layout.directory / "database"
+    def __init__(self, lab_paths: LabPaths, state: LabState) -> None:
+        self._lab_paths = lab_paths
+        self.directory = lab_paths.directory / "database"
         self._data = self.directory / "data"
         self._address = database_address(state.block)
         self._password = database_password(state.seed)
@@ -102,7 +102,7 @@ class LabDatabase:
 
     def process(self) -> psutil.Process | None:
         """Return the process of the lab's database server; None while it does not run."""
-        return processes.running_process(self._layout, _PROCESS_NAME)
+        return processes.running_process(self._lab_paths, _PROCESS_NAME)
 
     def accepts_connections(self) -> bool:
         """Return whether the database server accepts connections."""
@@ -138,11 +138,11 @@ class LabDatabase:
             "listen_addresses": self._address,
             "port": str(DATABASE_PORT),
             "unix_socket_directories": "",
-            PROGRAM_MARK.rstrip("="): str(self._layout.directory),
+            PROGRAM_MARK.rstrip("="): str(self._lab_paths.directory),
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [*_non_root_prefix(), postgresql_program_path("postgres"), "-D", str(self._data), *options]
-        processes.launch_broker(self._layout, _PROCESS_NAME, command, {}, self.directory, "")
+        processes.launch_broker(self._lab_paths, _PROCESS_NAME, command, {}, self.directory, "")
 
     def _create_database(self, name: str) -> None:
         # psql quotes its variables. The database has the name of its pair. The password is not on a command line.

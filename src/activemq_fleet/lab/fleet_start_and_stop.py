@@ -11,7 +11,7 @@ from activemq_fleet.lab.connector_and_port_checks import require_usable_broker_p
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.expected_links import ExpectedLinks
 from activemq_fleet.lab.lab_brokers import LabBrokers
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_configuration
 from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
@@ -91,7 +91,7 @@ def stop_outdated_brokers(
     if database and (server := database.process()):
         pids_to_keep.add(server.pid)
     processes.terminate_processes(
-        [p for p in processes.lab_processes(hosts.layout) if p.pid not in pids_to_keep], grace=_DOWN_GRACE
+        [p for p in processes.lab_processes(hosts.lab_paths) if p.pid not in pids_to_keep], grace=_DOWN_GRACE
     )
 
 
@@ -105,8 +105,10 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         )
     if run.release not in ("", broker.release.text):
         return f"the release of {broker.host} changes from {run.release} to {broker.release.text}"
-    layout = ConfigurationPaths(broker_directory_paths(broker).base)
-    before, after = (read_installed_configuration(layout.directory(name)) for name in (run.version, version))
+    configuration_paths = ConfigurationPaths(broker_directory_paths(broker).base)
+    before, after = (
+        read_installed_configuration(configuration_paths.directory(name)) for name in (run.version, version)
+    )
     if before is None or after is None:
         return f"the configuration of {broker.host} has changed"
     changed = sorted({path for path, _ in before.manifest.items() ^ after.manifest.items()})
@@ -131,15 +133,15 @@ def terminate_running_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> i
     return len(running)
 
 
-def write_client_and_agent_files(layout: LabLayout, loopback_fleet: Fleet) -> None:
+def write_client_and_agent_files(lab_paths: LabPaths, loopback_fleet: Fleet) -> None:
     """Write the configuration files of clients and agents of a lab, with loopback addresses.
 
     They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
     """
     for path, content in render_java_client_files(loopback_fleet).items():
-        write_lab_file(layout.directory / path, content, 0o644)
+        write_lab_file(lab_paths.directory / path, content, 0o644)
     for agent in loopback_fleet.agents:
-        directory = layout.clients / agent.host
+        directory = lab_paths.clients / agent.host
         settings = agent.settings.model_copy(update={"agent_config": str(directory)})
         for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
             write_lab_file(directory / path, content)

@@ -21,8 +21,8 @@ from activemq_fleet.lab.fleet_start_and_stop import (
     terminate_running_brokers,
     write_client_and_agent_files,
 )
+from activemq_fleet.lab.lab_paths import LabPaths, absolute_sources, lab_paths_for
 from activemq_fleet.lab.lab_state_file import load_lab_state
-from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operation_recording import record_operation_begin_and_end
@@ -59,7 +59,7 @@ class Lab(ReadOnlyLab):
 
     def __init__(
         self,
-        layout: LabLayout,
+        lab_paths: LabPaths,
         read: Callable[[], InventoryData] | None = None,
         *,
         sources: Sequence[str] = (),
@@ -67,7 +67,7 @@ class Lab(ReadOnlyLab):
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> None:
-        super().__init__(layout)
+        super().__init__(lab_paths)
         self._heap = heap
         self._sources = tuple(sources)
         self._read_inventory = read
@@ -101,9 +101,7 @@ class Lab(ReadOnlyLab):
                 texts, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
             )
 
-        return cls(
-            lab_layout_for(texts, directory), read, sources=absolute_sources(texts), progress=progress, heap=heap
-        )
+        return cls(lab_paths_for(texts, directory), read, sources=absolute_sources(texts), progress=progress, heap=heap)
 
     @classmethod
     def of_fleet(
@@ -127,7 +125,7 @@ class Lab(ReadOnlyLab):
         hosts = {
             host: {**variables, PATTERN_VARIABLE: fleet.naming_pattern} for host, variables in fleet.variables.items()
         }
-        return cls(lab_layout_for((), directory), lambda: InventoryData(hosts, groups), progress=progress, heap=heap)
+        return cls(lab_paths_for((), directory), lambda: InventoryData(hosts, groups), progress=progress, heap=heap)
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +136,7 @@ class Lab(ReadOnlyLab):
     @cached_property
     def database(self) -> LabDatabase | None:
         """The database server of the lab; None where the fleet has no shared-jdbc pairs."""
-        return LabDatabase(self._layout, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
+        return LabDatabase(self._lab_paths, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
 
     @cached_property
     def monitoring(self) -> Monitoring:
@@ -146,7 +144,7 @@ class Lab(ReadOnlyLab):
 
         ``up(prometheus=True)`` starts them.
         """
-        return Monitoring(self._layout, self._hosts.lab)
+        return Monitoring(self._lab_paths, self._hosts.lab)
 
     # -- all brokers --------------------------------------------------------------------------
 
@@ -157,7 +155,7 @@ class Lab(ReadOnlyLab):
         With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the variables that the
         lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
-        with self._layout.hold_lab_lock():
+        with self._lab_paths.hold_lab_lock():
             return self._prepare(metrics=prometheus)
 
     def up(
@@ -173,7 +171,7 @@ class Lab(ReadOnlyLab):
         """
         if prometheus:
             check_monitoring_programs_installed()
-        with self._layout.hold_lab_lock():
+        with self._lab_paths.hold_lab_lock():
             self._prepare(metrics=prometheus)
             hosts = self._hosts
             if fresh:
@@ -185,7 +183,7 @@ class Lab(ReadOnlyLab):
                 broker.host: install_broker_configuration(broker, hosts.lab.software[broker.release.text])
                 for broker in hosts.fleet.brokers
             }
-            write_client_and_agent_files(self._layout, self.client_fleet)
+            write_client_and_agent_files(self._lab_paths, self.client_fleet)
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                 pids_to_keep = self.monitoring.running_pids() if prometheus else ()
                 stop_outdated_brokers(hosts, versions, self.database, pids_to_keep, self._progress)
@@ -203,9 +201,9 @@ class Lab(ReadOnlyLab):
 
         Stores and logs stay. Returns the number of processes that ran; 0 where there is no lab.
         """
-        if not (self.exists or self._layout.runs.is_dir()):
+        if not (self.exists or self._lab_paths.runs.is_dir()):
             return 0
-        with self._layout.hold_lab_lock():
+        with self._lab_paths.hold_lab_lock():
             return self._stop_and_release_addresses()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
@@ -213,7 +211,7 @@ class Lab(ReadOnlyLab):
 
         Returns () if they do not differ.
         """
-        state = load_lab_state(self._layout)
+        state = load_lab_state(self._lab_paths)
         original_sources = tuple(state.sources) if state else ()
         return original_sources if self._sources and original_sources != self._sources else ()
 
@@ -225,13 +223,13 @@ class Lab(ReadOnlyLab):
         With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
         never ready alone. Raises LabError for a broker that runs already or does not start.
         """
-        with self._layout.hold_lab_lock():
+        with self._lab_paths.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
                 raise LabError(
                     f"{broker.host} already runs: to restart it, first run `activemq-fleet lab stop {broker.host}`"
                 )
-            if self._claims.reserve_address_block_number(self._layout.directory, hosts.lab.block) != hosts.lab.block:
+            if self._claims.reserve_address_block_number(self._lab_paths.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
                     "up` for this lab, which reserves different addresses"
@@ -312,7 +310,7 @@ class Lab(ReadOnlyLab):
 
         The command ``audit`` reads it.
         """
-        return self._layout.operations_file_path(self.fleet.broker(host).host)
+        return self._lab_paths.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation_begin_and_end(self, operation: str, host: str) -> AbstractContextManager[None]:
         """Return a context manager that records the begin and the end of an operation on a host's broker.
@@ -328,16 +326,16 @@ class Lab(ReadOnlyLab):
     def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
         measured = [self.fleet.broker(host) for host in hosts]
         labels = {broker.host: broker.metric_labels for broker in measured if broker.settings.metrics}
-        return record_operation_begin_and_end(self._layout, hosts, operation, self._progress, labels)
+        return record_operation_begin_and_end(self._lab_paths, hosts, operation, self._progress, labels)
 
     def _prepare(self, *, metrics: bool = False) -> tuple[ReplacedHostVariable, ...]:
         if self._read_inventory is None:
             raise LabError(
-                f"{self._layout.directory}: the brokers of this lab cannot be started, because it was opened without "
-                "its inventory: run `activemq-fleet lab up -i INVENTORY`"
+                f"{self._lab_paths.directory}: the brokers of this lab cannot be started, because it was opened "
+                "without its inventory: run `activemq-fleet lab up -i INVENTORY`"
             )
         _, substitutions = prepare_lab(
-            self._layout,
+            self._lab_paths,
             self._read_inventory(),
             self._claims,
             self._report_once,
@@ -362,7 +360,7 @@ class Lab(ReadOnlyLab):
     def _stop_all(self) -> int:
         count = 0
         try:
-            brokers = self._hosts.fleet.brokers if load_lab_state(self._layout) else ()
+            brokers = self._hosts.fleet.brokers if load_lab_state(self._lab_paths) else ()
             with self._record_operation("lab down", [broker.host for broker in brokers]):
                 count = terminate_running_brokers(self._hosts, brokers) if brokers else 0
                 if brokers:
@@ -371,7 +369,7 @@ class Lab(ReadOnlyLab):
                     self.database.stop()
         finally:
             # These processes did not stop, or a command was killed after it started them and before it recorded them.
-            strays = processes.lab_processes(self._layout)
+            strays = processes.lab_processes(self._lab_paths)
             processes.terminate_processes(strays, grace=0)
         return count + len(strays)
 
@@ -379,4 +377,4 @@ class Lab(ReadOnlyLab):
         try:
             return self._stop_all()
         finally:
-            self._claims.release_address_block(self._layout.directory)
+            self._claims.release_address_block(self._lab_paths.directory)

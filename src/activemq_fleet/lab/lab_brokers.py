@@ -18,8 +18,8 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import make_connector_probe
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
@@ -72,8 +72,8 @@ class LabBrokers:
     Their processes, logs and files are included. May be used from several threads.
     """
 
-    def __init__(self, layout: LabLayout, state: LabState) -> None:
-        self.layout = layout
+    def __init__(self, lab_paths: LabPaths, state: LabState) -> None:
+        self.lab_paths = lab_paths
         self.lab = state
         self.fleet: Fleet = state.fleet()
         self._tails: dict[str, tuple[ProcessRun, LogTail]] = {}
@@ -102,7 +102,7 @@ class LabBrokers:
             run = self.last_broker_process_run(broker)
             if run is None:
                 return BrokerSnapshot("stopped", BrokerRun())
-            process = processes.find_process(self.layout, run)
+            process = processes.find_process(self.lab_paths, run)
             java = processes.guarded_broker_process(process) if process and broker.has_guard else process
             running = read_process(java.pid) if java else None
             evidence = observe_broker(
@@ -170,11 +170,11 @@ class LabBrokers:
 
         The process may have ended.
         """
-        return processes.last_broker_process_run(self.layout, broker.host)
+        return processes.last_broker_process_run(self.lab_paths, broker.host)
 
     def running_process(self, broker: Broker) -> psutil.Process | None:
         """Return the broker's process, or None if it does not run."""
-        return processes.running_process(self.layout, broker.host)
+        return processes.running_process(self.lab_paths, broker.host)
 
     def require_running_process(self, broker: Broker) -> psutil.Process:
         """Return the running process of a broker, and raise LabError if the broker does not run."""
@@ -233,7 +233,7 @@ class LabBrokers:
         _, *guard_arguments = guard_command(broker) or ("",)
         command = [*_GUARD_COMMAND, *guard_arguments, *java] if guard_arguments else java
         run = processes.launch_broker(
-            self.layout,
+            self.lab_paths,
             broker.host,
             command,
             environment_variables(broker),
@@ -273,7 +273,7 @@ class LabBrokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
             make_shared_store_directory(broker)
-            processes.delete_broker_run_record(self.layout, broker.host)
+            processes.delete_broker_run_record(self.lab_paths, broker.host)
             self._tails.pop(broker.host, None)
 
     def _read_broker_run(self, broker: Broker, run: ProcessRun) -> BrokerRun:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.topology import Fleet, build_fleet
 
 _FORMAT = 1
@@ -54,36 +54,36 @@ class LabState:
         """
         return build_fleet(self.hosts, self.groups)
 
-    def save(self, layout: LabLayout) -> None:
+    def save(self, lab_paths: LabPaths) -> None:
         """Save the state of a lab in the lab's state file, readable by its owner alone.
 
         The file is JSON.
         """
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
-        write_lab_file(layout.state, text + "\n")
+        write_lab_file(lab_paths.state, text + "\n")
 
 
-def require_lab_state(layout: LabLayout) -> LabState:
+def require_lab_state(lab_paths: LabPaths) -> LabState:
     """Return the stored state of a lab, and raise LabError if there is none.
 
     A state of another version is an error, too.
     """
-    state = load_lab_state(layout)
+    state = load_lab_state(lab_paths)
     if state is None:
         raise LabError(
-            f"the directory {layout.directory} contains no lab: start one with `lab up`, or set -i to the inventory or "
-            "--dir to the directory of a lab"
+            f"the directory {lab_paths.directory} contains no lab: start one with `lab up`, or set -i to the inventory "
+            "or --dir to the directory of a lab"
         )
     return state
 
 
-def load_lab_state(layout: LabLayout) -> LabState | None:
+def load_lab_state(lab_paths: LabPaths) -> LabState | None:
     """Load the stored state of a lab; return None if there is none.
 
     Raises LabError for a file that another version wrote.
     """
     try:
-        known = json.loads(layout.state.read_bytes())
+        known = json.loads(lab_paths.state.read_bytes())
         if known.pop("format") != _FORMAT:
             raise ValueError
         known["software"] = {release: InstalledRelease(**software) for release, software in known["software"].items()}
@@ -92,11 +92,11 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
         return None
     except OSError as error:
         raise LabError(
-            f"the file {layout.state} of the lab cannot be read ({error.strerror}): correct its permissions"
+            f"the file {lab_paths.state} of the lab cannot be read ({error.strerror}): correct its permissions"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise LabError(
-            f"the file {layout.state} of the lab is damaged, or another version of activemq-fleet wrote it. Kill the "
-            f"processes of this lab, which `pgrep -af {layout.directory}` lists, and remove the lab with: "
-            f"{shlex.join(['rm', '-r', str(layout.directory)])}"
+            f"the file {lab_paths.state} of the lab is damaged, or another version of activemq-fleet wrote it. Kill "
+            f"the processes of this lab, which `pgrep -af {lab_paths.directory}` lists, and remove the lab with: "
+            f"{shlex.join(['rm', '-r', str(lab_paths.directory)])}"
         ) from None

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import LabState
-from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.host_settings import PREFIX, JdbcSettings
 from activemq_fleet.topology import Agent, Broker, Fleet
@@ -113,7 +113,7 @@ def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str]
 
 
 def loopback_variables(
-    fleet: Fleet, hosts: Variables, layout: LabLayout, state: LabState, heap: str = HEAP, *, metrics: bool = False
+    fleet: Fleet, hosts: Variables, lab_paths: LabPaths, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
     """Return the inventory variables with which a lab runs a fleet on loopback addresses, by host.
 
@@ -122,14 +122,14 @@ def loopback_variables(
     """
     ports = _multicast_ports(fleet, state.block)
     overlays = {
-        broker.host: _broker_variables(broker, hosts[broker.host], layout, state, ports, heap)
+        broker.host: _broker_variables(broker, hosts[broker.host], lab_paths, state, ports, heap)
         for broker in fleet.brokers
     }
     for broker in fleet.brokers:
         if metrics or broker.settings.metrics:
             overlays[broker.host] |= _metrics_variables(broker, state)
     for number, agent in enumerate(fleet.agents):
-        overlays[agent.host] = overlays.get(agent.host, {}) | _agent_variables(agent, layout)
+        overlays[agent.host] = overlays.get(agent.host, {}) | _agent_variables(agent, lab_paths)
         if metrics or agent.settings.agent_metrics_address:
             address = f"127.{state.block}.0.{2 + number % _NODES_A_ROW}:{_AGENT_METRICS_PORT + number // _NODES_A_ROW}"
             overlays[agent.host]["activemq_agent_metrics_address"] = address
@@ -200,13 +200,13 @@ def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
 def _broker_variables(
     broker: Broker,
     variables: Mapping[str, Any],
-    layout: LabLayout,
+    lab_paths: LabPaths,
     state: LabState,
     ports: Mapping[str, int],
     heap: str,
 ) -> dict[str, Any]:
     settings, address = broker.settings, state.addresses[broker.host]
-    instance = layout.activemq_base_directory(broker.host) / settings.instance
+    instance = lab_paths.activemq_base_directory(broker.host) / settings.instance
     software = state.software[broker.release.text]
     lab_variables: dict[str, Any] = {
         "activemq_bind": address,
@@ -215,14 +215,14 @@ def _broker_variables(
         "activemq_service": "none",
         "activemq_user": getpass.getuser(),
         "activemq_home": software.home,
-        "activemq_base": str(layout.activemq_base_directory(broker.host)),
+        "activemq_base": str(lab_paths.activemq_base_directory(broker.host)),
         "activemq_heap": heap,
         "activemq_java_options": [
             *filter(_KEPT_PROPERTIES.fullmatch, settings.java_options),
             *_JVM_OPTIONS,
-            f"-Djdk.net.hosts.file={layout.names}",
+            f"-Djdk.net.hosts.file={lab_paths.names}",
             f"-Djava.io.tmpdir={instance}/data/tmp",
-            f"{MARK}{layout.directory}",
+            f"{MARK}{lab_paths.directory}",
         ],
         # A lab is for tests: the playbook `drill` may inject faults into its brokers.
         "activemq_drill_allowed": True,
@@ -236,11 +236,11 @@ def _broker_variables(
     if settings.runtime_configuration and not software.whole:
         lab_variables["activemq_runtime_configuration"] = False
     if broker.shared_store_directory:
-        lab_variables["activemq_store_directory"] = str(layout.stores / broker.pair)
+        lab_variables["activemq_store_directory"] = str(lab_paths.stores / broker.pair)
     elif settings.store_directory:
         lab_variables["activemq_store_directory"] = str(instance / "data" / "kahadb")
     lab_variables |= _network_variables(broker, variables, ports)
-    lab_variables |= _limit_variables(broker, variables, layout)
+    lab_variables |= _limit_variables(broker, variables, lab_paths)
     if settings.java_home:
         lab_variables["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
     # The ids of accounts are those of the hosts. In a lab, the user owns all files.
@@ -268,10 +268,10 @@ def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapp
     return lab_variables
 
 
-def _limit_variables(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> dict[str, Any]:
+def _limit_variables(broker: Broker, variables: Mapping[str, Any], lab_paths: LabPaths) -> dict[str, Any]:
     """Return the variables that keep a broker's memory, its archive and its delayed messages within the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
-    data = layout.activemq_base_directory(broker.host) / settings.instance / "data"
+    data = lab_paths.activemq_base_directory(broker.host) / settings.instance / "data"
     if settings.memory_limit:
         lab_variables["activemq_memory_limit"] = _MEMORY_LIMIT
     elif settings.usage and settings.usage.memory and settings.usage.memory.limit:
@@ -279,7 +279,7 @@ def _limit_variables(broker: Broker, variables: Mapping[str, Any], layout: LabLa
     if settings.kahadb and settings.kahadb.directory_archive:
         lab_variables["activemq_kahadb"] = {**variables["activemq_kahadb"], "directory_archive": str(data / "archive")}
     if settings.scheduler and settings.scheduler.directory:
-        shared = layout.stores / f"{broker.pair}-scheduler"
+        shared = lab_paths.stores / f"{broker.pair}-scheduler"
         directory = shared if settings.ha_profile.shares_store else data / "scheduler"
         lab_variables["activemq_scheduler"] = {"directory": str(directory)}
     return lab_variables
@@ -314,8 +314,8 @@ def _jdbc_variables(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict
     }
 
 
-def _agent_variables(agent: Agent, layout: LabLayout) -> dict[str, Any]:
-    base = layout.activemq_base_directory(agent.host)
+def _agent_variables(agent: Agent, lab_paths: LabPaths) -> dict[str, Any]:
+    base = lab_paths.activemq_base_directory(agent.host)
     return {
         "activemq_agent_user": getpass.getuser(),
         "activemq_agent_home": str(base / "agent"),

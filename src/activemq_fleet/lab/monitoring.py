@@ -20,8 +20,8 @@ from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import require_free_port
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import LabState
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.render import render_broker
@@ -50,11 +50,11 @@ class Monitoring:
     Their files are in ``directory``. Every method raises LabError, with a message of one line, if it fails.
     """
 
-    def __init__(self, layout: LabLayout, state: LabState) -> None:
-        self._layout = layout
+    def __init__(self, lab_paths: LabPaths, state: LabState) -> None:
+        self._lab_paths = lab_paths
         self._state = state
         self._host = database_address(state.block)
-        self.directory = layout.directory / "prometheus"
+        self.directory = lab_paths.directory / "prometheus"
 
     def program_address(self, name: str = "prometheus") -> Address:
         """Return the host and port on which a monitoring program, such as Prometheus, listens.
@@ -118,7 +118,7 @@ class Monitoring:
             join_host_port(*self.program_address("node-exporter")),
         )
         for path, content in prometheus_and_grafana_files(fleet, fingerprints, settings).items():
-            write_lab_file(self._layout.directory / path, content)
+            write_lab_file(self._lab_paths.directory / path, content)
         for broker in fleet.brokers:
             login, password = broker.settings.metrics_username, broker.settings.metrics_password
             if login and isinstance(password, SecretStr):
@@ -178,9 +178,9 @@ class Monitoring:
         data = self.directory / name
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The first word of the command line is the lab's mark, which identifies the processes of a lab.
-        mark_argument = f"{PROGRAM_MARK}{self._layout.directory}"
+        mark_argument = f"{PROGRAM_MARK}{self._lab_paths.directory}"
         command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark_argument, PROGRAMS[name][0], *self._options(name, data)]
-        processes.launch_broker(self._layout, name, command, {}, data, "")
+        processes.launch_broker(self._lab_paths, name, command, {}, data, "")
 
     def _options(self, name: str, data: Path) -> Iterable[str]:
         listen = f"--web.listen-address={join_host_port(*self.program_address(name))}"
@@ -195,11 +195,11 @@ class Monitoring:
         else:
             yield "--collector.disable-defaults"
             yield "--collector.textfile"
-            yield f"--collector.textfile.directory={self._layout.hosts}/*/activemq*"
+            yield f"--collector.textfile.directory={self._lab_paths.hosts}/*/activemq*"
         yield listen
 
     def _process(self, name: str) -> psutil.Process | None:
-        return processes.running_process(self._layout, name)
+        return processes.running_process(self._lab_paths, name)
 
     def _request(self, name: str, path: str, method: str = "GET") -> bytes | None:
         request = urllib.request.Request(self.program_url(name) + path, method=method)  # noqa: S310 -- an address of the lab

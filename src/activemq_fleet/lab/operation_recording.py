@@ -8,14 +8,14 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from activemq_fleet.lab.layout import LabLayout
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import operation_record_file
 
 
 @contextmanager
 def record_operation_begin_and_end(
-    layout: LabLayout,
+    lab_paths: LabPaths,
     hosts: Collection[str],
     operation: str,
     progress: Callable[[str], None],
@@ -31,12 +31,12 @@ def record_operation_begin_and_end(
 
     def record(kind: str) -> None:
         try:
-            for host in filter(lambda host: layout.activemq_base_directory(host).is_dir(), hosts):
+            for host in filter(lambda host: lab_paths.activemq_base_directory(host).is_dir(), hosts):
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
-                operation_record_file.append_operation_record(content, str(layout.activemq_base_directory(host)))
+                operation_record_file.append_operation_record(content, str(lab_paths.activemq_base_directory(host)))
                 if labels and host in labels:
                     operation_record_file.write_operation_in_progress_metrics(
-                        kind, operation, labels[host], str(layout.activemq_base_directory(host))
+                        kind, operation, labels[host], str(lab_paths.activemq_base_directory(host))
                     )
         except (NodeError, OSError) as error:
             progress(

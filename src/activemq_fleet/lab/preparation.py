@@ -19,8 +19,8 @@ from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.lab_brokers import make_shared_store_directory
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState, load_lab_state
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import shipped_configuration_files
@@ -36,7 +36,7 @@ _OLDEST_JAVA = 11  # The oldest LTS release with the option -Djdk.net.hosts.file
 
 
 def prepare_lab(
-    layout: LabLayout,
+    lab_paths: LabPaths,
     data: InventoryData,
     claims: AddressBlockReservations,
     progress: Progress,
@@ -59,14 +59,14 @@ def prepare_lab(
     _report_findings(fleet, progress)
     before = None
     with suppress(LabError):  # Another version created this lab, so the lab is created again.
-        before = load_lab_state(layout)
+        before = load_lab_state(lab_paths)
     executable = artifacts.java_executable(
         max([_OLDEST_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)])
     )
     brokers = {broker.release.text: broker for broker in fleet.brokers}
-    software = {text: _provide_software(broker, layout, progress) for text, broker in sorted(brokers.items())}
-    layout.make_directory()
-    block = claims.reserve_address_block_number(layout.directory, before.block if before else None)
+    software = {text: _provide_software(broker, lab_paths, progress) for text, broker in sorted(brokers.items())}
+    lab_paths.make_directory()
+    block = claims.reserve_address_block_number(lab_paths.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_loopback_addresses(fleet, block, before.addresses if before else None)
     driver = ""
@@ -77,9 +77,9 @@ def prepare_lab(
         exporter = str(artifacts.prometheus_jmx_exporter_jar(progress=progress))
     groups = dict(data.groups)
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
-    overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
+    overlay = over.loopback_variables(fleet, data.hosts, lab_paths, state, heap, metrics=metrics)
     state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
-    _write_lab_files(layout, state, overlay)
+    _write_lab_files(lab_paths, state, overlay)
     return state, over.list_replaced_host_variables(data.hosts, overlay)
 
 
@@ -101,12 +101,12 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {line}")
 
 
-def _provide_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease:
+def _provide_software(broker: Broker, lab_paths: LabPaths, progress: Progress) -> InstalledRelease:
     """Return the ActiveMQ software of a broker's release.
 
     It is that of ``activemq_archive`` if the archive is on this machine, else it is fetched.
     """
-    if local := _local_software(broker, layout, progress):
+    if local := _local_software(broker, lab_paths, progress):
         return local
     release, home = broker.release, None
     try:
@@ -121,10 +121,10 @@ def _provide_software(broker: Broker, layout: LabLayout, progress: Progress) -> 
             )
     if home is not None:
         return InstalledRelease(str(home), whole=True)
-    return _link_jars(release, artifacts.fetch_jar_directory(release, progress=progress), layout)
+    return _link_jars(release, artifacts.fetch_jar_directory(release, progress=progress), lab_paths)
 
 
-def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease | None:
+def _local_software(broker: Broker, lab_paths: LabPaths, progress: Progress) -> InstalledRelease | None:
     """Return the ActiveMQ software in a broker's ``activemq_archive``.
 
     The result is None if the archive is not on this machine or is a tar archive of jars alone.
@@ -135,7 +135,7 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
         return None
     archive = Path(configured).expanduser().resolve()
     if archive.is_dir() and not (archive / "lib").is_dir():
-        return _link_jars(release, artifacts.checked_jar_directory(archive, release), layout)
+        return _link_jars(release, artifacts.checked_jar_directory(archive, release), lab_paths)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
         home = artifacts.local_distribution_directory(
             archive, release, settings.release_archive_sha512(), progress=progress
@@ -144,12 +144,12 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
     return None
 
 
-def _link_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledRelease:
+def _link_jars(release: Release, jars: Path, lab_paths: LabPaths) -> InstalledRelease:
     """Return a directory of ActiveMQ's jars as software for a lab.
 
     The lab has a link to it in the place of a distribution's libraries.
     """
-    library = layout.directory / "software" / release.text / "lib"
+    library = lab_paths.directory / "software" / release.text / "lib"
     library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if library.is_symlink() and library.readlink() != jars:
         library.unlink()
@@ -158,20 +158,20 @@ def _link_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledRele
     return InstalledRelease(str(library.parent), whole=False)
 
 
-def _write_lab_files(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
+def _write_lab_files(lab_paths: LabPaths, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
-    write_lab_file(layout.names, over.jvm_hosts_file_content(fleet, state.addresses))
+    write_lab_file(lab_paths.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
-    write_lab_file(layout.overlay_inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_lab_file(lab_paths.overlay_inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in overlay.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
-        write_lab_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+        write_lab_file(lab_paths.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
     for broker in fleet.brokers:
         make_shared_store_directory(broker)
-    for path in layout.host_vars.iterdir():
+    for path in lab_paths.host_vars.iterdir():
         if path.name.removesuffix(".yml") not in overlay:
             path.unlink()
-    state.save(layout)
+    state.save(lab_paths)
 
 
 _HEAD = """\

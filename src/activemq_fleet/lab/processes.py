@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, write_lab_file
+from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
 
@@ -53,7 +53,7 @@ class ProcessRun:
 
 
 def launch_broker(
-    layout: LabLayout,
+    lab_paths: LabPaths,
     host: str,
     command: Sequence[str],
     variables: Mapping[str, str],
@@ -90,7 +90,7 @@ def launch_broker(
     _children[child.pid] = child
     _exit_statuses.pop(child.pid, None)
     run = ProcessRun(host, child.pid, _start_time(child), time.time(), version, inode, offset, release)
-    write_lab_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
+    write_lab_file(lab_paths.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 
 
@@ -128,34 +128,34 @@ def _log_inode_and_size(log: Path) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def last_broker_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
+def last_broker_process_run(lab_paths: LabPaths, host: str) -> ProcessRun | None:
     """Return the record of the last broker process of a host in a lab; None if the host was never started.
 
     The process may have ended.
     """
     try:
-        return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
+        return ProcessRun(**json.loads((lab_paths.runs / f"{host}.json").read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def running_process(layout: LabLayout, name: str) -> psutil.Process | None:
+def running_process(lab_paths: LabPaths, name: str) -> psutil.Process | None:
     """Return the running process that a lab launched under a name; None if it has ended.
 
     The name is a host's or a program's.
     """
-    run = last_broker_process_run(layout, name)
-    return find_process(layout, run) if run else None
+    run = last_broker_process_run(lab_paths, name)
+    return find_process(lab_paths, run) if run else None
 
 
-def has_running_process(layout: LabLayout) -> bool:
+def has_running_process(lab_paths: LabPaths) -> bool:
     """Return whether any process that a lab launched is running."""
-    return any(running_process(layout, file.stem) is not None for file in layout.runs.glob("*.json"))
+    return any(running_process(lab_paths, file.stem) is not None for file in lab_paths.runs.glob("*.json"))
 
 
-def delete_broker_run_record(layout: LabLayout, host: str) -> None:
+def delete_broker_run_record(lab_paths: LabPaths, host: str) -> None:
     """Delete the record of the last broker run of a host in a lab."""
-    (layout.runs / f"{host}.json").unlink(missing_ok=True)
+    (lab_paths.runs / f"{host}.json").unlink(missing_ok=True)
 
 
 def exit_status_of_run(run: ProcessRun) -> int | None:
@@ -167,12 +167,12 @@ def exit_status_of_run(run: ProcessRun) -> int | None:
     return _exit_statuses.get(run.pid)
 
 
-def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
+def find_process(lab_paths: LabPaths, run: ProcessRun) -> psutil.Process | None:
     """Find the running process of a recorded run; return None if it has ended."""
     _reap(run.pid)
     try:
         process = psutil.Process(run.pid)
-        if abs(process.create_time() - run.created) > _START_TOLERANCE or not _is_lab_process(layout, process):
+        if abs(process.create_time() - run.created) > _START_TOLERANCE or not _is_lab_process(lab_paths, process):
             return None
         return process
     except psutil.Error:
@@ -201,15 +201,15 @@ def is_stopped_by_signal(process: psutil.Process) -> bool:
         return False
 
 
-def lab_processes(layout: LabLayout) -> list[psutil.Process]:
+def lab_processes(lab_paths: LabPaths) -> list[psutil.Process]:
     """Return all running processes of a lab, by the lab's mark on their command line."""
-    return [process for process in psutil.process_iter() if _is_lab_process(layout, process)]
+    return [process for process in psutil.process_iter() if _is_lab_process(lab_paths, process)]
 
 
-def _is_lab_process(layout: LabLayout, process: psutil.Process) -> bool:
+def _is_lab_process(lab_paths: LabPaths, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # Processes of other users may also have the mark.
-        marks = process_mark_arguments(layout.directory)
+        marks = process_mark_arguments(lab_paths.directory)
         return is_own and process.status() != psutil.STATUS_ZOMBIE and not marks.isdisjoint(process.cmdline())
     except psutil.Error:
         return False

@@ -14,8 +14,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_connection
 from activemq_fleet.lab.lab_brokers import LabBrokers
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import require_lab_state
-from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
 from activemq_fleet.lab.stomp import Credentials
@@ -33,18 +33,18 @@ class ReadOnlyLab:
     message of one line, if it fails.
     """
 
-    def __init__(self, layout: LabLayout) -> None:
-        self._layout = layout
+    def __init__(self, lab_paths: LabPaths) -> None:
+        self._lab_paths = lab_paths
 
     @property
     def directory(self) -> Path:
         """The directory with all files of a lab (real brokers on loopback addresses)."""
-        return self._layout.directory
+        return self._lab_paths.directory
 
     @property
     def exists(self) -> bool:
         """Whether a lab (real brokers on loopback addresses) was prepared, running or not."""
-        return self._layout.state.exists()
+        return self._lab_paths.state.exists()
 
     @property
     def overlay_inventory_path(self) -> Path:
@@ -52,7 +52,7 @@ class ReadOnlyLab:
 
         Pass it to Ansible after the user's inventory.
         """
-        return self._layout.overlay_inventory_path
+        return self._lab_paths.overlay_inventory_path
 
     @property
     def fleet(self) -> Fleet:
@@ -69,7 +69,7 @@ class ReadOnlyLab:
 
     @cached_property
     def _hosts(self) -> LabBrokers:
-        return LabBrokers(self._layout, require_lab_state(self._layout))
+        return LabBrokers(self._lab_paths, require_lab_state(self._lab_paths))
 
     def status(self) -> tuple[HostStatus, ...]:
         """Return the current status of every broker of a lab.

@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection
 from typing import Any
 
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import require_lab_state
-from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.node.process.proc import activemq_bases_in_command, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render.broker_paths import broker_directory_paths
@@ -21,12 +21,12 @@ _SECONDS_PER_BROKER = 0.1
 """Maximum number of seconds that a healthy broker takes to answer; the deadline grows by it for each broker."""
 
 
-def lab_fleet(layout: LabLayout) -> Fleet:
+def lab_fleet(lab_paths: LabPaths) -> Fleet:
     """Return the fleet of a lab (real brokers on loopback addresses).
 
     The brokers have their own host names. Raises LabError where there is no lab.
     """
-    return require_lab_state(layout).fleet()
+    return require_lab_state(lab_paths).fleet()
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:

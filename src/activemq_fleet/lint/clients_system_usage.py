@@ -10,7 +10,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
+from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 
 _MEGABYTE = 1 << 20
 _DEFAULT_JOURNAL_FILE_LENGTH = 32 * _MEGABYTE

@@ -19,7 +19,7 @@ from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SourcePosition, UnreadableXmlError, XmlDocument, XmlPositions, decode_xml_document
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
+from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker
 

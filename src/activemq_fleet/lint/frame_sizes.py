@@ -16,8 +16,8 @@ from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
+from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.settings.connectors_and_links import FRAME_SIZE
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology import Broker, Connector
 from activemq_fleet.uris import is_openwire
 

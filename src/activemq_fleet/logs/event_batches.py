@@ -85,21 +85,21 @@ class LogScanner:
         self._clock = LocalTimeConverter(source.zone)
         self._classifier = classifier_for_release(source.release)
 
-    def scan_into_record_batches(
-        self, chunk: bytes | memoryview, rest_of_last_record: bytes = b""
+    def arrow_batches_of_log_records(
+        self, chunk: bytes | memoryview, last_record_continuation: bytes = b""
     ) -> Iterator[pa.RecordBatch]:
         """Scan a chunk of a log file, and yield Arrow record batches with a row for each log record in the chunk.
 
-        The batches have the schema ``SCHEMA``. A batch has a few megabytes. ``rest_of_last_record`` is from the next
-        file; it is added to the chunk's last record, and its lines are not counted.
+        The batches have the schema ``SCHEMA``. A batch has a few megabytes. ``last_record_continuation`` is from the
+        next file; it is added to the chunk's last record, and its lines are not counted.
         """
         record_start, is_console = record_layout_of(chunk)
         for piece, is_last in _split_chunk(chunk, record_start):
-            yield self._batch(piece, is_console, rest_of_last_record if is_last else b"")
+            yield self._batch(piece, is_console, last_record_continuation if is_last else b"")
 
-    def _batch(self, piece: bytes, is_console: bool, rest_of_last_record: bytes) -> pa.RecordBatch:
+    def _batch(self, piece: bytes, is_console: bool, last_record_continuation: bytes) -> pa.RecordBatch:
         line_count = piece.count(b"\n") + (not piece.endswith(b"\n"))
-        text, problems = _decode_and_escape(piece + rest_of_last_record, self.line)
+        text, problems = _decode_and_escape(piece + last_record_continuation, self.line)
         bounds = (record_bounds_of_console if is_console else record_bounds_of_file)(text)
         record_lines = bounds.lines
         if _has_other_layout(text, bounds):

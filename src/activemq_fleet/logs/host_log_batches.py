@@ -85,9 +85,9 @@ def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator
         if skip:
             scanner.line += bytes(piece[:skip]).count(b"\n")
             piece, skip = piece[skip:], 0
-        rest_of_last_record = place.after if is_last else b""
-        batches = list(scanner.scan_into_record_batches(piece, rest_of_last_record))
-        if is_last and not rest_of_last_record and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
+        last_record_continuation = place.after if is_last else b""
+        batches = list(scanner.arrow_batches_of_log_records(piece, last_record_continuation))
+        if is_last and not last_record_continuation and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
             problem = CUT_OFF
         if problem and batches:
             batches[-1] = _with_problem(batches[-1], problem)

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
-from activemq_fleet.canvas import Canvas
+from activemq_fleet.canvas import SvgCanvas
 
 _TICK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _MAXIMUM_NAME_LENGTH = 23  # maximum number of characters of a name
 _HALF_DIGIT_WIDTH = 3.6  # half the width of a digit of a mark's number
 
 
-class SvgChart(Canvas):
+class SvgChart(SvgCanvas):
     """A chart drawn as SVG, with a horizontal axis in seconds.
 
     It is drawn row by row downwards. ``height`` is where the next row begins; ``title`` describes the chart to screen
@@ -37,7 +37,7 @@ class SvgChart(Canvas):
 
         It has every element, with every text escaped.
         """
-        return Markup(str(self))  # noqa: S704 -- Canvas escapes every text
+        return Markup(str(self))  # noqa: S704 -- SvgCanvas escapes every text
 
     def horizontal_position(self, time: float) -> float:
         """Return the horizontal position of a time in a chart, in pixels.

@@ -21,7 +21,7 @@ from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
 from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkOfRunningBrokers, accepts_clients
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
-from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
+from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeEdge, BridgeGraph, broker_numbers
 from activemq_fleet.topology import Broker, Fleet, LinkEnd
 
@@ -143,7 +143,7 @@ class Routes:
         hops = tuple(
             Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in route
         )
-        choice = outcome_of_bridge_choices(state.shape, source_number, target_number)
+        choice = message_outcome_for_all_bridge_choices(state.shape, source_number, target_number)
         reason = reasons.route_sentence(source_unit, target_unit, route, choice, dead_host, destination)
         return MessageReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
 

@@ -34,7 +34,7 @@ class _State(NamedTuple):
     hops: int
 
 
-def outcome_of_bridge_choices(
+def message_outcome_for_all_bridge_choices(
     graph: BridgeGraph, source: int, target: int, *, patience: int = _MAXIMUM_STATES
 ) -> ChoiceOutcome:
     """Return the outcome for a message from ``source`` to ``target`` over all bridges that brokers can choose for it.

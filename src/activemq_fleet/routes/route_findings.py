@@ -16,7 +16,7 @@ from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.answers import Routes, RoutesLostWithoutBroker
 from activemq_fleet.routes.bridges import NetworkOfRunningBrokers
-from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
+from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeGraph, broker_numbers
 from activemq_fleet.topology import LinkEnd
 
@@ -231,5 +231,5 @@ def _examined_and_stranded_routes(shape: BridgeGraph) -> tuple[int, list[tuple[i
     return len(examined_pairs), [
         pair
         for pair in examined_pairs
-        if outcome_of_bridge_choices(shape, *pair, patience=_MAXIMUM_STATES_PER_PAIR) == "strands"
+        if message_outcome_for_all_bridge_choices(shape, *pair, patience=_MAXIMUM_STATES_PER_PAIR) == "strands"
     ]

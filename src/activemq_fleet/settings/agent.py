@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 
 _ONE_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?\s*[A-Za-z0-9.+!-]+|@\s*\S.*)")
 _Seconds = Annotated[int, Field(ge=1, le=31_536_000)]
@@ -72,53 +72,53 @@ class AgentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
-    agent_group: field_types.Text | None = None
-    agent_pair: field_types.Text | None = None
-    agent_username: field_types.Principal | None = None
-    agent_password: field_types.Secret | None = None
+    agent_group: variable_types.Text | None = None
+    agent_pair: variable_types.Text | None = None
+    agent_username: variable_types.Principal | None = None
+    agent_password: variable_types.Secret | None = None
     agent_publisher_timeout: int = Field(default=900, ge=1, le=31_536_000)
     agent_publisher_window: int = Field(default=100, ge=1, le=10_000)
     agent_publisher_envelope: bool = False
     agent_publisher_drop_expired: bool = False
     agent_publisher_barrier: bool = False
-    agent_topics: Annotated[tuple[field_types.MqttFilter, ...], field_types.Words] = ()
-    agent_publish_prefixes: Annotated[tuple[field_types.MqttFilter, ...], field_types.Words] = ()
-    agent_client_id: field_types.Name | None = None
-    agent_tls_ca: field_types.AbsolutePath | None = None
-    agent_tls_certificate: field_types.AbsolutePath | None = None
-    agent_tls_key: field_types.AbsolutePath | None = None
+    agent_topics: Annotated[tuple[variable_types.MqttFilter, ...], variable_types.Words] = ()
+    agent_publish_prefixes: Annotated[tuple[variable_types.MqttFilter, ...], variable_types.Words] = ()
+    agent_client_id: variable_types.Name | None = None
+    agent_tls_ca: variable_types.AbsolutePath | None = None
+    agent_tls_certificate: variable_types.AbsolutePath | None = None
+    agent_tls_key: variable_types.AbsolutePath | None = None
     agent_outbox_rows: _Bound | None = None
     agent_outbox_bytes: _Bound | None = None
     agent_inbox_rows: _Bound | None = None
     agent_inbox_bytes: _Bound | None = None
     agent_topic_rows: _Bound | None = None
     agent_packet_bytes: Annotated[int, Field(ge=4096, le=268_435_455)] | None = None
-    agent_handlers: field_types.AbsolutePath | None = None
-    agent_handlers_source: field_types.Line | None = None
+    agent_handlers: variable_types.AbsolutePath | None = None
+    agent_handlers_source: variable_types.Line | None = None
     agent_handler_timeout: _Seconds | None = None
     agent_handler_attempts: Annotated[int, Field(ge=1, le=1000)] | None = None
     agent_handler_pause: _Seconds | None = None
     agent_dedupe_days: Annotated[int, Field(ge=1, le=3650)] | None = None
     agent_offline_limit: _Seconds | None = None
     agent_drain_seconds: int = Field(default=20, ge=0, le=3600)
-    agent_metrics_address: field_types.HostAndPort | None = None
+    agent_metrics_address: variable_types.HostAndPort | None = None
     agent_log_level: Literal["debug", "info", "warning", "error"] | None = None
-    agent_options: dict[field_types.AgentKey, Annotated[field_types.Text, field_types.OptionText]] = Field(
+    agent_options: dict[variable_types.AgentKey, Annotated[variable_types.Text, variable_types.OptionText]] = Field(
         default_factory=dict
     )
-    agent_user: field_types.UnixName = "activemq-agent"
-    agent_home: field_types.AbsolutePath = "/opt/activemq-agent"
-    agent_state: field_types.AbsolutePath = "/var/lib/activemq-agent"
-    agent_config: field_types.AbsolutePath = "/etc/activemq-agent"
-    agent_wheelhouse: field_types.Line | None = None
-    agent_package: field_types.Line | None = None
-    agent_python: field_types.Line = "python3"
+    agent_user: variable_types.UnixName = "activemq-agent"
+    agent_home: variable_types.AbsolutePath = "/opt/activemq-agent"
+    agent_state: variable_types.AbsolutePath = "/var/lib/activemq-agent"
+    agent_config: variable_types.AbsolutePath = "/etc/activemq-agent"
+    agent_wheelhouse: variable_types.Line | None = None
+    agent_package: variable_types.Line | None = None
+    agent_python: variable_types.Line = "python3"
     agent_install: bool = True
     agent_service: Literal["systemd", "none"] = "systemd"
 
     @model_validator(mode="after")
     def _check_agent_settings(self) -> Self:
-        field_types.check_set_together(
+        variable_types.check_set_together(
             activemq_agent_tls_certificate=self.agent_tls_certificate, activemq_agent_tls_key=self.agent_tls_key
         )
         if self.agent_wheelhouse and self.agent_package:

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 
 
 def _check_vip(text: str) -> str:
@@ -30,7 +30,7 @@ def _check_vip(text: str) -> str:
     return str(address)
 
 
-VirtualIp = Annotated[field_types.Text, AfterValidator(_check_vip)]
+VirtualIp = Annotated[variable_types.Text, AfterValidator(_check_vip)]
 
 
 class BalancerSettings(BaseModel):
@@ -39,16 +39,18 @@ class BalancerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
     vip: VirtualIp | None = None
-    vip_interface: field_types.NetworkInterface | None = None
+    vip_interface: variable_types.NetworkInterface | None = None
     vip_router_id: int | None = Field(default=None, ge=1, le=255)
-    vip_username: field_types.Principal | None = None
-    vip_password: field_types.Secret | None = None
-    vip_broker_ca: field_types.AbsolutePath | None = None
-    vip_certificate: field_types.AbsolutePath | None = None
-    vip_check_port: field_types.Port = 8405
-    vip_config: field_types.AbsolutePath = "/etc/activemq-loadbalancer"
+    vip_username: variable_types.Principal | None = None
+    vip_password: variable_types.Secret | None = None
+    vip_broker_ca: variable_types.AbsolutePath | None = None
+    vip_certificate: variable_types.AbsolutePath | None = None
+    vip_check_port: variable_types.Port = 8405
+    vip_config: variable_types.AbsolutePath = "/etc/activemq-loadbalancer"
 
     @model_validator(mode="after")
     def _check_vip_login(self) -> Self:
-        field_types.check_set_together(activemq_vip_username=self.vip_username, activemq_vip_password=self.vip_password)
+        variable_types.check_set_together(
+            activemq_vip_username=self.vip_username, activemq_vip_password=self.vip_password
+        )
         return self

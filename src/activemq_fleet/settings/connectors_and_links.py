@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from activemq_fleet.node.protocols import protocol_name_of_scheme
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 from activemq_fleet.similar_names import most_similar_name
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
@@ -69,7 +69,7 @@ def _pairs(value: Any) -> Any:
     pairs = [tuple(item) if isinstance(item, list | tuple) else item for item in items]
     if any(not isinstance(item, tuple) or len(item) != 2 for item in pairs):
         raise ValueError(_NO_MAPPING)
-    return tuple((name, field_types.option_text(text)) for name, text in pairs)
+    return tuple((name, variable_types.option_text(text)) for name, text in pairs)
 
 
 def _of_types(types: Mapping[str, object], element: str) -> BeforeValidator:
@@ -109,7 +109,7 @@ def _json_schema_of(types: Mapping[str, object]) -> WithJsonSchema:
     return WithJsonSchema({"type": "object", "properties": properties, "additionalProperties": False})
 
 
-_Items = tuple[tuple[str, field_types.Attribute], ...]
+_Items = tuple[tuple[str, variable_types.Attribute], ...]
 _AS_MAPPING = PlainSerializer(dict, return_type=dict[str, str])
 LinkAttributes = Annotated[
     _Items, _of_types(_LINK_ATTRIBUTES, "networkConnector"), _AS_MAPPING, _json_schema_of(_LINK_ATTRIBUTES)
@@ -118,7 +118,7 @@ ConnectorAttributes = Annotated[
     _Items, _of_types(_CONNECTOR_ATTRIBUTES, "transportConnector"), _AS_MAPPING, _json_schema_of(_CONNECTOR_ATTRIBUTES)
 ]
 UriOptions = Annotated[
-    tuple[tuple[field_types.OptionName, field_types.UriOption], ...],
+    tuple[tuple[variable_types.OptionName, variable_types.UriOption], ...],
     BeforeValidator(_pairs),
     _AS_MAPPING,
     WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "integer", "boolean"]}}),
@@ -193,13 +193,13 @@ class TransportConnectorSettings(ImmutableSettingsBase):
     ``<transportConnector>``.
     """
 
-    name: field_types.BeanName
-    scheme: field_types.Scheme
-    port: field_types.Port
-    options: dict[field_types.OptionName, Annotated[field_types.UriOption, field_types.OptionText]] = Field(
+    name: variable_types.BeanName
+    scheme: variable_types.Scheme
+    port: variable_types.Port
+    options: dict[variable_types.OptionName, Annotated[variable_types.UriOption, variable_types.OptionText]] = Field(
         default_factory=lambda known: default_connector_options(known.get("scheme", ""))
     )
-    bind: field_types.Host | None = None
+    bind: variable_types.Host | None = None
     tls: bool = True
     attributes: ConnectorAttributes = ()
 
@@ -213,14 +213,14 @@ class LinkSettings(ImmutableSettingsBase):
     ``<networkConnector>``, ``options`` those of its URI, None for the fleet's.
     """
 
-    source: field_types.Text = Field(alias="from")
-    to: field_types.Text
-    addresses: tuple[field_types.Dialled, ...] = ()
+    source: variable_types.Text = Field(alias="from")
+    to: variable_types.Text
+    addresses: tuple[variable_types.Dialled, ...] = ()
     duplex: bool = False
-    name: field_types.BeanName | None = None
-    include: tuple[field_types.DestinationPattern, ...] = ()
-    static_include: tuple[field_types.DestinationPattern, ...] = ()
-    exclude: tuple[field_types.DestinationPattern, ...] = ()
+    name: variable_types.BeanName | None = None
+    include: tuple[variable_types.DestinationPattern, ...] = ()
+    static_include: tuple[variable_types.DestinationPattern, ...] = ()
+    exclude: tuple[variable_types.DestinationPattern, ...] = ()
     ttl: Ttl | None = None
     attributes: LinkAttributes = ()
     options: UriOptions | None = None

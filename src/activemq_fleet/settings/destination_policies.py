@@ -10,7 +10,16 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from activemq_fleet.settings.field_types import Count, Factor, Milliseconds, NamePart, OrUnlimited, Percent, Size, Word
+from activemq_fleet.settings.variable_types import (
+    Count,
+    Factor,
+    Milliseconds,
+    NamePart,
+    OrUnlimited,
+    Percent,
+    Size,
+    Word,
+)
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, DestinationPatternBean, NamedDestination, XmlBean
 
 

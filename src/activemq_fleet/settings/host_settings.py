@@ -21,7 +21,8 @@ from pydantic import (
 from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, HighAvailabilityProfile, ProfileName
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
+from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.connectors_and_links import (
@@ -36,7 +37,6 @@ from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.jmx_port_and_users import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
@@ -87,9 +87,9 @@ class UserSettings(ImmutableSettingsBase):
     It has a user name, its password and its user groups.
     """
 
-    name: field_types.Principal
-    password: field_types.Secret
-    groups: field_types.Principals = ()
+    name: variable_types.Principal
+    password: variable_types.Secret
+    groups: variable_types.Principals = ()
 
     @model_validator(mode="after")
     def _refuse_default_credentials(self) -> Self:
@@ -104,11 +104,11 @@ class AclEntry(ImmutableSettingsBase):
     ``read``, ``write`` and ``admin`` are names of user groups.
     """
 
-    destination: field_types.Destination
+    destination: variable_types.Destination
     kind: Literal["queue", "topic"]
-    read: field_types.Principals = ()
-    write: field_types.Principals = ()
-    admin: field_types.Principals = ()
+    read: variable_types.Principals = ()
+    write: variable_types.Principals = ()
+    admin: variable_types.Principals = ()
 
 
 class JdbcSettings(ImmutableSettingsBase):
@@ -116,17 +116,17 @@ class JdbcSettings(ImmutableSettingsBase):
 
     url: Annotated[
         str,
-        field_types.matching_text_validator(
+        variable_types.matching_text_validator(
             r"jdbc:[^\s\"'<>]+",
             "must be a JDBC URL such as jdbc:postgresql://db/activemq, without spaces, quotes, < and >",
             may_be_secret=True,
         ),
-        AfterValidator(field_types.check_literal_text),
+        AfterValidator(variable_types.check_literal_text),
     ]
-    driver: field_types.JavaClass
-    jar: field_types.AbsolutePath | None = None
-    username: field_types.Principal
-    password: field_types.Secret
+    driver: variable_types.JavaClass
+    jar: variable_types.AbsolutePath | None = None
+    username: variable_types.Principal
+    password: variable_types.Secret
 
 
 class FenceCommandSettings(ImmutableSettingsBase):
@@ -136,16 +136,16 @@ class FenceCommandSettings(ImmutableSettingsBase):
     file whose path the program receives.
     """
 
-    argv: Annotated[tuple[field_types.Text, ...], Field(min_length=1)]
+    argv: Annotated[tuple[variable_types.Text, ...], Field(min_length=1)]
     timeout: int = Field(default=60, ge=1, le=3600)
     secrets: dict[
         Annotated[
             str,
-            field_types.matching_text_validator(
+            variable_types.matching_text_validator(
                 "[A-Z][A-Z0-9_]*", "must be the name of an environment variable such as API_TOKEN"
             ),
         ],
-        field_types.Secret,
+        variable_types.Secret,
     ] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -164,10 +164,10 @@ class TlsSettings(ImmutableSettingsBase):
     They are keystore and truststore as paths on the brokers' hosts, and their passwords.
     """
 
-    keystore: field_types.AbsolutePath
-    keystore_password: field_types.Secret
-    truststore: field_types.AbsolutePath
-    truststore_password: field_types.Secret
+    keystore: variable_types.AbsolutePath
+    keystore_password: variable_types.Secret
+    truststore: variable_types.AbsolutePath
+    truststore_password: variable_types.Secret
     client_auth: bool = False
 
 
@@ -179,7 +179,7 @@ class XmlFragmentSettings(ImmutableSettingsBase):
 
     parent: Annotated[
         str,
-        field_types.matching_text_validator(
+        variable_types.matching_text_validator(
             r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be names of XML elements, separated by /, such as broker/plugins"
         ),
     ] = "broker"
@@ -192,16 +192,19 @@ class ExtraFileSettings(ImmutableSettingsBase):
     ``path`` is relative to the broker's configuration tree.
     """
 
-    path: Annotated[str, AfterValidator(field_types.check_path_below_broker_directory)]
-    content: Annotated[str, AfterValidator(field_types.check_encodable)]
+    path: Annotated[str, AfterValidator(variable_types.check_path_below_broker_directory)]
+    content: Annotated[str, AfterValidator(variable_types.check_encodable)]
 
 
 PlainName = Annotated[
-    str, field_types.matching_text_validator(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders")
+    str,
+    variable_types.matching_text_validator(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders"),
 ]
 NodeMark = Annotated[
     str,
-    field_types.matching_text_validator(NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary"),
+    variable_types.matching_text_validator(
+        NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary"
+    ),
 ]
 
 
@@ -212,74 +215,74 @@ class WaiverSettings(ImmutableSettingsBase):
     """
 
     rule: Annotated[
-        str, field_types.matching_text_validator(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")
+        str, variable_types.matching_text_validator(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")
     ]
-    reason: field_types.Text
-    hosts: Annotated[tuple[field_types.Text, ...], field_types.Words] = ("*",)
+    reason: variable_types.Text
+    hosts: Annotated[tuple[variable_types.Text, ...], variable_types.Words] = ("*",)
     until: date | None = None
 
 
 class _Broker(ImmutableSettingsBase):
     """The variables of a broker's software, store and network."""
 
-    release: field_types.ReleaseText | None = None
+    release: variable_types.ReleaseText | None = None
     group: PlainName | None = None
     pair: PlainName | None = None
     node: NodeMark | None = None
     naming_parity: Literal["odd-even", "even-odd"] | None = None
     master_node: NodeMark = DEFAULT_MASTER_NODE
-    address: field_types.Host | None = None
-    broker_name: field_types.Name | None = None
+    address: variable_types.Host | None = None
+    broker_name: variable_types.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE
-    store_directory: field_types.AbsolutePath | None = None
+    store_directory: variable_types.AbsolutePath | None = None
     fence: Literal["guard", "command", "none"] = "none"
     fence_command: FenceCommandSettings | None = None
     index_rebuild: Literal["serve", "refuse"] = "serve"
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
-    environment: field_types.Principal | None = None
+    environment: variable_types.Principal | None = None
     discovery: Literal["masterslave", "failover", "static", "multicast"] | None = None
     topology: Literal["mesh", "hub", "ring", "chain", "none"] = "mesh"
-    multicast: field_types.Multicast = "224.1.2.3:6255"
-    multicast_group: field_types.Principal | None = None
-    multicast_name: field_types.BeanName | None = None
-    multicast_interface: field_types.NetworkInterface | None = None
-    network_username: field_types.Principal | None = None
-    network_password: field_types.Secret | None = None
-    probe_password: field_types.Secret | None = None
-    probe_ca: field_types.AbsolutePath | None = None
+    multicast: variable_types.Multicast = "224.1.2.3:6255"
+    multicast_group: variable_types.Principal | None = None
+    multicast_name: variable_types.BeanName | None = None
+    multicast_interface: variable_types.NetworkInterface | None = None
+    network_username: variable_types.Principal | None = None
+    network_password: variable_types.Secret | None = None
+    probe_password: variable_types.Secret | None = None
+    probe_ca: variable_types.AbsolutePath | None = None
     network_ttl: Ttl | None = None
     network_attributes: LinkAttributes = ()
     network_options: UriOptions = BRIDGE_OPTIONS
     links: tuple[LinkSettings, ...] = ()
     pair_links: Literal["none", "static"] = "none"
     connectors: tuple[TransportConnectorSettings, ...] | None = None
-    replication_port: field_types.Port = 61618
-    bind: field_types.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
+    replication_port: variable_types.Port = 61618
+    bind: variable_types.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
     port_offset: int = Field(default=0, ge=0, le=65000)
     console: bool = True
-    console_bind: field_types.Host = "127.0.0.1"
-    console_port: field_types.Port = 8161
+    console_bind: variable_types.Host = "127.0.0.1"
+    console_port: variable_types.Port = 8161
     authentication: Literal["simple", "custom", "none"] = "simple"
     users: tuple[UserSettings, ...] = ()
     acl: tuple[AclEntry, ...] = ()
     tls: TlsSettings | None = None
-    memory_limit: field_types.Limit | None = None
-    store_limit: field_types.Limit = "20 gb"
-    temp_limit: field_types.Limit = "5 gb"
+    memory_limit: variable_types.Limit | None = None
+    store_limit: variable_types.Limit = "20 gb"
+    temp_limit: variable_types.Limit = "5 gb"
     broker_attributes: dict[
         Annotated[
             str,
-            field_types.matching_text_validator(
+            variable_types.matching_text_validator(
                 r"(?a:(?!xml)[A-Za-z]\w*)", "must be the name of an attribute of <broker>, such as persistent"
             ),
         ],
-        Annotated[field_types.Attribute, field_types.OptionText],
+        Annotated[variable_types.Attribute, variable_types.OptionText],
     ] = Field(default_factory=dict)
     jmx: JmxSettings | None = None
-    imports: tuple[field_types.Import, ...] = ()
-    shutdown_hooks: tuple[field_types.JavaClass, ...] = ()
+    imports: tuple[variable_types.Import, ...] = ()
+    shutdown_hooks: tuple[variable_types.JavaClass, ...] = ()
     log_query: bool = False
     runtime_configuration: bool = False
     xml_fragments: tuple[XmlFragmentSettings, ...] = ()
@@ -296,20 +299,20 @@ class _Host(ImmutableSettingsBase):
     """The variables for where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
-    archive: field_types.Archive | None = None
-    archive_sha512: field_types.Sha512 | None = None
+    archive: variable_types.Archive | None = None
+    archive_sha512: variable_types.Sha512 | None = None
     service: Literal["systemd", "none"] = "systemd"
-    user: field_types.UnixName = "activemq"
+    user: variable_types.UnixName = "activemq"
     uid: int | None = Field(default=None, ge=1, le=4_294_967_294)
     gid: int | None = Field(default=None, ge=1, le=4_294_967_294)
-    home: field_types.AbsolutePath = "/opt/activemq"
-    base: field_types.AbsolutePath = "/var/lib/activemq"
-    instance: field_types.Instance = "activemq"
-    heap: field_types.Heap = "512m"
-    unit_memory_max: field_types.MemoryMax | None = None
-    java_home: field_types.AbsolutePath | None = None
-    java_options: tuple[field_types.JavaOption, ...] = ()
-    watchdog: field_types.Watchdog = "warn"
+    home: variable_types.AbsolutePath = "/opt/activemq"
+    base: variable_types.AbsolutePath = "/var/lib/activemq"
+    instance: variable_types.Instance = "activemq"
+    heap: variable_types.Heap = "512m"
+    unit_memory_max: variable_types.MemoryMax | None = None
+    java_home: variable_types.AbsolutePath | None = None
+    java_options: tuple[variable_types.JavaOption, ...] = ()
+    watchdog: variable_types.Watchdog = "warn"
 
 
 class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
@@ -436,7 +439,7 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
 
     def _name_contradictions(self) -> Iterator[str]:
         names = [connector.name for connector in self.connectors or ()]
-        for doubled in field_types.repeated_names(names):
+        for doubled in variable_types.repeated_names(names):
             yield f"activemq_connectors has {doubled!r} twice: give each connector a different name"
         for kept in sorted(_PORTS_OF_OURS & set(names)):
             yield (
@@ -445,7 +448,7 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
             )
         for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):
             yield f"activemq_broker_attributes must not set {decided!r}: {_DECIDED[decided]}"
-        for doubled in field_types.repeated_names([user.name for user in self.users]):
+        for doubled in variable_types.repeated_names([user.name for user in self.users]):
             yield f"activemq_users has {doubled!r} twice: merge the entries into one"
         yield from self._probe_account_collisions()
 

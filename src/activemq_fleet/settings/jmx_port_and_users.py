@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 from activemq_fleet.settings.connectors_and_links import ImmutableSettingsBase
 
 
@@ -16,8 +16,8 @@ class JmxUserSettings(ImmutableSettingsBase):
     The user may read MBeans, or also set attributes and call operations.
     """
 
-    name: field_types.Principal
-    password: field_types.Secret
+    name: variable_types.Principal
+    password: variable_types.Secret
     access: Literal["readonly", "readwrite"] = "readonly"
 
 
@@ -29,10 +29,10 @@ class JmxSettings(ImmutableSettingsBase):
     ``activemq_tls``.
     """
 
-    port: field_types.Port = 1099
-    rmi_port: field_types.Port | None = None
+    port: variable_types.Port = 1099
+    rmi_port: variable_types.Port | None = None
     path: (
-        Annotated[str, field_types.matching_text_validator(r"/[A-Za-z0-9._/-]+", "must be a path such as /jmxrmi")]
+        Annotated[str, variable_types.matching_text_validator(r"/[A-Za-z0-9._/-]+", "must be a path such as /jmxrmi")]
         | None
     ) = None
     users: tuple[JmxUserSettings, ...] = Field(default=())
@@ -40,7 +40,7 @@ class JmxSettings(ImmutableSettingsBase):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        doubled = field_types.repeated_names([user.name for user in self.users])
+        doubled = variable_types.repeated_names([user.name for user in self.users])
         if doubled:
             raise ValueError(f"users of activemq_jmx has two entries for the user {doubled[0]!r}: remove one entry")
         return self

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings.field_types import AbsolutePath, Count, Destination, Milliseconds, Size
 from activemq_fleet.settings.usage import StoreUsage
+from activemq_fleet.settings.variable_types import AbsolutePath, Count, Destination, Milliseconds, Size
 from activemq_fleet.settings.xml_beans import BeanWithReservedKeys, XmlBean
 
 _LOCK = "remove the key, because activemq_ha and activemq_fence determine the lock of a shared store"

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 from activemq_fleet.settings.connectors_and_links import ImmutableSettingsBase
 
 EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
@@ -22,10 +22,10 @@ class MetricsTlsSettings(ImmutableSettingsBase):
     ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
     """
 
-    keystore: field_types.AbsolutePath
-    keystore_password: field_types.Secret
-    alias: field_types.Name
-    ca_file: field_types.AbsolutePath | None = None
+    keystore: variable_types.AbsolutePath
+    keystore_password: variable_types.Secret
+    alias: variable_types.Name
+    ca_file: variable_types.AbsolutePath | None = None
 
 
 class MetricsSettings(ImmutableSettingsBase):
@@ -35,20 +35,20 @@ class MetricsSettings(ImmutableSettingsBase):
     """
 
     metrics: bool = False
-    metrics_bind: field_types.Host = "127.0.0.1"
-    metrics_port: field_types.Port = 9404
-    metrics_username: field_types.Principal | None = None
-    metrics_password: field_types.Secret | None = None
+    metrics_bind: variable_types.Host = "127.0.0.1"
+    metrics_port: variable_types.Port = 9404
+    metrics_username: variable_types.Principal | None = None
+    metrics_password: variable_types.Secret | None = None
     metrics_tls: MetricsTlsSettings | None = None
-    metrics_destinations: Annotated[tuple[field_types.DestinationPattern, ...], Field(max_length=200)] = ()
-    metrics_node_port: field_types.Port = 9100
-    metrics_runbook: field_types.Text | None = None
-    metrics_jar: field_types.AbsolutePath = f"/opt/activemq-metrics/{EXPORTER}"
-    metrics_archive: field_types.Line | None = None
+    metrics_destinations: Annotated[tuple[variable_types.DestinationPattern, ...], Field(max_length=200)] = ()
+    metrics_node_port: variable_types.Port = 9100
+    metrics_runbook: variable_types.Text | None = None
+    metrics_jar: variable_types.AbsolutePath = f"/opt/activemq-metrics/{EXPORTER}"
+    metrics_archive: variable_types.Line | None = None
 
     @model_validator(mode="after")
     def _check_metrics_login(self) -> Self:
-        field_types.check_set_together(
+        variable_types.check_set_together(
             activemq_metrics_username=self.metrics_username, activemq_metrics_password=self.metrics_password
         )
         return self

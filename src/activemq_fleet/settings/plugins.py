@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings.field_types import Attribute, Count, Factor, Milliseconds, Name, OrUnlimited, Text
+from activemq_fleet.settings.variable_types import Attribute, Count, Factor, Milliseconds, Name, OrUnlimited, Text
 from activemq_fleet.settings.xml_beans import (
     BeanWithReservedKeys,
     DestinationPatternBean,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 from activemq_fleet.settings.xml_beans import SwitchableBean
 
 
@@ -17,7 +17,7 @@ class SchedulerSettings(SwitchableBean):
 
     ELEMENT: ClassVar[str] = "broker"
     PROPERTIES: ClassVar[Mapping[str, str]] = {"directory": "schedulerDirectory"}
-    directory: field_types.AbsolutePath | None = None
+    directory: variable_types.AbsolutePath | None = None
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in the element ``broker``: only ``(("schedulerSupport", "true"),)``.

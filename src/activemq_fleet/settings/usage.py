@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings.field_types import Milliseconds, Percent, Size
+from activemq_fleet.settings.variable_types import Milliseconds, Percent, Size
 from activemq_fleet.settings.xml_beans import XmlBean
 
 _PERCENT = re.compile(r"(\d{1,3}) ?%")

@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails
 from activemq_fleet.errors import SettingsError, text_required_message
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
-from activemq_fleet.settings.field_types import SETTING_VALUE
 from activemq_fleet.settings.host_settings import NOT_SETTINGS, PREFIX, USERS_OWN, HostSettings
+from activemq_fleet.settings.variable_types import SETTING_VALUE
 from activemq_fleet.similar_names import most_similar_name, similar_names
 
 KNOWN = frozenset(PREFIX + name for name in HostSettings.model_fields) | NOT_SETTINGS

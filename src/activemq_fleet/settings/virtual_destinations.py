@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings.field_types import Destination, NamePart, Text
+from activemq_fleet.settings.variable_types import Destination, NamePart, Text
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination
 
 _Selector = Annotated[Text, Field(max_length=4000)]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from activemq_fleet.releases import Release, describe_releases_with
-from activemq_fleet.settings import field_types
+from activemq_fleet.settings import variable_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class BeanWithTypeKey(XmlBean):
 class NamedDestination(XmlBean):
     """A destination written as the XML element ``<queue physicalName="orders"/>``, from the text ``queue://orders``."""
 
-    name: field_types.DestinationPattern
+    name: variable_types.DestinationPattern
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name"})
 
     @model_validator(mode="before")
@@ -146,7 +146,7 @@ def _check_no_wildcard(text: str) -> str:
     return text
 
 
-OneDestination = Annotated[field_types.DestinationPattern, AfterValidator(_check_no_wildcard)]
+OneDestination = Annotated[variable_types.DestinationPattern, AfterValidator(_check_no_wildcard)]
 
 
 class SwitchableBean(XmlBean):
@@ -167,7 +167,7 @@ class DestinationPatternBean(XmlBean):
     Temporary destinations have no name.
     """
 
-    destination: field_types.Destination | None = None
+    destination: variable_types.Destination | None = None
     kind: Literal["queue", "topic", "temp_queue", "temp_topic"]
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"destination", "kind"})
 
@@ -210,7 +210,7 @@ def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
             elements = (bean_to_xml(nested, release) for nested in beans)
             children.append(XmlElement(xml_name, (), tuple(element for element in elements if element is not None)))
         else:
-            attributes.append((xml_name, str(field_types.option_text(value))))
+            attributes.append((xml_name, str(variable_types.option_text(value))))
     kept = sorted((child for child in children if child.children), key=lambda child: child.name)
     return XmlElement(name, tuple(attributes), tuple(kept))
 

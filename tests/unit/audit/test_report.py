@@ -164,7 +164,11 @@ def test_sum_of_partial_event_figures_equals_figures_of_all_events() -> None:
             figures.count_event(outcome, [])
     first_half.add_event_figures(second_half)
 
-    assert (first_half.messages, first_half.worst.items_with_smallest_keys(), first_half.worst.number_left_out) == (
+    assert (
+        first_half.messages,
+        first_half.worst.items_with_smallest_keys(),
+        first_half.worst.items_left_out,
+    ) == (
         both.messages,
         both.worst.items_with_smallest_keys(),
         100,

@@ -15,7 +15,7 @@ from activemq_fleet.cli import playbook
 from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli.main import main
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import lab_layout_for
+from activemq_fleet.lab.lab_paths import lab_paths_for
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.status.text import BROKER_COLUMNS
@@ -108,16 +108,16 @@ def test_status_of_unreachable_hosts_names_running_lab(
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(playbook, "run_playbook", refuse)
-    layout = lab_layout_for([str(inventory)])
-    layout.make_directory()
-    command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{layout.directory}"]
-    processes.launch_broker(layout, "a-mq01-a", command, {}, layout.activemq_base_directory("a-mq01-a"), "v1")
+    lab_paths = lab_paths_for([str(inventory)])
+    lab_paths.make_directory()
+    command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{lab_paths.directory}"]
+    processes.launch_broker(lab_paths, "a-mq01-a", command, {}, lab_paths.activemq_base_directory("a-mq01-a"), "v1")
     if not is_running:
-        processes.terminate_processes(processes.lab_processes(layout), grace=0)
+        processes.terminate_processes(processes.lab_processes(lab_paths), grace=0)
     try:
         assert main(["status", "-i", str(inventory)]) == 1
     finally:
-        processes.terminate_processes(processes.lab_processes(layout), grace=0)
+        processes.terminate_processes(processes.lab_processes(lab_paths), grace=0)
     hint = f"a lab of this inventory runs on this machine: `activemq-fleet lab status -i {inventory}` shows the state"
     assert (hint in capsys.readouterr().err) == is_running
 

@@ -17,7 +17,7 @@ LINE = LINES[0]
 
 
 def scan(data: bytes, after: bytes = b"", **source: str) -> list[Row]:
-    batches = list(LogScanner(LogReleaseAndTimeZone(**source)).scan_into_record_batches(data, after))
+    batches = list(LogScanner(LogReleaseAndTimeZone(**source)).arrow_batches_of_log_records(data, after))
     rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return rows
 
@@ -39,7 +39,7 @@ def test_log_scanner_agrees_with_reference_reader_for_each_kind_of_line(line: by
 def test_log_larger_than_piece_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.event_batches.PIECE", 1000)
     log = b"\n".join([*LINES, b""]) * 10
-    assert len(list(LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(log))) > 5
+    assert len(list(LogScanner(LogReleaseAndTimeZone()).arrow_batches_of_log_records(log))) > 5
     assert first_difference(log) == ""
 
 

@@ -34,7 +34,7 @@ COMPARED_COLUMNS = ("time", "raw_time", "level", "kind", "message", "stack", "lo
 
 
 def rows(data: bytes, line: int = 1, after: bytes = b"") -> list[Row]:
-    batches = LogScanner(LogReleaseAndTimeZone(), line).scan_into_record_batches(data, after)
+    batches = LogScanner(LogReleaseAndTimeZone(), line).arrow_batches_of_log_records(data, after)
     records: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return records
 

@@ -40,7 +40,7 @@ Caused by: java.net.BindException: Address already in use
 
 def scan(log: bytes, zone: str = "UTC") -> list[Row]:
     rows: list[Row] = pa.Table.from_batches(
-        list(LogScanner(LogReleaseAndTimeZone(zone=zone)).scan_into_record_batches(log)), schema=SCHEMA
+        list(LogScanner(LogReleaseAndTimeZone(zone=zone)).arrow_batches_of_log_records(log)), schema=SCHEMA
     ).to_pylist()
     return rows
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activemq_agent.agent_errors import RequestRefusedError
-from activemq_agent.event_ids import event_id_in
+from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.store.rows import InboxStorageOutcome, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction

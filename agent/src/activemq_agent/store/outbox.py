@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.event_ids import event_id_in, validated_event_id
+from activemq_agent.payload_envelope import event_id_in, validated_event_id
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store.rows import SentEvent, size_in_bytes
 from activemq_agent.store.transaction import Transaction

@@ -70,23 +70,23 @@ def classify_sample(sample: WatchdogSample) -> HangDiagnosis:
     process, silent = evidence.process, evidence.silent_connector_descriptions
     if process is None:
         return HangDiagnosis(state, IDLE, "the broker is not running")
-    who = f"process {process.pid}"
+    process_name = f"process {process.pid}"
     greeting = [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
     if evidence.is_stopped_by_signal:
-        return HangDiagnosis(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
+        return HangDiagnosis(state, *_unanswered(sample, state, f"{process_name} was stopped by a signal"))
     if greeting and not silent:
-        return HangDiagnosis(state, FINE, f"{who} answers: {greeting[0]}")
+        return HangDiagnosis(state, FINE, f"{process_name} answers: {greeting[0]}")
     if greeting:
         details = ", ".join(dict.fromkeys([*silent, *greeting]))
-        return HangDiagnosis(state, ODD, f"{who} is running but unhealthy: {details}. {_NOT_WELL}")
+        return HangDiagnosis(state, ODD, f"{process_name} is running but unhealthy: {details}. {_NOT_WELL}")
     if failing := [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.failed]:
-        return HangDiagnosis(state, ODD, f"{who} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
+        return HangDiagnosis(state, ODD, f"{process_name} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
-        return HangDiagnosis(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
+        return HangDiagnosis(state, *_unanswered(sample, state, f"{process_name}: {', '.join(silent)}"))
     return HangDiagnosis(
         state,
         IDLE,
-        f"{who} is running and no connector answers, so the broker is a standby, is starting or is stopping",
+        f"{process_name} is running and no connector answers, so the broker is a standby, is starting or is stopping",
     )
 
 
@@ -132,28 +132,30 @@ _GO_ON = "Continue the process with kill -CONT, or kill it so that systemd resta
 
 
 @dataclass(frozen=True)
-class SampleStreak:
+class SameDiagnosisStreak:
     """A streak of a watchdog's samples of a broker: the count of successive samples with the same result.
 
-    The samples have the same classification of the same process. ``who``: pid and start time; ``since``: time of the
-    first sample; ``told``: time of the last log line about it.
+    The samples have the same classification of the same process. ``process_identity``: pid and start time; ``since``:
+    time of the first sample; ``logged_at``: time of the last log line about it.
     """
 
-    who: tuple[int, float] | None = None
+    process_identity: tuple[int, float] | None = None
     kind: str = FINE
     times: int = 0
     since: float = 0.0
-    told: float | None = None
+    logged_at: float | None = None
 
-    def streak_after_sample(self, diagnosis: HangDiagnosis, process: Process | None, now: float) -> SampleStreak:
+    def streak_after_diagnosis(
+        self, diagnosis: HangDiagnosis, process: Process | None, now: float
+    ) -> SameDiagnosisStreak:
         """Return the streak of equal diagnoses of a broker's process after one more sample.
 
         Its count is increased if the kind of the diagnosis and the process are the same, else reset to 1. ``now``:
         seconds of a monotonic clock.
         """
-        who = (process.pid, process.started) if process else None
-        if who != self.who or diagnosis.kind != self.kind:
-            return SampleStreak(who, diagnosis.kind, 1, now)
+        process_identity = (process.pid, process.started) if process else None
+        if process_identity != self.process_identity or diagnosis.kind != self.kind:
+            return SameDiagnosisStreak(process_identity, diagnosis.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_action_due(self, now: float, patience: float = 0.0) -> bool:
@@ -162,7 +164,7 @@ class SampleStreak:
         This is so if the state has lasted long enough, and was not logged within the last 600 seconds.
         """
         lasted = self.times >= MISSES and now - self.since >= patience
-        return lasted and (self.told is None or now - self.told >= REMIND)
+        return lasted and (self.logged_at is None or now - self.logged_at >= REMIND)
 
 
 def can_kill_again(kills: Sequence[float], now: float) -> bool:

@@ -94,7 +94,7 @@ class Watchdog:
         self._kills_path = kills
         self._process: Process | None = None
         self._answering_process: tuple[int, float] | None = None
-        self._streak = hang_detection.SampleStreak()
+        self._streak = hang_detection.SameDiagnosisStreak()
         self._configuration: tuple[str | None, DeployedBrokerSettings] | None = None
         self._kill_count = 0
         self._certificates: dict[str, float] = {}
@@ -129,17 +129,17 @@ class Watchdog:
         sample = self._take_sample()
         diagnosis, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
         before = self._streak
-        self._streak = before.streak_after_sample(diagnosis, process, now)
+        self._streak = before.streak_after_diagnosis(diagnosis, process, now)
         notify_systemd(f"STATUS={diagnosis.text}", "WATCHDOG=1")
         if self._options.metrics:
             self._write_metrics(self._options.metrics, diagnosis, now)
-        if before.told is not None and diagnosis.kind == hang_detection.FINE:
+        if before.logged_at is not None and diagnosis.kind == hang_detection.FINE:
             _print_log_line(_INFO, f"the broker is healthy again: {diagnosis.text}")
         if diagnosis.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._streak.is_action_due(
             now, diagnosis.patience
         ):
             return
-        self._streak = replace(self._streak, told=now)
+        self._streak = replace(self._streak, logged_at=now)
         if diagnosis.kind == hang_detection.ODD:
             _print_log_line(_WARNING, diagnosis.text)
         elif process is not None:
@@ -150,12 +150,12 @@ class Watchdog:
         if process is None:
             return hang_detection.WatchdogSample(Evidence(None))
         deployed = self._read_configuration(process)
-        who = (process.pid, process.started)
+        process_identity = (process.pid, process.started)
         is_pure = self._options.ha == "pure"
         evidence = observe_broker(process, deployed, self._probe_connectors, self._read_phase, briefly=True)
         if any(answer.greeted for answer in evidence.answers.values()):
-            self._answering_process = who
-        evidence = replace(evidence, pure=is_pure, has_answered=self._answering_process == who)
+            self._answering_process = process_identity
+        evidence = replace(evidence, pure=is_pure, has_answered=self._answering_process == process_identity)
         slave = None
         if is_pure and (evidence.is_stopped_by_signal or evidence.silent_connector_descriptions):
             slave = has_connected_client(self._replication_connector(deployed))

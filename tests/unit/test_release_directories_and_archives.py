@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.preflight import (
+from activemq_fleet.operations.release_directories_and_archives import (
     ObservedReleaseDirectory,
     ReleaseArchive,
     release_line_change_messages,
@@ -38,7 +38,7 @@ def preflight_messages(
     sha512: str | None = None,
     upgrades: bool = False,
 ) -> list[str]:
-    archives = {PATH: archive or ReleaseArchive(found=("5.18.6",))}
+    archives = {PATH: archive or ReleaseArchive(releases=("5.18.6",))}
     unusable = unusable_archive_messages(directories, archives, dict.fromkeys([A, B], sha512))
     return unusable or wrong_release_messages(directories, archives, upgrades=upgrades)
 
@@ -66,7 +66,7 @@ def test_absent_directory_is_error_if_no_release_is_installed() -> None:
 
 def test_hosts_with_same_wrong_archive_share_message() -> None:
     (message,) = preflight_messages(
-        observed_directory(), observed_directory(B), archive=ReleaseArchive(found=("5.18.3",))
+        observed_directory(), observed_directory(B), archive=ReleaseArchive(releases=("5.18.3",))
     )
     assert message == (
         f"{A}, {B}: activemq_archive: {PATH} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. Set "
@@ -81,9 +81,9 @@ def test_hosts_with_same_wrong_archive_share_message() -> None:
             ReleaseArchive(problem="the file x does not exist on the controller"),
             "the file x does not exist on the controller",
         ),
-        (ReleaseArchive(found=()), "contains no ActiveMQ jars"),
-        (ReleaseArchive(found=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
-        (ReleaseArchive(found=("5.18.6",), sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
+        (ReleaseArchive(releases=()), "contains no ActiveMQ jars"),
+        (ReleaseArchive(releases=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
+        (ReleaseArchive(releases=("5.18.6",), sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
         (ReleaseArchive(problem="is cut short", sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
     ],
 )
@@ -96,7 +96,7 @@ def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None
     (message,) = preflight_messages(
         observed_directory(),
         observed_directory(B),
-        archive=ReleaseArchive(found=("5.18.6",), sha512="b" * 128),
+        archive=ReleaseArchive(releases=("5.18.6",), sha512="b" * 128),
         sha512="A" * 128,
     )
     assert message.startswith(
@@ -108,11 +108,12 @@ def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None
 def test_archive_is_ignored_if_release_is_installed() -> None:
     assert (
         preflight_messages(
-            observed_directory(home_exists=True, home_releases=("5.18.6",)), archive=ReleaseArchive(found=("5.18.3",))
+            observed_directory(home_exists=True, home_releases=("5.18.6",)),
+            archive=ReleaseArchive(releases=("5.18.3",)),
         )
         == []
     )
-    assert preflight_messages(observed_directory(install="package"), archive=ReleaseArchive(found=("5.18.3",))) == []
+    assert preflight_messages(observed_directory(install="package"), archive=ReleaseArchive(releases=("5.18.3",))) == []
 
 
 def test_directory_of_wrong_release_is_no_problem_if_unused() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_agent.agent_errors import RequestRefusedError
-from activemq_agent.event_ids import add_event_id, event_id_in, validated_event_id
+from activemq_agent.payload_envelope import add_event_id, event_id_in, validated_event_id
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, lab_layout_for, write_lab_file
+from activemq_fleet.lab.lab_paths import LabPaths, lab_paths_for, write_lab_file
 
 
 @pytest.fixture(autouse=True)
@@ -19,55 +19,55 @@ def test_inventory_has_same_lab_directory_for_all_forms_of_its_path(
 ) -> None:
     (tmp_path / "shop").mkdir()
     monkeypatch.chdir(tmp_path)
-    directories = {lab_layout_for([source]).directory for source in ("shop", str(tmp_path / "shop"), "shop/")}
+    directories = {lab_paths_for([source]).directory for source in ("shop", str(tmp_path / "shop"), "shop/")}
     assert len(directories) == 1
 
 
 def test_inventories_with_same_name_have_different_lab_directories(tmp_path: Path) -> None:
-    directories = [lab_layout_for([str(tmp_path / parent / "shop")]).directory for parent in "ab"]
+    directories = [lab_paths_for([str(tmp_path / parent / "shop")]).directory for parent in "ab"]
     assert directories[0] != directories[1]
 
 
 def test_name_of_lab_directory_starts_with_name_of_inventory(tmp_path: Path) -> None:
-    assert lab_layout_for([str(tmp_path / "my shop")]).directory.name.startswith("my-shop-")
+    assert lab_paths_for([str(tmp_path / "my shop")]).directory.name.startswith("my-shop-")
 
 
 def test_name_of_lab_directory_for_host_list_starts_with_first_host() -> None:
-    assert lab_layout_for(["orders-mq01-a,orders-mq01-b,"]).directory.name.startswith("orders-mq01-a-")
+    assert lab_paths_for(["orders-mq01-a,orders-mq01-b,"]).directory.name.startswith("orders-mq01-a-")
 
 
 def test_selected_lab_directory_is_used(tmp_path: Path) -> None:
-    assert lab_layout_for(["x"], tmp_path / "lab").directory == tmp_path / "lab"
+    assert lab_paths_for(["x"], tmp_path / "lab").directory == tmp_path / "lab"
 
 
 def test_link_to_lab_directory_selects_same_lab(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert lab_layout_for(["x"], tmp_path / "link").directory == lab_layout_for(["x"], tmp_path / "real").directory
+    assert lab_paths_for(["x"], tmp_path / "link").directory == lab_paths_for(["x"], tmp_path / "real").directory
 
 
 @pytest.mark.parametrize("name", ["with space", "with,comma", "with%percent", "with:colon"])
 def test_lab_directory_that_brokers_cannot_use_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(LabError, match="--dir"):
-        lab_layout_for(["x"], tmp_path / name)
+        lab_paths_for(["x"], tmp_path / name)
 
 
 def test_lab_directory_is_private(tmp_path: Path) -> None:
-    LabLayout(tmp_path / "lab").make_directory()
+    LabPaths(tmp_path / "lab").make_directory()
     assert stat.S_IMODE((tmp_path / "lab").stat().st_mode) == 0o700
 
 
 def test_lab_directory_that_cannot_be_created_is_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LabError, match="--dir"):
-        LabLayout(tmp_path / "file" / "lab").make_directory()
+        LabPaths(tmp_path / "file" / "lab").make_directory()
 
 
 def test_second_lab_command_is_refused_while_first_command_uses_lab(tmp_path: Path) -> None:
-    layout = LabLayout(tmp_path / "lab")
-    with layout.hold_lab_lock(), pytest.raises(LabError, match="another command"), layout.hold_lab_lock():
+    lab_paths = LabPaths(tmp_path / "lab")
+    with lab_paths.hold_lab_lock(), pytest.raises(LabError, match="another command"), lab_paths.hold_lab_lock():
         pass
-    with layout.hold_lab_lock():
+    with lab_paths.hold_lab_lock():
         pass
 
 

@@ -14,13 +14,13 @@ import platformdirs
 
 from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
-from activemq_fleet.settings.field_types import check_absolute_path
+from activemq_fleet.settings.variable_types import check_absolute_path
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 
 
-class LabLayout:
+class LabPaths:
     """The paths of a lab's files and directories, all below ``directory``.
 
     ``state`` is the file with the lab's addresses, variables and software; ``inventory`` the layer for
@@ -88,7 +88,7 @@ class LabLayout:
             os.close(descriptor)
 
 
-def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
+def lab_paths_for(sources: Sequence[str], directory: Path | str | None = None) -> LabPaths:
     """Return the paths of the files and directories of the lab that belongs to given inventory sources.
 
     The lab is in ``directory``, by default a directory derived from the sources. The default is in the user's state
@@ -104,7 +104,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
         raise LabError(
             f"the directory of the lab, {chosen}, cannot be used: {error}. Set --dir to a different directory"
         ) from None
-    return LabLayout(chosen)
+    return LabPaths(chosen)
 
 
 def absolute_sources(sources: Sequence[str]) -> list[str]:
