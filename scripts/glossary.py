@@ -120,7 +120,9 @@ CHAPTERS: dict[str, tuple[Term, ...]] = {
     ),
     "Operations and drills": (
         Term(
-            "step", "the next action of an operation, determined again from evidence each time", "operations.rolling:*"
+            "step",
+            "the next action of an operation, determined again from evidence each time",
+            "operations.restart_and_switchover:*",
         ),
         Term("fault", "a failure that a drill causes: a kill, a stop or a freeze of a broker", "drills.model:Fault"),
         Term("load generator", "a publisher and a subscriber under steady load", "lab.load_process:LoadGenerator"),

@@ -152,6 +152,18 @@ def test_brokers_without_openwire_connector_have_no_links(release: str, tmp_path
     assert adoption.differences == ()
 
 
+def test_group_without_openwire_has_no_topology_if_only_one_pair_has_replay(tmp_path: Path) -> None:
+    links = [{"from": "a-mq2", "to": "b-mq1"}]
+    stomp = [{"name": "stomp-1", "scheme": "stomp", "port": 7005}]
+    without_openwire = hosts("a-mq1", "a-mq2", "a-mq3", topology="none", connectors=stomp, links=links)
+    original = fleet_of_inventory(without_openwire | hosts("b-mq1", links=links))
+
+    adoption = write_and_adopt(tmp_path, activemq_xml_by_host(original))
+
+    assert adoption.differences == ()
+    assert not adoption.fleet.blocking_findings
+
+
 LINKS = [
     [{"from": "shop", "to": "hub", "duplex": True}],
     [{"from": "shop-mq1", "to": "hub-mq1"}, {"from": "hub", "to": "shop-mq2", "ttl": 7}],

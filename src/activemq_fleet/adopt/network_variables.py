@@ -289,9 +289,11 @@ class _Network:
             if link.has_default_options
         }
         links_by_topology: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
-        # A topology without links is still a network, whose policies have replay.
-        groups_without_replay = {document.identity.group for document in self._documents_without_multicast()} - {
-            document.identity.group for document in self.proposal.documents if allows_replay_over_bridges(document)
+        # A topology without links is still a network, whose policies have replay on every broker.
+        groups_without_replay = {
+            document.identity.group
+            for document in self._documents_without_multicast()
+            if not allows_replay_over_bridges(document)
         }
         groups_with_several_units = {
             group.name for group in self.base.groups if len({broker.link_end_name for broker in group.brokers}) > 1

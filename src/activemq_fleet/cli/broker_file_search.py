@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn
@@ -15,7 +15,7 @@ _XML_NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 # These files are checked even without <broker>, because an empty or truncated file prevents the broker's start.
 _ACTIVEMQ_XML_NAME = re.compile(r"activemq\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 _BROKER_MARKERS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
-SKIPPED_DIRECTORIES = frozenset({".git", ".svn", "node_modules", ".venv"})
+_SKIPPED_DIRECTORIES = frozenset({".git", ".svn", "node_modules", ".venv"})
 """The names of directories that are not searched."""
 _MAX_BYTES = 256 << 20
 _MAX_FILES, _MARKER_READ_SIZE = 2_000, 1 << 16
@@ -52,13 +52,21 @@ def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _broker_files_below(directory: Path) -> Iterator[Path]:
-    for parent, directories, names in os.walk(directory, onerror=_refuse_unreadable_directory):
-        directories[:] = sorted(name for name in directories if name not in SKIPPED_DIRECTORIES)
+    for parent, names in walk_checked_directories(directory, on_error=_refuse_unreadable_directory):
         for name in sorted(filter(_XML_NAME.fullmatch, names)):
             path = Path(parent, name)
             # A broken link and a FIFO with this name are reported as unreadable.
             if has_activemq_xml_name(path) or (path.is_file() and _contains_broker(path)):
                 yield path
+
+
+def walk_checked_directories(
+    top: Path, on_error: Callable[[OSError], None] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the directories below ``top`` that ``check`` searches, sorted, each with the names of its files."""
+    for parent, directories, names in os.walk(top, onerror=on_error):
+        directories[:] = sorted(name for name in directories if name not in _SKIPPED_DIRECTORIES)
+        yield parent, names
 
 
 def _file_size(path: Path) -> int:

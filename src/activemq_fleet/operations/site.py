@@ -25,7 +25,7 @@ from activemq_fleet.operations.operation_decisions import (
     register_operation,
     release_and_state_text,
 )
-from activemq_fleet.operations.rolling import RollingProgress, RollingStep, nodes_by_pair, step_for_node
+from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, nodes_by_pair, step_for_node
 
 _READY_STATES = ("active", "standby")
 _STARTING_STATES = ("standby", "starting")

@@ -21,7 +21,7 @@ from activemq_fleet.operations.release_changes import (
     release_change_effects,
     store_downgrade_possibility,
 )
-from activemq_fleet.operations.rolling import (
+from activemq_fleet.operations.restart_and_switchover import (
     RollingProgress,
     RollingStep,
     first_node_to_restart_or_upgrade,
