@@ -288,17 +288,17 @@ def journal_epochs_by_agent_and_id(
     The second value is the highest SEQ that a subscriber received, by agent and epoch. ``host_by_agent`` is what
     ``journal_host_by_agent`` returns; without it every line counts.
     """
-    received: dict[EpochKey, int] = {}
+    highest_seq_by_epoch: dict[EpochKey, int] = {}
     for file in files:
         for key, seq in file.received.items():
-            received[key] = max(seq, received.get(key, 0))
+            highest_seq_by_epoch[key] = max(seq, highest_seq_by_epoch.get(key, 0))
     parts = (
         part
         for file in files
         for part in file.parts.values()
         if is_agent_journal_on_host(part.agent, part.host, host_by_agent)
     )
-    return merge_epoch_parts(parts, received), received
+    return merge_epoch_parts(parts, highest_seq_by_epoch), highest_seq_by_epoch
 
 
 def is_agent_journal_on_host(agent: str | None, host: str, host_by_agent: Mapping[str, str] | None) -> bool:

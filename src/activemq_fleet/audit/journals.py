@@ -147,11 +147,12 @@ def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
 
 
 def merge_epoch_parts(
-    parts: Iterable[JournalEpochPart], received: Mapping[EpochKey, int]
+    parts: Iterable[JournalEpochPart], highest_seq_by_epoch: Mapping[EpochKey, int]
 ) -> dict[EpochKey, JournalEpoch]:
     """Return each epoch (lifetime of an agent's store), merged from its parts in one or more event journal files.
 
-    ``received``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
+    ``highest_seq_by_epoch``: the highest SEQ that any subscriber received, by the agent and epoch in events' ids. An
+    epoch without received events is absent.
     """
     parts = list(parts)
     newest_jseq, cut_after = dict[EpochKey, int](), dict[EpochKey, int]()
@@ -162,7 +163,7 @@ def merge_epoch_parts(
         began[key] = min((at for at in (began.get(key), part.began) if at is not None), default=None)
     by_time = sorted(newest_jseq, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
     return {
-        key: JournalEpoch(rank, newest_jseq[key], cut_after[key] >= newest_jseq[key], received.get(key, 0))
+        key: JournalEpoch(rank, newest_jseq[key], cut_after[key] >= newest_jseq[key], highest_seq_by_epoch.get(key, 0))
         for _, keys in groupby(by_time, key=lambda key: key[0])
         for rank, key in enumerate(keys, 1)
     }
