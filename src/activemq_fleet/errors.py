@@ -80,9 +80,10 @@ class SchemaUnavailableError(FleetError):
 
 
 class ArtifactError(FleetError):
-    """An error for software, such as an ActiveMQ archive, that cannot be found or downloaded.
+    """An error for software, such as an ActiveMQ archive, that a command requires but cannot obtain or use.
 
-    The software is jars, a release archive or a Java.
+    The software is a release archive, jars, Java or Maven. It is missing or damaged, has another release or checksum
+    than expected, or cannot be downloaded or stored in the cache.
     """
 
 
