@@ -308,7 +308,7 @@ def _gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[s
     if parameters["required"]:
         problem = unmet_expectation(result, states, parameters["replaces"], parameters["release"])
         if problem:
-            return {"failed": True, "msg": problem, "state": result["state"]}
+            return {"failed": True, "msg": problem, "state": result["state"], "data": result["data"]}
     return result
 
 

@@ -80,6 +80,46 @@ def test_failed_site_reports_brokers_that_were_changed_before(
     assert "and is active" in completed.stdout
 
 
+@some_situations(1)
+@pytest.mark.parametrize(
+    ("failed_result", "message"),
+    [
+        (
+            {"msg": "timed out"},
+            "timed out (check /srv/orders/data/activemq.log and journalctl -u orders.service). No rollback",
+        ),
+        (
+            {"msg": "the broker is stopped (check /srv/orders/data/activemq.log)", "data": "/srv/orders/data"},
+            "the broker is stopped (check /srv/orders/data/activemq.log). No rollback",
+        ),
+    ],
+)
+def test_failed_start_of_broker_names_its_logs_once(
+    tmp_path: Path, failed_result: dict[str, str], message: str
+) -> None:
+    tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
+    variables = {
+        "ansible_connection": "local",
+        "ansible_failed_result": failed_result,
+        "__activemq_site": {"brokers": {"a1": {"base": "/srv/orders", "instance": "orders"}}},
+        "__activemq_broker_state": {"previous": None},
+    }
+    inventory, play = tmp_path / "inventory.yml", tmp_path / "play.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a1": variables}}}))
+    role_variables = str(REPOSITORY / "roles/broker/vars/main.yml")
+    play.write_text(
+        yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "vars_files": [role_variables], "tasks": tasks[:2]}])
+    )
+    completed = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, play],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert completed.returncode == 2
+    assert f"a1 did not become ready: {message} was done" in completed.stdout
+
+
 RECORDS = {
     "roles/agent/tasks/software.yml": "Check what is installed",
     "roles/agent/tasks/start.yml": "Check which configuration the agent has read",
