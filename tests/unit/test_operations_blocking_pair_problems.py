@@ -91,7 +91,7 @@ UNHEALTHY_PAIRS: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]]
         {"guard": 9, "generation": 2, "generation_in_force": 2},
         {"state": "active", "guard": 8, "generation": 1, "generation_in_force": 1},
         B,
-        "serves clients from an old copy of its store (generation 1). A takeover has replaced this copy with",
+        "serves clients from generation 1, an old copy of its store. A takeover has replaced this copy with",
         "systemctl kill --signal=KILL activemq.service",
     ),
     (

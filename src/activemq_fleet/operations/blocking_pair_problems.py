@@ -320,11 +320,10 @@ def _old_generation_problems(active: Sequence[ObservedNode]) -> Iterator[Blockin
     for node in active:
         if node.host not in writers:
             yield BlockingPairProblem(
-                f"{node.host}: the broker serves clients from an old copy of its store (generation "
-                f"{node.generation}). A takeover has replaced this copy with generation {newest}, which lacks the "
-                "messages that this broker accepts now. The guard (activemq_fence: guard) usually kills such a "
-                f"broker within seconds. If the broker still runs, run systemctl kill --signal=KILL {node.unit_name} "
-                f"on {node.host}",
+                f"{node.host}: the broker serves clients from generation {node.generation}, an old copy of its store. "
+                f"A takeover has replaced this copy with generation {newest}, which lacks the messages that this "
+                "broker accepts now. The guard (activemq_fence: guard) usually kills such a broker within seconds. If "
+                f"the broker still runs, run systemctl kill --signal=KILL {node.unit_name} on {node.host}",
                 HUNG,
             )
 

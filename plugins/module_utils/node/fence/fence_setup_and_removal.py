@@ -123,8 +123,8 @@ def _put_in_place(store: SharedStore) -> list[str]:
     store.sync_claims()
     disk.remove_tree_or_file(building)
     return [
-        f"the store {store.directory} can now be used without activemq_fence. It contains the files of its newest copy "
-        f"(generation {highest.number})"
+        f"the store {store.directory} can now be used without activemq_fence. It contains the files of generation "
+        f"{highest.number}, the copy of the store that the last takeover created"
     ]
 
 

@@ -252,7 +252,7 @@ class Guard:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         if made.risk and self._refuses_loss and not self._store.is_index_loss_accepted(source_number):
             raise RebuildRefusedError(
-                f"the newest copy of the store {store} (generation {source_number}) has no usable index, and no saved "
+                f"generation {source_number}, the newest copy of the store {store}, has no usable index, and no saved "
                 "copy of the index exists. A broker that builds its index from the store journal loses messages of "
                 f"these durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store from a backup, "
                 f"or accept this loss: {' '.join(command_to_start_guard())} --store {store} --accept-loss"
@@ -267,7 +267,7 @@ class Guard:
         )
         if made.restored:
             print_to_unit_log(
-                f"the index of the previous copy of the store (generation {source_number}) cannot be used, so "
+                f"the index of generation {source_number}, the previous copy of the store, cannot be used, so "
                 f"generation {claim.number} was created with {made.restored}. No action is required"
             )
 

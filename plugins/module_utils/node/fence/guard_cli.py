@@ -173,7 +173,7 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
     number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
     yield (
-        f"the next takeover of the store {directory} may use the newest copy of the store (generation {number}) "
+        f"the next takeover of the store {directory} may use generation {number}, the newest copy of the store, "
         "without an index, because you accepted that durable subscriptions lose messages"
     )
 

@@ -398,7 +398,7 @@ class SharedStore:
         except ValueError as error:
             raise FenceError(
                 f"the file {path} is damaged ({error}). It lists the messages that a takeover did not copy from the "
-                "old generation to the new generation of the store. Restore this file from a backup"
+                "old generation (copy of the store) to the new one. Restore this file from a backup"
             ) from None
         return rows
 
