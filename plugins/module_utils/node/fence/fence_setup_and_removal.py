@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ..files import disk
 from ..kahadb.index import is_store_file
@@ -19,6 +20,17 @@ from .shared_store import BARRIER, FenceError, SharedStore
 
 _BUILDER = "unfence"
 _NODES = 2
+
+
+@dataclass(frozen=True)
+class FenceRemoval:
+    """The outcome of the removal of a shared store's fence.
+
+    ``changed``: whether the store had a fence. ``sentences`` report what was done.
+    """
+
+    changed: bool
+    sentences: tuple[str, ...]
 
 
 def record_guard_start(store: SharedStore, node: str) -> bool:
@@ -79,7 +91,7 @@ def _move_into_last_claimed_directory(store: SharedStore, number: int, names: Se
     disk.sync_directory(store.directory)
 
 
-def unfence_store(directory: str) -> list[str]:
+def unfence_store(directory: str) -> FenceRemoval:
     """Remove the fence of a shared store, so that brokers that no guard starts can use it.
 
     Returns what was done. A guard is the process that starts a broker and fences its store. The newest generation is
@@ -88,7 +100,7 @@ def unfence_store(directory: str) -> list[str]:
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        return [f"the store {directory} has no fence that could be removed, so nothing was changed"]
+        return FenceRemoval(False, (f"the store {directory} has no fence, so nothing was changed",))
     if not store.try_to_acquire_pair_lock(secrets.token_hex(16)):
         raise FenceError(
             f"the fence of the store {directory} was not removed, because the guard of a node still holds the "
@@ -105,7 +117,7 @@ def unfence_store(directory: str) -> list[str]:
         store.unblock_unguarded_brokers()
     finally:
         store.release_pair_lock()
-    return actions
+    return FenceRemoval(True, tuple(actions))
 
 
 def _put_in_place(store: SharedStore) -> list[str]:

@@ -121,7 +121,9 @@ def _run_command(options: argparse.Namespace) -> int:
     if options.tidy:
         return _print_all(remove_and_describe_old_store_copies(SharedStore(options.store)))
     if options.unfence:
-        return _print_all(unfence_store(options.store))
+        removal = unfence_store(options.store)
+        # The playbook unfence reads the last line, which the programs of earlier versions do not print.
+        return _print_all((*removal.sentences, f"changed: {str(removal.changed).lower()}"))
     if options.mend:
         raise_for_root_in_untrusted_directory(options.store)
         return _print_all(repair_killed_broker_stores(options.store, accept_loss=options.accept_loss))
