@@ -11,6 +11,7 @@ from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
+from activemq_fleet.topology.machine_and_port_problems import conflicts_between_listeners_of_broker
 from activemq_fleet.topology.name_problems import broker_like_host_name_findings
 from tests.unit.fleets import NETWORK, fleet, hosts, rules_of_findings
 
@@ -152,6 +153,15 @@ def test_t006_fix_names_variables_of_both_listeners_of_broker(variables: dict[st
 
     assert [f.fix for f in findings] == [f"set another port for one of the two: {ports}"] * 2
     assert {f.why for f in findings} == {"the broker can open the port for only one of its two listeners, and stops"}
+
+
+def test_t006_conflict_inside_of_broker_is_listed_with_its_port() -> None:
+    fleet_with_conflict = fleet("o-mq1", console_port=61616)
+    (reported, *_) = [finding for finding in fleet_with_conflict.findings if finding.rule == "T006"]
+
+    conflicts = list(conflicts_between_listeners_of_broker(fleet_with_conflict.broker(reported.host)))
+
+    assert conflicts == [(61616, reported)]
 
 
 def test_t006_same_conflict_on_several_hosts_is_single_line() -> None:

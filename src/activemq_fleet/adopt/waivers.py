@@ -18,7 +18,8 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.files import rule_prevents_broker_start
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.topology import Fleet
+from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology.machine_and_port_problems import conflicts_between_listeners_of_broker
 
 FindingsOf = Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 """A function that returns the findings of a fleet with the given activemq.xml by host."""
@@ -132,28 +133,21 @@ def _errors_to_waive(fleet: Fleet, errors: Iterable[Finding], start_errors: Iter
 
     T006 is omitted if V057 reports that two connectors of the broker use the port, because the broker does not start.
     """
-    shared_ports = {
-        finding.host: _ports_of_several_connectors(fleet, finding.host)
-        for finding in start_errors
-        if finding.rule == _PORT_RULE
-    }
+    hosts_with_port_conflict = {finding.host for finding in start_errors if finding.rule == _PORT_RULE}
+    reported_by_start_errors = [
+        conflict for host in hosts_with_port_conflict for conflict in _conflicts_of_connectors(fleet.broker(host))
+    ]
     return [
         finding
         for finding in errors
-        if not rule_prevents_broker_start(finding.rule)
-        and not (
-            finding.rule == "T006"
-            and finding.message.endswith(
-                tuple(f" of this broker both use port {port}" for port in shared_ports.get(finding.host, ()))
-            )
-        )
+        if not rule_prevents_broker_start(finding.rule) and finding not in reported_by_start_errors
     ]
 
 
-def _ports_of_several_connectors(fleet: Fleet, host: str) -> list[int]:
-    """Return the ports on which several connectors of a broker listen."""
-    counts = Counter(connector.port for connector in fleet.broker(host).connectors)
-    return [port for port, count in counts.items() if count > 1]
+def _conflicts_of_connectors(broker: Broker) -> list[Finding]:
+    """Return the findings about the ports on which several connectors of a broker listen (T006)."""
+    connectors_by_port = Counter(connector.port for connector in broker.connectors)
+    return [finding for port, finding in conflicts_between_listeners_of_broker(broker) if connectors_by_port[port] > 1]
 
 
 def _note_files_that_prevent_start(proposal: VariableProposal, errors: Iterable[Finding]) -> None:

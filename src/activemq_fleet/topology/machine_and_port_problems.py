@@ -37,6 +37,15 @@ def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 yield _address_finding(broker, host, shared)
 
 
+def conflicts_between_listeners_of_broker(broker: Broker) -> Iterator[tuple[int, Finding]]:
+    """Yield each port that two listeners of one broker use, with the finding about it (T006)."""
+    owners: dict[int, str] = {}
+    for name, port in broker.ports.items():
+        other = owners.setdefault(port, name)
+        if other != name:
+            yield port, _port_finding(broker, broker.host, name, other, port)
+
+
 def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:
     if host == broker.host:
         # Without the address, which differs from host to host, so that the finding of several hosts is shown once.
