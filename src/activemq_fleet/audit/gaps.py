@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from activemq_fleet.audit import verdict_words as words
@@ -10,12 +9,13 @@ from activemq_fleet.audit.journal_lines import EventJournalFileSummary
 from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
+from activemq_fleet.logs.event_batches import INVALID_BYTES
 from activemq_fleet.logs.rolled_files import missing_rolled_file_messages
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.printable import count_with_noun
 
-_INCOMPLETE = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
-"""Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
+_INVALID_BYTES_OF_SUMMARY = f"N {INVALID_BYTES}"
+"""The only problem of a log file that is complete, as summaries contain it."""
 MAX_GAPS = 500
 
 
@@ -29,7 +29,12 @@ def gaps_from_incomplete_log_files(
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
-        InputGap(host, problem.replace("N ", "some "), file, weighs=_INCOMPLETE.search(problem) is not None)
+        InputGap(
+            host,
+            problem.replace(_INVALID_BYTES_OF_SUMMARY, f"some {INVALID_BYTES}"),
+            file,
+            weighs=problem != _INVALID_BYTES_OF_SUMMARY,
+        )
         for host, file, problem in problems
     ]
     gaps += [

@@ -47,6 +47,8 @@ SCHEMA = pa.schema(
 the grammar; ``message`` contains this text unchanged. ``problem`` describes invalid bytes in the record.
 """
 
+INVALID_BYTES = "invalid bytes"
+"""The problem of a record whose bytes are complete, but not text in UTF-8; their number precedes it."""
 PIECE = 1 << 22
 """The approximate number of bytes processed at once, which fits the processor's caches."""
 
@@ -99,7 +101,7 @@ class LogScanner:
 
     def _batch(self, piece: bytes, is_console: bool, last_record_continuation: bytes) -> pa.RecordBatch:
         line_count = piece.count(b"\n") + (not piece.endswith(b"\n"))
-        text, problems = _decode_and_escape(piece + last_record_continuation, self.line)
+        text, invalid_byte_counts = _decode_and_escape(piece + last_record_continuation, self.line)
         bounds = (record_bounds_of_console if is_console else record_bounds_of_file)(text)
         record_lines = bounds.lines
         if _has_other_layout(text, bounds):
@@ -108,7 +110,7 @@ class LogScanner:
             record_lines = origins[bounds.lines]
         columns = _event_columns(text, bounds, self._clock, self._classifier)
         lines = np.append(record_lines, line_count) + self.line
-        problem = _problems_of_events(problems, lines)
+        problem = _problems_of_events(invalid_byte_counts, lines)
         self.line += line_count
         ends = np.maximum(lines[1:] - 1, lines[:-1])
         arrays = [pa.array(lines[:-1]), pa.array(ends), *columns, problem]
@@ -195,9 +197,12 @@ def _split_chunk(chunk: bytes | memoryview, record_start: re.Pattern[bytes]) -> 
         offset = cut_offset
 
 
-def _decode_and_escape(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
-    """Return a piece as UTF-8 with single newlines and invalid bytes as ``\\xNN``, and a list of (line, problem)."""
-    problems: list[tuple[int, str]] = []
+def _decode_and_escape(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return a piece as UTF-8 with single newlines and invalid bytes as ``\\xNN``, and their numbers as (line, number).
+
+    Only lines with invalid bytes are listed.
+    """
+    invalid_byte_counts: list[tuple[int, int]] = []
     if b"\r\n" in piece:
         piece = piece.replace(b"\r\n", b"\n")
     if not piece.endswith(b"\n\r") and piece != b"\r":  # In these cases, the carriage return is a separate line.
@@ -210,9 +215,9 @@ def _decode_and_escape(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, 
             for index, text in enumerate(lines):
                 lines[index], count = _escape_invalid_bytes(text)
                 if count:
-                    problems.append((line + index, f"{count} invalid bytes"))
+                    invalid_byte_counts.append((line + index, count))
             piece = b"\n".join(lines)
-    return piece, problems
+    return piece, invalid_byte_counts
 
 
 def _escape_invalid_bytes(text: bytes) -> tuple[bytes, int]:
@@ -224,16 +229,16 @@ def _escape_invalid_bytes(text: bytes) -> tuple[bytes, int]:
     return text, 0
 
 
-def _problems_of_events(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
+def _problems_of_events(invalid_byte_counts: list[tuple[int, int]], lines: NDArray[np.int64]) -> pa.Array:
     """Return the problem of each event, or null; ``lines`` are the events' first lines and the line after the end."""
     event_problems: list[str | None] = [None] * (len(lines) - 1)
-    if problems and event_problems:
+    if invalid_byte_counts and event_problems:
         counts: dict[int, int] = {}
-        for line, text in problems:
+        for line, line_count in invalid_byte_counts:
             index = min(int(np.searchsorted(lines, line, side="right")) - 1, len(event_problems) - 1)
-            counts[index] = counts.get(index, 0) + int(text.split()[0])
+            counts[index] = counts.get(index, 0) + line_count
         for index, count in counts.items():
-            event_problems[index] = f"{count} invalid bytes"
+            event_problems[index] = f"{count} {INVALID_BYTES}"
     return pa.array(event_problems, pa.string())
 
 

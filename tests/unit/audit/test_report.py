@@ -285,6 +285,24 @@ def test_audit_json_lists_gaps_that_weigh_first() -> None:
     assert [gap["host"] for gap in listed_gaps[:2]] == ["h1000", "h0"]
 
 
+@pytest.mark.parametrize(
+    ("problem", "text", "weighs"),
+    [
+        ("N invalid bytes", "some invalid bytes", False),
+        ("the log is cut off", "the log is cut off", True),
+        (
+            "N invalid bytes; the rest of the gzip file cannot be unpacked (Error -N while decompressing data)",
+            "some invalid bytes; the rest of the gzip file cannot be unpacked (Error -N while decompressing data)",
+            True,
+        ),
+    ],
+)
+def test_gap_weighs_if_bytes_of_log_file_are_missing(problem: str, text: str, weighs: bool) -> None:
+    (gap,) = gaps_from_incomplete_log_files([LogFileSummary("h", "a.log", 0, rows=9, problems={problem})], {})
+
+    assert (gap.what, gap.weighs) == (text, weighs)
+
+
 def test_gap_of_unreadable_log_file_is_kept_among_gaps_of_large_files() -> None:
     large_files = [LogFileSummary(f"h{number}", "a.log", 0, rows=10_000, unread=90) for number in range(MAX_GAPS)]
     unreadable_file = LogFileSummary("z", "a.log", 0, rows=10, unread=10, first_unread=1)
