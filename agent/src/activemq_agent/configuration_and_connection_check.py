@@ -106,6 +106,7 @@ class _ConnectionTest:
         self._client_id = f"{config.client_id}-check-{uuid.uuid4().hex[:8]}"
         self._topic = canary_topic("", f"{config.agent}-check")
         self._steps: list[tuple[str, float]] = []
+        self._is_connack_received = False
 
     def run(self, tls: ssl.SSLContext | None) -> ConnectionTestOutcome:
         session = Session(
@@ -141,6 +142,7 @@ class _ConnectionTest:
             "check the broker's process, and check that this port uses MQTT"
         )
         answer = wait_for_event(self._events, ConnackReceived, started_at + limit, timeout_message)
+        self._is_connack_received = True
         if answer.refused is not None:
             keys = (
                 "mb.username and mb.password in agent.conf"
@@ -175,9 +177,8 @@ class _ConnectionTest:
 
     def _add_tls_advice(self, problem: str) -> str:
         """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
-        was_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
-        is_plain = not self._broker.tls and "rejected the login" not in problem
-        if was_silent and is_plain and speaks_tls(self._broker.socket_address, 2.0):
+        was_silent = bool(self._steps) and not self._is_connack_received
+        if was_silent and not self._broker.tls and speaks_tls(self._broker.socket_address, 2.0):
             return (
                 f"the port of the broker {self._broker.host_port_text} uses TLS, but the key mb.urls of agent.conf has "
                 f"no ssl:// for this broker: write ssl://{self._broker} in mb.urls"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from activemq_agent import configuration_and_connection_check
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.cli import main
 from activemq_agent.config import AgentTlsSettings
@@ -79,6 +80,15 @@ def test_connection_test_fails_without_login_rights_or_delivery(
         )
     assert "connection test failed: " in line
     assert line.endswith(message)
+
+
+def test_connection_test_reports_rejected_login_without_advice_on_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configuration_and_connection_check, "speaks_tls", lambda *_: True)
+    with TinyBroker(code=5) as broker:
+        line = connection_test_line(tmp_path, broker.port)
+    assert line.endswith("rejected the login: Not authorized: check mb.username and mb.password in agent.conf")
 
 
 class TestTls:
