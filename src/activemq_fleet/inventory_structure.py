@@ -246,7 +246,9 @@ class _FileScan:
         for host, value in _scalar_key_items(sections.get("hosts")):
             yield from self._host_findings(name.value, host, value)
         for variable, value in _scalar_key_items(sections.get("vars")):
-            yield from self._nested_variable_findings(f"group {name.value}", variable, value, frozenset())
+            yield from self._nested_variable_findings(
+                f"group {name.value}", variable, value, frozenset(), is_host=False
+            )
         children = _scalar_key_items(sections.get("children"))
         if children and all(_is_host(value) for _, value in children):
             key = next(key for key, _ in _scalar_key_items(node) if key.value == "children")
@@ -328,21 +330,25 @@ class _FileScan:
         for variable, content in _scalar_key_items(value):
             if variable.value.startswith(PREFIX) and isinstance(content, yaml.ScalarNode):
                 self.definitions[host.value, variable.value].append(content)
-            yield from self._nested_variable_findings(f"host {host.value}", variable, content, self.layout.hosts)
+            yield from self._nested_variable_findings(
+                f"host {host.value}", variable, content, self.layout.hosts, is_host=True
+            )
 
     def _nested_variable_findings(
-        self, owner: str, variable: yaml.ScalarNode, value: yaml.Node, hosts: frozenset[str]
+        self, owner: str, variable: yaml.ScalarNode, value: yaml.Node, hosts: frozenset[str], *, is_host: bool
     ) -> Iterator[Finding]:
-        """Yield the finding about a host or a section that is indented so that it is a variable of ``owner``."""
+        """Yield the finding about a host or a section that is indented so that it is a variable of ``owner``.
+
+        ``owner`` is the kind and name of a host or group, and ``is_host`` its kind.
+        """
         name = variable.value
         if name.startswith(PREFIX):
             return
         text = f"{name} is indented as a variable of {owner}"
         if name in SECTIONS and (isinstance(value, yaml.MappingNode) or _is_empty(value)):
-            is_of_host = owner.startswith("host ")
             fix = (
                 f"remove `{name}:`, and write the variables directly below {owner}"
-                if is_of_host
+                if is_host
                 else f"indent `{name}:` as far as the other sections of its group"
             )
             yield self._finding(variable, text, fix)
