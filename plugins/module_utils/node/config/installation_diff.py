@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 from .configuration_archive import ConfigurationFile
-from .versions import InstalledVersion
+from .versions import FileDrift, InstalledVersion
 
 _SECRET_VALUE = re.compile(
     r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?(?:[=:]|,(?!\s+(?:and|or|but|so|which|because)\s))\s*["']?)"""
@@ -33,7 +33,7 @@ def hide_passwords(text: str) -> str:
 
 
 def changed_file_paths(
-    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDrift]
 ) -> list[str]:
     """Return the sorted paths of files that a new configuration adds, removes or changes."""
     deployed_hashes = old.manifest if old else {}
@@ -44,7 +44,7 @@ def changed_file_paths(
 
 
 def paths_with_changed_content(
-    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDrift]
 ) -> list[str]:
     """Return the paths of files whose content a new configuration changes.
 
@@ -59,7 +59,7 @@ def paths_with_changed_content(
 
 
 def configuration_differences(
-    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDrift]
 ) -> list[dict[str, str]]:
     """Return the differences between an old and a new configuration, one dict per changed file.
 
@@ -71,13 +71,13 @@ def configuration_differences(
 
 
 def _file_difference(
-    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: FileDrift | None
 ) -> dict[str, str]:
     deployed = old is not None and path in old.manifest
     was_secret = old is not None and path in old.masked
     is_secret = was_secret or (new is not None and new.masked is not None)
-    if drift and "by hand" in drift and (is_secret or not deployed):
-        return {"prepared": f"{path}: {drift}; its content is not shown\n"}
+    if drift not in (None, FileDrift.OWNER_OR_MODE) and (is_secret or not deployed):
+        return {"prepared": f"{path}: {drift.value}; its content is not shown\n"}
     if (new is not None and new.hidden) or (old is not None and path in old.hidden):
         return {"prepared": f"{path}: {_describe_hidden_change(path, old, new, drift)}\n"}
     content = old.read_installed_file(path) if old and (deployed or drift) else None
@@ -98,7 +98,7 @@ def _file_difference(
 
 
 def _describe_hidden_change(
-    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: FileDrift | None
 ) -> str:
     """Return a description of the change of a configuration file whose text is never shown."""
     if new is None:
@@ -108,19 +108,19 @@ def _describe_hidden_change(
     if old is None or path not in old.manifest:
         return "the file was added; its content is not shown, because files of activemq_extra_files may contain secrets"
     if old.manifest[path] == new.sha256:
-        return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
+        return drift.value if drift else f"mode {old.modes[path]:04o} -> {new.mode:04o}"
     return "the file was changed; its content is not shown, because files of activemq_extra_files may contain secrets"
 
 
 def _describe_invisible_change(
-    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: str | None
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: FileDrift | None
 ) -> str:
     """Return a description of a change that the texts of a file do not show: of its mode, secret or owner."""
     if old and new and old.manifest.get(path) == new.sha256:
-        return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
+        return drift.value if drift else f"mode {old.modes[path]:04o} -> {new.mode:04o}"
     if is_secret:
         return "secret changed"
-    return drift or "empty file"
+    return drift.value if drift else "empty file"
 
 
 def _decode_text(content: bytes | None) -> str | None:

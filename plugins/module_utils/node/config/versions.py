@@ -9,6 +9,7 @@ a remnant of an interrupted installation; nothing refers to it.
 from __future__ import annotations
 
 import contextlib
+import enum
 import hashlib
 import json
 import os
@@ -37,6 +38,18 @@ def tree_sha256(tree: Mapping[str, ConfigurationFile]) -> str:
     """
     lines = [f"{file.mode:04o} {file.sha256} {path}\n" for path, file in sorted(tree.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+class FileDrift(enum.Enum):
+    """The kinds of differences between an installed configuration file and the deployed one.
+
+    The value of a kind completes a sentence that begins with the path of the file.
+    """
+
+    ADDED = "was added by hand"
+    CHANGED = "was changed by hand"
+    REMOVED = "was removed by hand"
+    OWNER_OR_MODE = "has a different owner or mode than deployed"
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,7 @@ class InstalledVersion:
         except (UntrustedPathError, OSError):
             return None
 
-    def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
+    def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, FileDrift]:
         """Return the files of an installed configuration that drifted: were changed, added or removed by hand.
 
         The dict maps the path to what differs (content, existence, owner, mode). ``owner_of`` returns the expected
@@ -81,16 +94,16 @@ class InstalledVersion:
         for path, digest in self.manifest.items():
             content = self.read_installed_file(path)
             if content is None:
-                differences[path] = "was removed by hand"
+                differences[path] = FileDrift.REMOVED
             elif hashlib.sha256(content).hexdigest() != digest:
-                differences[path] = "was changed by hand"
+                differences[path] = FileDrift.CHANGED
             else:
                 status = os.lstat(os.path.join(self.directory, path))
                 if stat.S_IMODE(status.st_mode) != self.modes[path] or not owner_of(self.modes[path]).fits(status):
-                    differences[path] = "has a different owner or mode than deployed"
+                    differences[path] = FileDrift.OWNER_OR_MODE
         for path in self._file_paths():
             if path not in self.manifest and path not in PRIVATE:
-                differences[path] = "was added by hand"
+                differences[path] = FileDrift.ADDED
         return differences
 
     def _file_paths(self) -> list[str]:

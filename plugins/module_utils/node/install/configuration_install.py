@@ -155,7 +155,7 @@ def _install_version(
     restart = (
         pending_restart.restart_reasons(paths_with_changed_content(current, tree, drift), current, tree) if name else []
     )
-    drifted = tuple(f"{path} {difference}" for path, difference in sorted(drift.items()))
+    drifted = tuple(f"{path} {drift[path].value}" for path in sorted(drift))
     version = _version_name(layout, tree, owners)
     if pending_restart.was_broker_started_with(layout, version):
         restart = []

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
-from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
+from ..config.versions import ConfigurationPaths, FileDrift, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..fence.shared_store import recent_generations_made_by_host, shared_store_directory
 from ..fence.store_writers import (
@@ -122,7 +122,11 @@ def _drift_descriptions(version: InstalledVersion) -> list[str]:
     Owners and modes are not compared.
     """
     differences = version.drifted_files(lambda _mode: Owner())
-    return [f"{path} {difference}" for path, difference in sorted(differences.items()) if "by hand" in difference]
+    return [
+        f"{path} {differences[path].value}"
+        for path in sorted(differences)
+        if differences[path] is not FileDrift.OWNER_OR_MODE
+    ]
 
 
 def _is_intact(layout: ConfigurationPaths, name: str) -> bool:
