@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.handler_programs import raise_if_replaceable_by_other_users
+from activemq_agent.executable_handlers import raise_if_replaceable_by_other_users
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"
 _PARENTS = (_BUILD, Path("/var/lib"))

@@ -50,8 +50,8 @@ from ansible_collections.activemq.fleet.plugins.filter.run_once_result import ru
 _NO_HOST = ["all", "!all"]
 _DECISION_SOURCES = {
     "mark": ("share", "__activemq_new_shared_stores", "hosts"),
-    "roll": ("run", "__activemq_rolling_start", "hosts"),
-    "verify": ("run", "__activemq_rolling_start", "verify"),
+    "roll": ("run", "__activemq_start_plan", "hosts"),
+    "verify": ("run", "__activemq_start_plan", "verify"),
 }
 """For each play: the play whose hosts have the decision, the variable with the decision, and its key with the hosts."""
 

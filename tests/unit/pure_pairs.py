@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operations.newer_store import LoggedBrokerRun, PurePairNodeStore
 from activemq_fleet.operations.resync import PurePairNode
+from activemq_fleet.operations.resync_source import LoggedBrokerRun, PurePairNodeStore
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 TRACE, ADD, REMOVE = 0, 1, 2

@@ -67,7 +67,7 @@ def test_playbook_message_has_singular_noun_for_number_1(file: Path, name: str, 
     counts = dict.fromkeys(("brokers", "agents", "faults", "all_hosts"), 1)
     rendered = environment.from_string(read_task_message(file, name)).render(
         __activemq_begun_drill={"order": ["x"], "seed": 7},
-        __activemq_collection_directory={"directory": "DIR"},
+        __activemq_collection={"directory": "DIR"},
         __activemq_target_result={"target": {"name": "", "since": "now"}},
         brought=["x"],
         missing=[],

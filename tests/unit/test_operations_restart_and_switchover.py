@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.blocking_pair_problems import ObservedNode
+from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.restart_and_switchover import (
     RollingProgress,
     RollingStep,

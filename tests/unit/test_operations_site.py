@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
-from activemq_fleet.operations.blocking_pair_problems import ObservedNode
 from activemq_fleet.operations.operation_decisions import HostProgress, RunProgress
+from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep
 from activemq_fleet.operations.site import next_site_step, notes_on_skipped_restarts, pending_actions
 from tests.support.facts_of_brokers import facts_of_broker

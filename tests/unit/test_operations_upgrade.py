@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.blocking_pair_problems import ObservedNode
+from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.release_changes import Back, release_change_effects
 from activemq_fleet.operations.restart_and_switchover import RollingProgress
 from activemq_fleet.operations.upgrade import (

@@ -89,7 +89,7 @@ FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}
 )
 def test_filter_hosts_of_play_finds_result_that_contains_hosts(play: str, hosts: list[str]) -> None:
     compiled = {"__activemq_site": {"plays": {"configure": [A], "run": [A, B]}}}
-    rolled = {"__activemq_rolling_start": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
+    rolled = {"__activemq_start_plan": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
     hosts_of_play = plugin_function("filter", "hosts_of_play")
     assert hosts_of_play({"web01": {}, A: compiled | rolled, B: compiled}, play) == hosts
     assert hosts_of_play({}, play) == ["all", "!all"]

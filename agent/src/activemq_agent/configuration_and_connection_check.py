@@ -22,7 +22,7 @@ from activemq_agent.connection_events import (
     SubackReceived,
     TransportUp,
 )
-from activemq_agent.handler_programs import handler_problems
+from activemq_agent.executable_handlers import handler_problems
 from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context
 

@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
-from activemq_agent.handler_programs import HandlerEvent, ProgramRunner, event_name, find_event_program
+from activemq_agent.executable_handlers import HandlerEvent, ProgramRunner, event_name, find_event_program
 from activemq_agent.store import IncomingMessage
 
 if TYPE_CHECKING:

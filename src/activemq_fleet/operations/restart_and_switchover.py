@@ -16,7 +16,6 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.blocking_pair_problems import ObservedNode, blocking_pair_problems, observe_node
 from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,
@@ -24,6 +23,7 @@ from activemq_fleet.operations.operation_decisions import (
     RefusalError,
     register_operation,
 )
+from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node, unmet_pair_preconditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def next_rolling_step(
     problems = [
         problem
         for pair in pairs
-        for problem in blocking_pair_problems(pair, window=run.window, settle=run.settle, upgrade=upgrade)
+        for problem in unmet_pair_preconditions(pair, window=run.window, settle=run.settle, upgrade=upgrade)
     ]
     if any(problem.patience <= run.waited for problem in problems):
         waited = f". The playbook waited {run.waited:.0f} s for this to change"

@@ -17,18 +17,18 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.newer_store import (
-    PurePairNodeStore,
-    ResyncRefusedError,
-    StoreChoice,
-    choose_store_to_keep,
-    store_difference_sentence,
-)
 from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,
     OperationStep,
     register_operation,
+)
+from activemq_fleet.operations.resync_source import (
+    PurePairNodeStore,
+    ResyncRefusedError,
+    StoreChoice,
+    choose_store_to_keep,
+    store_difference_sentence,
 )
 
 _INACTIVE = ("", "inactive", "failed")

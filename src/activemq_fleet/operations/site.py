@@ -14,7 +14,6 @@ from typing import Any
 
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.blocking_pair_problems import ObservedNode, observe_node
 from activemq_fleet.operations.operation_decisions import (
     Decision,
     OperationDecisionRequest,
@@ -25,6 +24,7 @@ from activemq_fleet.operations.operation_decisions import (
     register_operation,
     release_and_state_text,
 )
+from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, nodes_by_pair, step_for_node
 
 _READY_STATES = ("active", "standby")

@@ -14,8 +14,8 @@ from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.blocking_pair_problems import ObservedNode
 from activemq_fleet.operations.operation_decisions import Decision, OperationDecisionRequest, register_operation
+from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.release_changes import (
     ReleaseChangeEffects,
     release_change_effects,

@@ -15,7 +15,7 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
-from activemq_agent.handler_programs import HandlerEvent, find_event_program, handler_problems
+from activemq_agent.executable_handlers import HandlerEvent, find_event_program, handler_problems
 from activemq_agent.handling import MessageHandlerRunner
 from activemq_agent.store import Store, StoreLimits
 from tests.waiting import PATIENCE, wait_until, within

@@ -1,4 +1,4 @@
-"""Find what is wrong with a pair before an operation changes one of its nodes, from the evidence of ``broker_info``.
+"""Check the preconditions for an operation on the nodes of a pair, from the evidence of ``broker_info``.
 
 Each problem names host, state and remedy. A problem that may resolve without action has a patience: the operation
 waits for that many seconds and collects evidence again before the problem ends the run.
@@ -81,7 +81,7 @@ class ObservedNode(BrokerEvidence):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockingPairProblem:
+class UnmetPrecondition:
     """A problem of a pair that prevents an operation on its nodes.
 
     The operation is a restart, upgrade or stop. The problem is one line for the operator. ``text`` begins with the name
@@ -119,9 +119,9 @@ def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
     )
 
 
-def blocking_pair_problems(
+def unmet_pair_preconditions(
     nodes: Sequence[ObservedNode], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
-) -> list[BlockingPairProblem]:
+) -> list[UnmetPrecondition]:
     """Return the problems of a pair that block a restart or stop of its nodes.
 
     The pair can be a single broker; the list is empty without problems. ``window`` is the time in seconds within which
@@ -144,36 +144,36 @@ def blocking_pair_problems(
     return problems
 
 
-def _state_problems(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
+def _state_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondition]:
     if node.is_awaiting_systemd_start:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
             f"Check journalctl -u {node.unit_name} for the reason, and correct it",
             settle + _RETURN_PATIENCE,
         )
     elif node.state == "stopped":
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the broker is stopped ({node.how}). Check journalctl -u {node.unit_name} for the reason, "
             f"then run systemctl start {node.unit_name}"
         )
     elif node.state == "starting":
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the broker is starting, so it is neither active nor standby ({node.how}). Check "
             f"{node.base}/data/activemq.log. If the broker still recovers its store, wait. Otherwise correct the error "
             f"in the log, and run systemctl kill -s KILL {node.unit_name}; systemd then starts the broker again",
             settle,
         )
     elif node.state == "hung":
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the broker is hung ({node.how}). If it was active, it holds the lock, so the standby cannot "
             f"take over. Run systemctl kill -s KILL {node.unit_name}; systemd then starts the broker again",
             _SHORT_PATIENCE if node.frozen else HUNG,
         )
 
 
-def _service_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _service_problems(node: ObservedNode, _settle: float) -> Iterator[UnmetPrecondition]:
     if node.service != "systemd":
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: activemq_service is {node.service}, but playbooks can restart only brokers that systemd "
             "runs. Restart this broker with the program that started it, or set activemq_service to systemd"
         )
@@ -185,13 +185,13 @@ def _service_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPa
             if load_state == "masked"
             else "Run the playbook site, which installs the unit"
         )
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: systemd has not loaded the service unit {node.unit_name} (its LoadState is {load_state}). "
             f"{remedy}"
         )
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: process {node.pid} of the broker was started outside the service unit {node.unit_name}, so "
             f"systemd cannot restart it. Run kill {node.pid}, and systemctl start {node.unit_name} when the process "
             "has stopped",
@@ -199,23 +199,23 @@ def _service_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPa
         )
 
 
-def _configuration_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _configuration_problems(node: ObservedNode, _settle: float) -> Iterator[UnmetPrecondition]:
     if node.version is None:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: activemq.fleet has installed no configuration below {node.base}. Run the playbook site first"
         )
     elif not node.complete:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the configuration of the broker below {node.base} is incomplete. Run the playbook site first"
         )
     if node.drift:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: files of the deployed configuration were changed on the host ({names_to_text(node.drift)}), "
             "and a restart would apply these changes. Add the changes that you want to keep to the inventory, and run "
             "the playbook site, which overwrites the files"
         )
     if node.restart_required and node.previous_intact is False:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the configuration with which the broker was last started ({node.previous} in "
             f"{node.base}/versions) is incomplete or was changed, so a failing restart could not be rolled back. "
             "Check out the version of the inventory that was in use when the broker was last started, and run the "
@@ -223,62 +223,62 @@ def _configuration_problems(node: ObservedNode, _settle: float) -> Iterator[Bloc
         )
 
 
-def _disk_space_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _disk_space_problems(node: ObservedNode, _settle: float) -> Iterator[UnmetPrecondition]:
     for directory, free in sorted((node.free or {}).items()):
         if free < MIN_FREE_BYTES:
-            yield BlockingPairProblem(
+            yield UnmetPrecondition(
                 f"{node.host}: directory {directory} has {free >> 20} MiB of free space, less than "
                 f"{MIN_FREE_BYTES >> 20} MiB, so a restart of the broker may fail. Free disk space in this directory"
             )
 
 
-def _port_problems(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
+def _port_problems(node: ObservedNode, _settle: float) -> Iterator[UnmetPrecondition]:
     for taken_port in node.taken_ports:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: port {taken_port.port} of the standby is in use by {taken_port.port_holder_text}, so the "
             "standby could not serve clients after a failover. Stop this process, or set another port for the broker "
             "in the inventory, such as in activemq_connectors"
         )
 
 
-def _store_problems(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
+def _store_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondition]:
     if not node.ha_profile.shares_store_directory or node.store is None or node.pid is None:
         return
     if node.store_access:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the account of the broker cannot lock the store {node.store} ({node.store_access}). Correct "
             "the mount options of the shared directory, or the owner of the files in it",
             min(settle, HUNG),
         )
     elif node.store_marker is None:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the store {node.store} has no file {STORE_MARKER}, so the service unit would not "
             "start the broker again. Check that the share is mounted, then run the playbook site"
         )
     elif node.pair not in node.store_marker:
         owner = (node.store_marker or ("(no name)",))[0]
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: directory {node.store} contains the store of pair {owner}, not of pair {node.pair}. Mount "
             f"the store of {node.pair} there"
         )
 
 
-def _release_problems(node: ObservedNode) -> Iterator[BlockingPairProblem]:
+def _release_problems(node: ObservedNode) -> Iterator[UnmetPrecondition]:
     # A package of the operating system determines the release, which takes effect after a restart.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{node.host}: the broker runs {node.release}, but activemq_release is {node.wanted}. Run the playbook "
             f"upgrade, or set activemq_release to {node.release}"
         )
 
 
-def _active_node_problems(nodes: Sequence[ObservedNode], settle: float) -> Iterator[BlockingPairProblem]:
+def _active_node_problems(nodes: Sequence[ObservedNode], settle: float) -> Iterator[UnmetPrecondition]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (
         two_masters := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
     ):
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters ({two_masters}), which can damage its store. "
             "Immediately stop the broker with fewer client connections, or either of the two if you cannot tell "
             f"(systemctl stop {guarded[0].unit_name} on its host). Before you start the stopped broker again, copy "
@@ -289,7 +289,7 @@ def _active_node_problems(nodes: Sequence[ObservedNode], settle: float) -> Itera
         yield from _old_generation_problems(active)
     elif len(active) > 1:
         names = " and ".join(node.host for node in active)
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
             "broker with fewer client connections, or either of the two if you cannot tell (systemctl stop "
             f"{active[0].unit_name} on its host). Before you start the stopped broker again, check that both brokers "
@@ -305,21 +305,21 @@ def _active_node_problems(nodes: Sequence[ObservedNode], settle: float) -> Itera
             else "Find the holder of the database lease in the column BROKER_NAME of the lock table (by default "
             "ACTIVEMQ_LOCK), and stop this broker"
         )
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} wait for a lock "
             f"that another process holds. {remedy}",
             settle,
         )
 
 
-def _old_generation_problems(active: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
+def _old_generation_problems(active: Sequence[ObservedNode]) -> Iterator[UnmetPrecondition]:
     writers = brokers_writing_newest_generation(
         {node.host: node.writable_and_newest_generation_numbers for node in active}
     )
     newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
     for node in active:
         if node.host not in writers:
-            yield BlockingPairProblem(
+            yield UnmetPrecondition(
                 f"{node.host}: the broker serves clients from generation {node.generation}, an old copy of its store. "
                 f"A takeover has replaced this copy with generation {newest}, which lacks the messages that this "
                 "broker accepts now. The guard (activemq_fence: guard) usually kills such a broker within seconds. If "
@@ -328,30 +328,30 @@ def _old_generation_problems(active: Sequence[ObservedNode]) -> Iterator[Blockin
             )
 
 
-def _different_stores_problems(nodes: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
+def _different_stores_problems(nodes: Sequence[ObservedNode]) -> Iterator[UnmetPrecondition]:
     marked = [
         node for node in nodes if node.ha_profile.shares_store_directory and node.pair in (node.store_marker or ())
     ]
     if len({node.store_marker for node in marked}) > 1:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{marked[1].host}: the store in {marked[1].store} is not the store of host {marked[0].host}, so both "
             "nodes could become active. Mount the same share on both nodes"
         )
 
 
-def _clock_problems(nodes: Sequence[ObservedNode], window: float) -> Iterator[BlockingPairProblem]:
+def _clock_problems(nodes: Sequence[ObservedNode], window: float) -> Iterator[UnmetPrecondition]:
     known = [(node.clock, node.host) for node in nodes if node.clock is not None]
     if len(known) < 2 or not nodes[0].ha_profile.has_database_lease:
         return
     (early, behind), (late, ahead) = min(known), max(known)
     if late - early - window > _LARGEST_SKEW:
-        yield BlockingPairProblem(
+        yield UnmetPrecondition(
             f"{behind}: the clock of this host is {late - early - window:.0f} s or more behind the clock of host "
             f"{ahead}, but a database lease requires equal clocks. Synchronize the clocks of both hosts"
         )
 
 
-_NODE_CHECKS: tuple[Callable[[ObservedNode, float], Iterator[BlockingPairProblem]], ...] = (
+_NODE_CHECKS: tuple[Callable[[ObservedNode, float], Iterator[UnmetPrecondition]], ...] = (
     _state_problems,
     _service_problems,
     _configuration_problems,

@@ -1,4 +1,4 @@
-"""Determine which node of a pure pair has the newer store, from both store journals and never from clocks.
+"""Choose the node of a pure pair whose store a resync copies: the newer store by both store journals, not by clocks.
 
 The behavior of 5.5.1 (read in its source and measured): the master sends every message and acknowledgement to its
 slave before it stores them itself. So while both run, the slave has everything that the master ever acknowledged, and

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.state.evidence import BrokerEvidence, TakenPort
-from activemq_fleet.operations.blocking_pair_problems import (
-    BlockingPairProblem,
+from activemq_fleet.operations.pair_preconditions import (
     ObservedNode,
-    blocking_pair_problems,
+    UnmetPrecondition,
     observe_node,
+    unmet_pair_preconditions,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -42,11 +42,11 @@ STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 
 
 def problems_of_pair(
     active: dict[str, Any] | None = None, standby: dict[str, Any] | None = None, **more: Any
-) -> list[BlockingPairProblem]:
-    return blocking_pair_problems([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
+) -> list[UnmetPrecondition]:
+    return unmet_pair_preconditions([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
 
 
-def only_problem(problems: list[BlockingPairProblem]) -> BlockingPairProblem:
+def only_problem(problems: list[UnmetPrecondition]) -> UnmetPrecondition:
     assert len(problems) == 1, [str(problem) for problem in problems]
     return problems[0]
 
@@ -218,8 +218,8 @@ def test_different_release_of_package_is_no_problem() -> None:
 
 
 def test_single_broker_requires_no_peer() -> None:
-    assert blocking_pair_problems([replace(ACTIVE, ha="none")]) == []
-    assert "is stopped" in only_problem(blocking_pair_problems([replace(ACTIVE, ha="none", **STOPPED)])).text
+    assert unmet_pair_preconditions([replace(ACTIVE, ha="none")]) == []
+    assert "is stopped" in only_problem(unmet_pair_preconditions([replace(ACTIVE, ha="none", **STOPPED)])).text
 
 
 def test_observed_node_combines_broker_info_and_compiled_fleet() -> None:
