@@ -213,7 +213,9 @@ class LocalRequestServer:
         if timeout is not None and (
             isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
         ):
-            raise _InvalidRequestError("the request to the agent has no valid timeout: set a number of seconds above 0")
+            raise _InvalidRequestError(
+                "the request to the agent has no valid timeout: write a number of seconds above 0"
+            )
         return self._store.accept_event_later(topic, _decode_payload(request), event_id=event_id, timeout=timeout)
 
     def _wait_for_answer(self, begun_request: Future[str] | dict[str, Any]) -> dict[str, Any]:

@@ -144,11 +144,11 @@ def test_control_socket_answers_status_and_requeue_requests(control_socket: Path
         ),
         (
             b'{"op":"publish","topic":"a","payload":"","timeout":-1}',
-            "the request to the agent has no valid timeout: set a number of seconds above 0",
+            "the request to the agent has no valid timeout: write a number of seconds above 0",
         ),
         (
             b'{"op":"publish","topic":"a","payload":"","timeout":NaN}',
-            "the request to the agent has no valid timeout: set a number of seconds above 0",
+            "the request to the agent has no valid timeout: write a number of seconds above 0",
         ),
         (
             b'{"op":"requeue"}',

@@ -81,7 +81,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     # Rules of the publisher
 
-    @rule(topic=TOPICS, event_id=IDS, timeout=st.sampled_from([None, 0.0, 50.0]))
+    @rule(topic=TOPICS, event_id=IDS, timeout=st.sampled_from([None, 1.0, 50.0]))
     def accept(self, topic: str, event_id: str | None, timeout: float | None) -> None:
         model, payload = self.model, b"payload %d" % self.model.place
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -80,6 +81,15 @@ def test_event_with_id_assigned_by_store_is_not_accepted_again(tmp_path: Path) -
 def test_store_refuses_event_with_invalid_topic(tmp_path: Path, topic: str) -> None:
     with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="is not a topic"):
         store.accept_event(topic, b"x")
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, math.inf, math.nan])
+def test_event_timeout_that_agent_conf_does_not_accept_is_refused(tmp_path: Path, timeout: float) -> None:
+    with (
+        open_store(tmp_path) as store,
+        pytest.raises(RequestRefusedError, match=r"of the event is not valid: write a number of seconds above 0$"),
+    ):
+        store.accept_event("t", b"x", timeout=timeout)
 
 
 def test_full_outbox_refuses_event_and_keeps_accepted_events(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -128,8 +129,8 @@ class Store:
 
         When this returns, the event is on the disk. An id of the caller's own, in the argument or as member ``eventId``
         of the payload, is kept; if it was accepted before, it is returned and nothing is stored. ``timeout``: elapsed
-        seconds until the event expires. Raises OutboxFullError if there is no room, RequestRefusedError if the event
-        could never be sent.
+        seconds until the event expires, above 0. Raises OutboxFullError if there is no room, RequestRefusedError if the
+        event could never be sent.
         """
         return self.accept_event_later(topic, payload, event_id=event_id, timeout=timeout).result()
 
@@ -141,8 +142,10 @@ class Store:
         Raises RequestRefusedError for an event that can never be sent.
         """
         chosen_id = outbox.event_id_chosen_by_publisher(topic, payload, event_id)
-        if timeout is not None and not timeout >= 0:
-            raise RequestRefusedError(f"the timeout {timeout} of the event is not valid: set 0 or more seconds")
+        if timeout is not None and not 0 < timeout < math.inf:
+            raise RequestRefusedError(
+                f"the timeout {timeout} of the event is not valid: write a number of seconds above 0"
+            )
         future = self._writer.submit(
             lambda transaction: outbox.accept_event(transaction, topic, payload, chosen_id, timeout)
         )
