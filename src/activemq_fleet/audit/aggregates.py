@@ -58,11 +58,11 @@ def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[
 class FirstItemsBySortKey(Generic[_T]):
     """A collector that keeps the items with the smallest sort keys, and counts all items.
 
-    It keeps at most ``most`` items; ``key`` returns the sort key of an item.
+    It keeps at most ``limit`` items; ``key`` returns the sort key of an item.
     """
 
-    def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
-        self._most, self._key = most, key
+    def __init__(self, limit: int, key: Callable[[_T], Any]) -> None:
+        self._limit, self._key = limit, key
         self._smallest_items: list[_T] = []
         self._item_count = 0
 
@@ -73,7 +73,7 @@ class FirstItemsBySortKey(Generic[_T]):
         """
         self._item_count += len(items)
         self._smallest_items += items
-        if len(self._smallest_items) > 2 * self._most:
+        if len(self._smallest_items) > 2 * self._limit:
             self._smallest_items = self.items_with_smallest_keys()
 
     def merge_items_with_smallest_keys(self, other: FirstItemsBySortKey[_T]) -> None:
@@ -87,14 +87,14 @@ class FirstItemsBySortKey(Generic[_T]):
     def items_with_smallest_keys(self) -> list[_T]:
         """Return a list of the items with the smallest sort keys of all items added to the collector, in sort order.
 
-        It has at most ``most`` items.
+        It has at most ``limit`` items.
         """
-        return nsmallest(self._most, self._smallest_items, key=self._key)
+        return nsmallest(self._limit, self._smallest_items, key=self._key)
 
     @property
     def items_left_out(self) -> int:
-        """The number of items that a collector of first items has left out, because they are beyond its limit."""
-        return max(0, self._item_count - self._most)
+        """The number of added items that the collector does not keep, because they are beyond its limit."""
+        return max(0, self._item_count - self._limit)
 
 
 class DurationHistogram:

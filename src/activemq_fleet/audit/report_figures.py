@@ -216,7 +216,7 @@ class IncidentFigures:
 
     @property
     def shown_incidents(self) -> list[Incident]:
-        """The incidents that an audit report shows: the gravest ones, sorted by their ends."""
+        """The incidents that an audit report shows: the gravest ones, sorted by the time at which they ended."""
         return sorted(self.gravest.items_with_smallest_keys(), key=_incident_time_key)
 
     def newest_takeover_times(self, host: str) -> list[datetime]:

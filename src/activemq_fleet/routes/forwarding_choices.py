@@ -37,7 +37,7 @@ class _State(NamedTuple):
 def message_outcome_for_all_bridge_choices(
     graph: BridgeGraph, source: int, target: int, *, patience: int = _MAXIMUM_STATES
 ) -> ChoiceOutcome:
-    """Return the outcome for a message from ``source`` to ``target`` over all bridges that brokers can choose for it.
+    """Return whether a message from ``source`` reaches ``target``, whichever bridges the brokers choose for it.
 
     ``arrives``: it arrives after all choices. ``strands``: it gets stuck after some choices. ``full``: it gets stuck
     only if a nearer bridge is full. ``patience``: how many states of a message to examine before the outcome is
