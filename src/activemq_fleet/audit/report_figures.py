@@ -143,9 +143,7 @@ class ReportPeriod:
         return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
-def report_period_spanning_times(
-    time_samples: Iterable[SortedSample], times: Iterable[datetime | None]
-) -> ReportPeriod:
+def period_spanning_times(time_samples: Iterable[SortedSample], times: Iterable[datetime | None]) -> ReportPeriod:
     """Return the period of an audit report, from the earliest to the latest of all given times.
 
     It lasts at least 1 s, and begins in 1970 if no time is given. ``time_samples`` are sorted samples of times in

@@ -12,7 +12,7 @@ from typing import Any
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
-from activemq_fleet.node.fence.shared_store import recent_generations_made_by_host
+from activemq_fleet.node.fence.shared_store import recent_store_copies_made_by_host
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from activemq_fleet.render.broker_paths import guard_state_directory
 from activemq_fleet.topology import Broker
@@ -47,7 +47,7 @@ def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None =
         known["release"] = broker.release.text
         known["store"] = broker.shared_store_directory
         if broker.has_guard:
-            known["generations"] = recent_generations_made_by_host(
+            known["generations"] = recent_store_copies_made_by_host(
                 broker.store_directory, guard_state_directory(broker)
             )
         with suppress(OSError):

@@ -280,7 +280,7 @@ class InstalledReleaseFacts:
     exposure: Exposure = "openwire"
 
 
-def exposed_port_kind_of_file(
+def openwire_exposure_of_activemq_xml(
     activemq_xml: bytes, release: Release, other_files: Mapping[str, bytes] = _NO_FILES
 ) -> Exposure:
     """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".

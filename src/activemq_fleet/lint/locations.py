@@ -71,8 +71,8 @@ def scheme_service_file_path(scheme: str, directory: str) -> str:
     return f"{directory}/{scheme}"
 
 
-def service_files_of_unknown_schemes(activemq_xml: str) -> set[str]:
-    """Return the service files in jars that would register the unknown URI schemes of an activemq.xml.
+def jar_service_files_registering_unknown_schemes(activemq_xml: str) -> set[str]:
+    """Return the paths in a jar (META-INF/services/...) that would define the unknown URI schemes of an activemq.xml.
 
     No release has these schemes.
     """

@@ -72,7 +72,7 @@ def waive_suppressed_findings(
     ``selection`` leaves the rule out, the file cannot be read, or the rule compares several files and there is one.
     """
     rules = frozenset(rule_ids)
-    suppressions = {path: read_suppressions(content) for path, content in contents.items()}
+    suppressions = {path: suppression_comments_of_xml(content) for path, content in contents.items()}
     usable = {
         path: [comment for comment in comments if not _unusable_message(comment, rules)]
         for path, comments in suppressions.items()
@@ -195,7 +195,7 @@ def _suppression_finding(rule: str, path: str, line: int, message: str, fix: str
     )
 
 
-def read_suppressions(content: bytes) -> tuple[SuppressionComment, ...]:
+def suppression_comments_of_xml(content: bytes) -> tuple[SuppressionComment, ...]:
     """Return the comments of an XML file that suppress lint findings.
 
     Comments after the first place that is not XML are omitted.

@@ -2,8 +2,8 @@
 
 Spark's workers, the stream and plain processes use this module. In one pass over a chunk, numpy finds line ends, dates
 and separators, which are the bounds of all fields of nearly all records. The few records of a different form are read
-one by one by ``log_records.parse_record_fields``. The module requires numpy and pyarrow, which the extra ``pipeline``
-installs.
+one by one by ``log_records.parse_broker_log_record``. The module requires numpy and pyarrow, which the extra
+``pipeline`` installs.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from activemq_fleet.node.log.log_layouts import OTHER_FIRST_LETTERS
-from activemq_fleet.node.log.log_records import RecordFields, parse_record_fields
+from activemq_fleet.node.log.log_records import RecordFields, parse_broker_log_record
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -83,7 +83,7 @@ def record_bounds_of_file(text: bytes) -> ChunkRecordOffsets:
     unusual_records = np.flatnonzero(~is_usual)
     edges[unusual_records, 1:] = record_begins[unusual_records, None] + _TIME_LENGTH
     parts = [
-        parse_record_fields(text[record_begins[index] : record_ends[index]].decode())
+        parse_broker_log_record(text[record_begins[index] : record_ends[index]].decode())
         for index in unusual_records.tolist()
     ]
     parsed = np.ones(len(record_begins), bool)

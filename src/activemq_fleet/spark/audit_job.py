@@ -22,7 +22,7 @@ from activemq_fleet.audit.report_figures import (
     IncidentFigures,
     LogLineFigures,
     ReportPeriod,
-    report_period_spanning_times,
+    period_spanning_times,
     time_line_hosts,
 )
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
@@ -158,7 +158,7 @@ def write_audit_except_events(
             spark, output, inputs, logs, journals.connections, skew, horizons, new_figures=new_figures
         )
     moments = log_figures.incidents.period_bounds or ()
-    times = report_period_spanning_times(
+    times = period_spanning_times(
         [sample for log in logs for sample in log.times],
         [*moments, journals.first_agent_journal_record_time, journals.last_agent_journal_record_time],
     )

@@ -160,7 +160,7 @@ class AtomicJobOutput:
         return task_objects, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def cache_until_closed(self, frame: DataFrame) -> DataFrame:
-        """Cache a data frame with Spark until the output is closed, and return it."""
+        """Cache a data frame with Spark until the datasets of this job are closed, and return it."""
         self._cached_frames.append(frame.persist())
         return frame
 

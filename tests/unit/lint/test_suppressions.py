@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.suppressions import read_suppressions
+from activemq_fleet.lint.suppressions import suppression_comments_of_xml
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.validation import lint_file, mark_findings_waived_by_comments
@@ -219,4 +219,4 @@ def test_misplaced_suppressing_comment_is_reported_in_malformed_file() -> None:
     ],
 )
 def test_malformed_file_with_suppressing_comment_raises_no_error(content: bytes) -> None:
-    assert len(read_suppressions(content)) <= 1
+    assert len(suppression_comments_of_xml(content)) <= 1

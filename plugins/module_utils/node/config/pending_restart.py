@@ -44,7 +44,9 @@ class PendingRestart:
     uptime: float | None = None
 
     def is_restart_no_longer_needed(self, process: Process | None) -> bool:
-        """Return whether a pending restart is no longer needed: no broker runs, or it was started after the change.
+        """Return whether a pending restart is no longer needed.
+
+        This is so if no broker runs, or if the broker was started after the change.
 
         ``process`` is the broker's process, None if no broker runs.
         """

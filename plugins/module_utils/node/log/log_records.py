@@ -50,7 +50,7 @@ class RecordFields:
     whole: bool
 
 
-def parse_record_fields(text: str) -> RecordFields:
+def parse_broker_log_record(text: str) -> RecordFields:
     """Parse the text of one record of a broker's log, and return its fields, such as time, level and message.
 
     The text begins at its date and ends before the next record. The message ends with the first line that ends in
@@ -146,14 +146,14 @@ class IncrementalLogParser:
             self._lines.append(line)
         if self._stacks or not _LAST.search(line) or not _FIRST.match(self._lines[0]):
             return
-        fields = parse_record_fields("\n".join(self._lines))
+        fields = parse_broker_log_record("\n".join(self._lines))
         if fields.whole:
             self._lines = []
             yield _make_record(self._first_line_number, fields)
 
     def _finish_record(self) -> Iterator[Record]:
         if self._lines:
-            fields = parse_record_fields("\n".join(self._lines))
+            fields = parse_broker_log_record("\n".join(self._lines))
             self._lines = []
             yield _make_record(self._first_line_number, fields)
 

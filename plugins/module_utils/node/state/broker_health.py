@@ -20,7 +20,7 @@ from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
 from ..config.versions import ConfigurationPaths, FileDrift, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
-from ..fence.shared_store import recent_generations_made_by_host, shared_store_directory
+from ..fence.shared_store import recent_store_copies_made_by_host, shared_store_directory
 from ..fence.store_writers import (
     newest_claimed_generation_number,
     writable_generation_number,
@@ -196,7 +196,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
             store_facts["in_force"] = newest_claimed_generation_number(root_prefix + store)
-            store_facts["generations"] = recent_generations_made_by_host(
+            store_facts["generations"] = recent_store_copies_made_by_host(
                 root_prefix + store, root_prefix + local_directory
             )
         with contextlib.suppress(OSError):
