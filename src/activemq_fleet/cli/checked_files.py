@@ -16,7 +16,7 @@ from activemq_fleet.cli.file_releases import (
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error_finding, join_problem_and_remedy
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
-from activemq_fleet.lint.locations import referenced_file_names, jar_service_files_registering_unknown_schemes
+from activemq_fleet.lint.locations import jar_service_files_registering_unknown_schemes, referenced_file_names
 from activemq_fleet.schema import decode_xml_document
 
 # These files define the accounts, the address of the console, and the logging.

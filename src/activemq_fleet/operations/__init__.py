@@ -7,6 +7,7 @@ from activemq_fleet.operations import (  # noqa: F401
     drill_steps,
     migrate,
     preflight,
+    restart_and_switchover,
     resync,
     shared_store_markers,
     site,

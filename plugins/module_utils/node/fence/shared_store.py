@@ -522,8 +522,8 @@ def current_store_directory(store: str) -> str:
 def recent_store_copies_made_by_host(store: str, guard_state_directory: str) -> list[dict[str, Any]]:
     """Return a list of the copies of a shared store that a guard of this host made for the newest 200 claims.
 
-    The copy of a claim is called its generation. Each copy is a dict with its ``number`` and the time
-    ``made`` in seconds since the epoch; the oldest is first. A guard is the process that starts a broker and fences its store;
+    The copy of a claim is called its generation. Each copy is a dict with its ``number`` and the time ``made`` in
+    seconds since the epoch; the oldest is first. A guard is the process that starts a broker and fences its store;
     ``guard_state_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError.
     """
     shared = SharedStore(store)
