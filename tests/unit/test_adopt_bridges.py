@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,42 @@ def test_uri_with_unusual_syntax_becomes_link(tmp_path: Path, uri: str) -> None:
 
     assert adopted_variables(adoption)["links"][0]["addresses"] == ["x:61616"]
     assert "xml_fragments" not in adopted_variables(adoption)
+
+
+def bridges_to_same_pair(uris: Sequence[str]) -> dict[str, bytes]:
+    """Return the files of the pairs o-mq1, o-mq2 and so on with a bridge for each URI, and of their target o-mq9."""
+    files = pair_files("o-mq9-a", "o-mq9-b", "", "nine")
+    for number, uri in enumerate(uris, 1):
+        files |= pair_files(f"o-mq{number}-a", f"o-mq{number}-b", bridge_xml("up", uri), str(number))
+    return files
+
+
+TO_A_AND_B, TO_B_AND_A = "(tcp://o-mq9-a:61616,tcp://o-mq9-b:61616)", "(tcp://o-mq9-b:61616,tcp://o-mq9-a:61616)"
+
+
+def test_static_bridge_with_nodes_in_reversed_order_becomes_link(tmp_path: Path) -> None:
+    uris = [f"static:{TO_A_AND_B}", f"static:{TO_A_AND_B}", f"static:{TO_B_AND_A}"]
+    adoption = adopt_and_compare(tmp_path, bridges_to_same_pair(uris), "5.18.3")
+
+    assert [entry["to"] for entry in adopted_variables(adoption)["links"]] == ["o-mq9"] * 3
+    assert "activemq_xml_fragments" not in str(adoption.files)
+
+
+def test_masterslave_bridge_with_nodes_in_reversed_order_is_kept_as_xml(tmp_path: Path) -> None:
+    uris = [f"masterslave:{TO_A_AND_B}", f"masterslave:{TO_A_AND_B}", f"masterslave:{TO_B_AND_A}"]
+    adoption = adopt_and_compare(tmp_path, bridges_to_same_pair(uris), "5.18.3")
+
+    assert f"masterslave:{TO_B_AND_A}" in adoption.files["group_vars/activemq_pair_o_mq3.yml"].decode()
+
+
+def test_first_address_of_bridge_is_preferred_master_whose_address_is_given(tmp_path: Path) -> None:
+    uri = "masterslave:(tcp://10.0.0.2:61616,tcp://10.0.0.1:61616)"
+    write_files(tmp_path, bridges_to_same_pair([uri]))
+    documents = read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
+    adoption = adopt_documents(documents, Naming(), addresses={"o-mq9-a": "10.0.0.1", "o-mq9-b": "10.0.0.2"})
+
+    assert adoption.fleet.broker("o-mq9-b").role == "master"
+    assert "activemq_xml_fragments" not in str(adoption.files)
 
 
 def test_defaults_of_placeholders_are_used_in_every_attribute_of_bridge(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def adopt_documents(
     propose_limits_console_and_connectors(proposal)
     propose_policy_store_and_plugin_variables(proposal)
     companion_file_variables.propose_console(proposal)
-    propose_preferred_master_per_pair(proposal)
+    propose_preferred_master_per_pair(proposal, addresses)
     propose_host_addresses(proposal, addresses)
     _propose_instances(proposal)
     propose_store_directories_below_base(proposal)

@@ -17,6 +17,7 @@ MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "defau
 """The address that ``multicast://default`` represents (MulticastDiscoveryAgent of the release tags)."""
 _MULTICAST_URI = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")
 _DIRECTORY_PLACEHOLDER = re.compile(r"\$\{activemq\.(base|data)\}")
+_STATIC_PARTS = re.compile(r"static:\((?P<parts>[^()]*)\)(?P<options>.*)")
 _NIO_SCHEME = re.compile(r"\bnio(\+ssl)?://")
 
 
@@ -141,7 +142,11 @@ def _normalize_remote_uri(text: str) -> str:
     normalized = _NIO_SCHEME.sub(lambda match: "ssl://" if match[1] else "tcp://", re.sub(r"\s", "", text))
     normalized = re.sub("^(static|masterslave)://", r"\1:", normalized.replace("simple:", "static:"))
     # A single part needs no brackets. Options at its end then belong to that part.
-    return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", normalized)
+    normalized = re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", normalized)
+    # A broker starts a separate bridge to each part. In failover: and masterslave: the first part is preferred.
+    if parts := _STATIC_PARTS.fullmatch(normalized):
+        return f"static:({','.join(sorted(parts['parts'].split(',')))}){parts['options']}"
+    return normalized
 
 
 def _normalize_listening_uri(text: str) -> tuple[object, ...]:

@@ -16,17 +16,24 @@ from activemq_fleet.uris import is_openwire
 _LOCAL_ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- these do not identify a host
 
 
-def propose_preferred_master_per_pair(proposal: VariableProposal) -> None:
+def propose_preferred_master_per_pair(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
     """Propose the preferred master (``activemq_master_node``) of each broker pair that shares a store.
 
     The preferred master is the node that its file marks as preferred,
-    otherwise the first target of most bridges of other brokers.
+    otherwise the first target of most bridges of other brokers. ``known_addresses`` are the addresses of hosts that no
+    name shows.
     """
     names = _HostNames(proposal.documents)
+    hosts_by_address = defaultdict[str, list[str]](list)
+    for host, address in known_addresses.items():
+        hosts_by_address[address].append(host)
+    owner_by_address = {address: hosts[0] for address, hosts in hosts_by_address.items() if len(hosts) == 1}
     first_target_counts: Counter[str] = Counter()
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [names.unique_host_with_name(host) or "" for host, _ in bridge.addresses]
+            owners = [
+                owner_by_address.get(host) or names.unique_host_with_name(host) or "" for host, _ in bridge.addresses
+            ]
             if len(set(owners)) == 2:
                 first_target_counts[owners[0]] += 1
     for documents in proposal.existing_activemq_xml_by_pair().values():
