@@ -15,6 +15,7 @@ from activemq_fleet.schema import (
     CORE,
     UnreadableXmlError,
     decode_xml_document,
+    has_utf_32_byte_order_mark,
     local_name,
     namespace_of,
     parse_xml_root_element,
@@ -99,6 +100,8 @@ def foreign_file_kind(data: bytes, file: str = "") -> ForeignFileKind | None:
     alone does not. A file is meant to be one if it is XML and its root is that of Spring or of a broker, or if it is
     not XML and has such an element anywhere.
     """
+    if has_utf_32_byte_order_mark(data):
+        return None  # The XML parser reports that Java does not read this encoding.
     head = data[:_INSPECTED_BYTES]
     if not data.strip(b" \t\r\n\xef\xbb\xbf\0"):
         name = "an empty file" if not data else "empty except for white space"

@@ -30,6 +30,7 @@ DEEPEST_URI = 20
 _URI_CHARACTERS = ",&?"
 _DECLARED_ENCODING = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
 _MAX_DECLARATION_BYTES = 400
+_SAVE_IN_UTF_8 = "save the file in UTF-8, and declare UTF-8 or no encoding in its first line"
 _CORRECT_XML = "correct the XML at this position: a broker does not start with a file that is not well-formed XML"
 
 
@@ -113,6 +114,11 @@ def parse_xml_elements(document: bytes) -> list[etree._Element]:
     return elements
 
 
+def has_utf_32_byte_order_mark(document: bytes) -> bool:
+    """Return whether an XML document is written in UTF-32 with a byte order mark."""
+    return document.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
+
+
 def utf_16_encoding(document: bytes) -> str:
     """Return the UTF-16 encoding of an XML document, or "" for a document in any other encoding.
 
@@ -133,8 +139,12 @@ def declared_encoding(document: bytes) -> str:
 def _check_encoding(document: bytes) -> None:
     """Raise UnreadableXmlError for a document that declares UTF-16 and has 8-bit characters, or vice versa.
 
-    libxml2 reads such a document. Java's parser rejects it: "Content is not allowed in prolog" (measured on Java 17).
+    Also raises it for UTF-32 with a byte order mark. libxml2 reads such documents. Java's parser rejects them: "Content
+    is not allowed in prolog", or "Invalid byte 1 of 1-byte UTF-8 sequence" (measured on Java 17).
     """
+    if has_utf_32_byte_order_mark(document):
+        message = "Java cannot read the file: it is written in UTF-32 with a byte order mark"
+        raise UnreadableXmlError(SchemaProblem(1, 1, "", message, _SAVE_IN_UTF_8))
     actual = utf_16_encoding(document)
     declared = declared_encoding(document)
     if not declared:

@@ -68,6 +68,7 @@ def test_adopt_release_option_applies_to_one_host_or_all_hosts(handwritten_file:
     [
         (b"<a>", "broker.xml:1:4: the file is not XML"),
         (b"", "the file is an empty file"),
+        (HANDWRITTEN.decode().encode("utf-32"), "broker.xml:1:1: Java cannot read the file: it is written in UTF-32"),
         (b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "the file has a DOCTYPE"),
         (
             b"<beans/>",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from codecs import BOM_UTF32_BE, BOM_UTF32_LE
 
 import pytest
 
@@ -196,6 +197,21 @@ def test_xml_encoding_that_contradicts_bytes_of_file_is_refused(
     else:
         with pytest.raises(UnreadableXmlError, match=f"declares the encoding {declared}, but is written in"):
             parse_xml_root_element(data)
+
+
+@pytest.mark.parametrize("declaration", ["", '<?xml version="1.0" encoding="UTF-32"?>'])
+@pytest.mark.parametrize(("mark", "encoding"), [(BOM_UTF32_LE, "utf-32-le"), (BOM_UTF32_BE, "utf-32-be")])
+def test_file_in_utf_32_has_single_finding_that_names_encoding(declaration: str, mark: bytes, encoding: str) -> None:
+    """Java 17 reports content in the prolog for little-endian files, and an invalid byte for others."""
+    findings = file_findings(mark + (declaration + beans(BROKER).decode()).encode(encoding), RELEASE)
+
+    assert [(finding.rule, finding.message, finding.fix) for finding in findings] == [
+        (
+            "V002",
+            "Java cannot read the file: it is written in UTF-32 with a byte order mark",
+            "save the file in UTF-8, and declare UTF-8 or no encoding in its first line",
+        )
+    ]
 
 
 CONSOLE = f"""<beans xmlns="{BEANS}">
