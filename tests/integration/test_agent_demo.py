@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet import topology
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.topology import Agent as TopologyAgent
+from activemq_fleet.topology.agents import default_home_pair_of_agent
 from tests.integration.agent_journals import account
 from tests.integration.agents import Agent, Load, account_of, sockets, wait_handled
 from tests.integration.conftest import LabOf
@@ -36,7 +37,7 @@ def _write_additional_agents(directory: Path, sockets: Path) -> Path:
     agents: dict[str, dict[str, object]] = {SHOP: {}, LEDGER: {}}
     for host, (group, other) in MORE.items():
         pairs = [f"{group}-mq01", f"{group}-mq02"]
-        pairs.remove(topology.default_home_pair_of_agent(other, pairs))
+        pairs.remove(default_home_pair_of_agent(other, pairs))
         agents[host] = {"activemq_agent_group": group, "activemq_agent_pair": pairs[0]}
     for host, variables in agents.items():
         variables["activemq_agent_options"] = {"socket": str(sockets / host)}
@@ -149,7 +150,7 @@ def backlog_by_pair(lab: Lab) -> dict[str, list[str]]:
     return backlogs
 
 
-def _payloads_before(agent: topology.Agent, last: str) -> list[str]:
+def _payloads_before(agent: TopologyAgent, last: str) -> list[str]:
     """Return the payloads that the session of an agent receives before the given payload."""
     with MqttSubscriber(agent.urls, ["events/#"], account_of(agent), client_id=agent.host) as session:
         until(

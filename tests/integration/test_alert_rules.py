@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.render.monitoring import ALERTS, alert_rules_yaml
-from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from tests.support.alert_labels import JOB, LINK, A, B
+from tests.support.dashboard_queries import dashboard_panel_queries
 
 ACTIVE_A = {f"activemq_broker_messages{{{A}}}": "0x60"}
 BOTH_UP = {f"up{{{JOB},{A}}}": "1x60", f"up{{{JOB},{B}}}": "1x60"}

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
-from tests.integration.monitored import LOGIN, SECRET, further, has_prometheus, make_key
+from tests.integration.monitored import LOGIN, SECRET, further, has_prometheus, make_key, query_prometheus
 from tests.integration.waiting import until
 
 __all__ = ["has_prometheus"]
@@ -26,9 +26,9 @@ def test_metrics_over_tls_are_scraped_and_require_login_and_ca(tmp_path: Path, l
     lab = start_lab_with_metrics_tls(lab_of, tmp_path)
     all_up = 'count(up{job="activemq-brokers"} == 1) == 3'
     until(
-        lambda: lab.monitoring.query_prometheus(all_up),
+        lambda: query_prometheus(lab, all_up),
         60,
-        lambda: f"Prometheus scrapes all brokers: {lab.monitoring.query_prometheus('up')}",
+        lambda: f"Prometheus scrapes all brokers: {query_prometheus(lab, 'up')}",
     )
     trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
     login = {"Authorization": "Basic " + b64encode(f"{LOGIN}:{SECRET}".encode()).decode()}

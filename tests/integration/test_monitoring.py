@@ -27,7 +27,6 @@ from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program 
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.broker_paths import METRICS, broker_directory_paths
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
-from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
 from tests.integration.conftest import LabOf
@@ -44,9 +43,11 @@ from tests.integration.monitored import (
     has_prometheus,
     lab_with_prometheus,
     make_key,
+    query_prometheus,
 )
 from tests.integration.waiting import until
 from tests.stomp_clients import stomp_drain, stomp_send
+from tests.support.dashboard_queries import dashboard_panel_queries
 
 __all__ = ["has_prometheus"]
 C, D = pair("orders", 2)
@@ -67,7 +68,7 @@ def test_kill_of_active_node_fires_alerts_in_order_and_every_panel_has_data(tmp_
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B, C, D), topology="mesh")
     stomp_send(lab.addresses(A, "stomp"), "/queue/orders.in", ["one", "two"], lab.credentials(A))
     two_messages = f'activemq_destination_messages{{host="{A}",destination="orders.in"}} == 2'
-    until(lambda: lab.monitoring.query_prometheus(two_messages), 20, two_messages)
+    until(lambda: query_prometheus(lab, two_messages), 20, two_messages)
     assert not firing(lab)
     with running_watchdog(lab, A) as watchdog:
         until(
@@ -101,7 +102,7 @@ def test_kill_of_active_node_fires_alerts_in_order_and_every_panel_has_data(tmp_
 
 def empty_panels(lab: Lab, panels: Sequence[tuple[str, str]]) -> list[str]:
     """Return the titles of the panels whose query returns no series."""
-    return [title for title, text in panels if not lab.monitoring.query_prometheus(text)]
+    return [title for title, text in panels if not query_prometheus(lab, text)]
 
 
 def check_only_known_ports_listen(lab: Lab) -> None:
@@ -183,13 +184,13 @@ def test_message_times_and_exceptions_of_links_are_scraped(tmp_path: Path, lab_o
         times.format(name) for name in ("enqueued_sent", "dequeued_broker_in", "dequeued_broker_out")
     )
     recent = f'time() - {sent}{{host="{A}",destination="orders.in"}} < 600'
-    until(lambda: lab.monitoring.query_prometheus(recent), 20, recent)
+    until(lambda: query_prometheus(lab, recent), 20, recent)
     waited = f'{forwarded}{{host="{A}",destination="orders.in"}} - {received} >= 0'
-    until(lambda: lab.monitoring.query_prometheus(waited), 20, waited)
+    until(lambda: query_prometheus(lab, waited), 20, waited)
     # The bridge between C and A ends with A, and C's link counts this exception.
     lab.kill(A)
     counted = f'activemq_link_remote_exceptions_total{{host="{C}"}} > 0'
-    until(lambda: lab.monitoring.query_prometheus(counted), 60, counted)
+    until(lambda: query_prometheus(lab, counted), 60, counted)
 
 
 @further
@@ -207,7 +208,7 @@ def test_alert_of_half_duplex_link_fires_and_clears(tmp_path: Path, lab_of: LabO
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B), more=inventory, release="6.3.1", topology="none", links=links)
     # Both ends of each bridge report it, on all releases.
     both_ends = "count(activemq_bridge_responder == 0) == 3 and count(activemq_bridge_responder == 1) == 3"
-    until(lambda: lab.monitoring.query_prometheus(both_ends), 30, both_ends)
+    until(lambda: query_prometheus(lab, both_ends), 30, both_ends)
     assert "ActiveMQHalfDuplexLink" not in firing(lab)
     # 5.5.1 is frozen while the far end restarts within its process: the new bridge of 5.5.1 then has no responder.
     lab.pause(shop)

@@ -115,16 +115,16 @@ def freeze_database(database: LabDatabase) -> None:
 
 
 def refuse_connections(database: LabDatabase) -> None:
-    database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT 0")
-    database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
+    database._run_sql("ALTER ROLE activemq CONNECTION LIMIT 0")
+    database._run_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
     time.sleep(OUTAGE)
-    database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT -1")
+    database._run_sql("ALTER ROLE activemq CONNECTION LIMIT -1")
 
 
 def end_sessions_repeatedly(database: LabDatabase) -> None:
     """End the sessions again and again, as a firewall that forgets connections does."""
     for _ in range(int(OUTAGE)):
-        database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
+        database._run_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
         time.sleep(1)
 
 

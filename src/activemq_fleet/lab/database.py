@@ -108,13 +108,6 @@ class LabDatabase:
         """Return whether the database server accepts connections."""
         return self._run_sql("SELECT 1", check=False).returncode == 0
 
-    def query_as_text(self, sql: str, database: str = _OWNER) -> str:
-        """Run an SQL query on the lab's database server, and return the rows as a text.
-
-        The text has one line per row, and ``|`` between columns. The query runs as the server's administrator.
-        """
-        return self._run_sql(sql, database).stdout.strip()
-
     def _initialize(self) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
@@ -156,10 +149,10 @@ class LabDatabase:
         )
 
     def _run_sql(
-        self, sql: str, database: str = _OWNER, *, variables: Mapping[str, str] | None = None, check: bool = True
+        self, sql: str, *, variables: Mapping[str, str] | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         variable_options = [word for name, value in (variables or {}).items() for word in ("-v", f"{name}={value}")]
-        connection_options = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", database]
+        connection_options = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", _OWNER]
         result = self._run(
             [
                 postgresql_program_path("psql"),

@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 from pydantic import SecretStr
@@ -28,7 +27,7 @@ from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_and_grafana_files
 
-ALERT_DURATION_FACTOR = 0.05
+_ALERT_DURATION_FACTOR = 0.05
 """The factor by which a lab shortens the durations of alerts, so that a cause of a minute fires after 3 seconds."""
 PROGRAMS = {
     "prometheus": ("prometheus", 9090),
@@ -101,11 +100,8 @@ class Monitoring:
         """Return the process ids of the lab's running monitoring programs, such as Prometheus."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
-    def write_configuration(self, alert_duration_factor: float = ALERT_DURATION_FACTOR) -> None:
-        """Write the configuration of Prometheus and Alertmanager for a fleet: targets and alert rules.
-
-        ``alert_duration_factor`` multiplies the durations after which alerts fire.
-        """
+    def write_configuration(self) -> None:
+        """Write the configuration of Prometheus and Alertmanager for a fleet: targets and alert rules."""
         fleet = self._state.fleet()
         fingerprints = {
             broker.host: broker_configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers
@@ -114,7 +110,7 @@ class Monitoring:
         settings = PrometheusSettings(
             interval,
             join_host_port(*self.program_address("alertmanager")),
-            alert_duration_factor,
+            _ALERT_DURATION_FACTOR,
             join_host_port(*self.program_address("node-exporter")),
         )
         for path, content in prometheus_and_grafana_files(fleet, fingerprints, settings).items():
@@ -136,20 +132,6 @@ class Monitoring:
                 f"{self.directory}/prometheus/console.log"
             )
 
-    def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
-        """Run a PromQL instant query on Prometheus, and return the result series.
-
-        Each has ``metric`` (labels) and ``value`` (time, text).
-        """
-        response = self._request("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
-        if response is None:
-            raise LabError(
-                f"Prometheus of the lab does not answer the query {promql}: check its log "
-                f"{self.directory}/prometheus/console.log"
-            )
-        series: list[dict[str, Any]] = json.loads(response)["data"]["result"]
-        return series
-
     def query_prometheus_range_json(self, promql: str, began: float, ended: float) -> bytes:
         """Run a PromQL query on Prometheus for each second between two times, and return the JSON answer as bytes.
 
@@ -165,11 +147,6 @@ class Monitoring:
                 f"{self.directory}/prometheus/console.log"
             )
         return response
-
-    def active_alert_labels(self) -> list[dict[str, str]]:
-        """Return the labels of each alert that is active in Alertmanager."""
-        response = self._request("alertmanager", "/api/v2/alerts?active=true")
-        return [alert["labels"] for alert in json.loads(response or b"[]")]
 
     def _is_ready(self, name: str) -> bool:
         return self._request(name, "/metrics" if name == "node-exporter" else "/-/ready") is not None

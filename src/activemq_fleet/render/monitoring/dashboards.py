@@ -65,23 +65,6 @@ def dashboard_files() -> dict[str, bytes]:
     }
 
 
-def dashboard_panel_queries(
-    *, host: str = ".*", pair: str = ".*", interval: str = "5m"
-) -> Iterator[tuple[str, str, str]]:
-    """Yield every query of the Grafana dashboards as a tuple (name of the dashboard, panel title, PromQL).
-
-    Grafana's variables are replaced by the given host and pair.
-    """
-    for dashboard in DASHBOARDS:
-        for panel in dashboard.panels:
-            for expr, _ in panel.queries:
-                yield (
-                    dashboard.name,
-                    panel.title,
-                    substitute_grafana_variables(expr, host=host, pair=pair, interval=interval),
-                )
-
-
 def substitute_grafana_variables(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
     """Return a PromQL expression with values in place of Grafana's variables.
 
