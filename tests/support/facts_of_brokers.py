@@ -42,7 +42,6 @@ _FACTS: dict[str, Any] = {
     "multicast": False,
     "multicast_interface": None,
     "store": None,
-    "marker": ".activemq-fleet-pair",
     "replication": None,
     "listens": "127.0.0.1",
     "links": (),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.explain import HostExplanation, HostStatement, explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import HostExplanation, HostStatement, explanation_to_text
+from activemq_fleet.explain.host_pages import explain_host_by_name
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 

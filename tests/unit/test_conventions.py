@@ -13,7 +13,8 @@ import pytest
 from activemq_fleet.cli.main import main
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import explanation_to_text
+from activemq_fleet.explain.host_pages import explain_host_by_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import STATED_PARTS
 from activemq_fleet.render import ACTIVEMQ_XML, render_hosts

@@ -8,7 +8,8 @@ import pytest
 
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import explanation_to_text
+from activemq_fleet.explain.host_pages import explain_host_by_name
 from activemq_fleet.findings import Finding
 from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, build_fleet

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.explain import explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import explanation_to_text
+from activemq_fleet.explain.host_pages import explain_host_by_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.topology import Fleet

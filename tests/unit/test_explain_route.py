@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import HostExplanation, explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import HostExplanation, explanation_to_text
+from activemq_fleet.explain.host_pages import explain_host_by_name
 from activemq_fleet.explain.route_page import explain_route
 from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import file_mode_of, render_broker, render_hosts
+from activemq_fleet.render import file_mode_of, render_agent, render_broker, render_hosts
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.engine import escape_properties_key, escape_properties_value, escape_xml
 from activemq_fleet.render.policies_usage_and_plugins import default_memory_limit_text
@@ -236,7 +236,7 @@ def test_secrets_are_only_in_revealed_files_of_mode_0640() -> None:
 
     for tree in render_hosts(built_fleet).values():
         assert not [path for path, content in tree.items() if b"hush" in content]
-    for tree in render_hosts(built_fleet, reveal=True).values():
+    for tree in (render_broker(built_fleet.brokers[0], reveal=True), render_agent(built_fleet.agents[0], reveal=True)):
         assert {file_mode_of(path) for path, content in tree.items() if b"hush" in content} == {0o640}
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
-from activemq_fleet.topology import build_fleet, default_home_pair_of_agent
+from activemq_fleet.topology import build_fleet
+from activemq_fleet.topology.agents import default_home_pair_of_agent
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 

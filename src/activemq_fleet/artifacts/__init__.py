@@ -22,7 +22,6 @@ from activemq_fleet.artifacts._java import java_executable, java_feature_release
 from activemq_fleet.artifacts._schemas import (
     fetch_schema_to_cache,
     load_schema,
-    releases_with_cached_schema,
     schema_bytes,
 )
 
@@ -41,6 +40,5 @@ __all__ = [
     "local_distribution_directory",
     "postgresql_driver_jar",
     "prometheus_jmx_exporter_jar",
-    "releases_with_cached_schema",
     "schema_bytes",
 ]

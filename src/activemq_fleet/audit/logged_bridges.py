@@ -55,7 +55,6 @@ class LoggedBridge:
     rebuilt: bool | None = None
     seen_loss: bool = False
     back: datetime | None = None
-    back_peer: str | None = None
     dialled: datetime | None = None
     """The first attempt of a link that never came up."""
     ended_late: bool = False
@@ -341,7 +340,7 @@ class _BridgeReader:
 
     def _mark_predecessor_rebuilt(self, bridge: LoggedBridge, predecessor: LoggedBridge | None) -> None:
         if predecessor is not None and not predecessor.rebuilt:
-            predecessor.rebuilt, predecessor.back, predecessor.back_peer = True, bridge.began, bridge.peer
+            predecessor.rebuilt, predecessor.back = True, bridge.began
 
     def _count_failed_attempt(self, record: LogRecordEvidence) -> None:
         """Count a failed connection attempt for the outgoing link that was lost, where one is known."""

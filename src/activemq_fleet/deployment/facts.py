@@ -16,7 +16,7 @@ from activemq_fleet.node.config.broker_configuration import message_store_facts
 from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.releases import Release
-from activemq_fleet.render.broker_paths import STORE_MARKER, broker_directory_paths
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.environment_file import environment_file_relative_path
 from activemq_fleet.render.java_command import java_path
@@ -147,7 +147,6 @@ class BrokerFacts:
     multicast_interface: str | None
     store: str | None
     """The directory of the store that both nodes of the pair share; None without one."""
-    marker: str
     replication: int | None
     listens: str
     broker_name: str
@@ -259,7 +258,6 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         multicast=any(link.kind == "multicast" for link in broker.links),
         multicast_interface=settings.multicast_interface,
         store=broker.shared_store_directory,
-        marker=STORE_MARKER,
         replication=broker.ports.get("replication"),
         listens=_LOOPBACK.get(settings.bind, settings.bind),
         broker_name=broker.broker_name,

@@ -7,7 +7,7 @@ value that a variable decides names the variable.
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import HostExplanation, HostStatement
-from activemq_fleet.explain.host_pages import explain_host, explain_host_by_name
+from activemq_fleet.explain.host_pages import explain_host
 from activemq_fleet.explain.plain_text import explanation_to_text
 
-__all__ = ["HostExplanation", "HostStatement", "explain_host", "explain_host_by_name", "explanation_to_text"]
+__all__ = ["HostExplanation", "HostStatement", "explain_host", "explanation_to_text"]

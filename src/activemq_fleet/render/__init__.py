@@ -174,21 +174,21 @@ def render_java_client_files(fleet: Fleet) -> dict[str, bytes]:
     }
 
 
-def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:
+def render_hosts(fleet: Fleet) -> dict[str, dict[str, bytes]]:
     """Return the rendered files of every host, by host and relative path.
 
-    A host that is broker and agent has the files of both.
+    A host that is broker and agent has the files of both. Secrets are rendered as ``@VARIABLE@``.
     """
     shared: dict[bytes, bytes] = {}  # More than half of the content of a host's files is the same on other hosts.
 
     def deduplicate(tree: dict[str, bytes]) -> dict[str, bytes]:
         return {path: shared.setdefault(content, content) for path, content in tree.items()}
 
-    trees = {broker.host: deduplicate(render_broker(broker, reveal=reveal)) for broker in fleet.brokers}
+    trees = {broker.host: deduplicate(render_broker(broker)) for broker in fleet.brokers}
     for agent in fleet.agents:
-        trees[agent.host] = trees.get(agent.host, {}) | deduplicate(render_agent(agent, reveal=reveal))
+        trees[agent.host] = trees.get(agent.host, {}) | deduplicate(render_agent(agent))
     for balancer in fleet.balancers:
-        trees[balancer.host] = trees.get(balancer.host, {}) | deduplicate(render_balancer(balancer, reveal=reveal))
+        trees[balancer.host] = trees.get(balancer.host, {}) | deduplicate(render_balancer(balancer))
     return trees
 
 

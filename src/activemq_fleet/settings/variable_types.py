@@ -379,7 +379,6 @@ Secret = Annotated[SecretStr | UndecryptedVaultValue, PlainValidator(_secret, js
 Words = BeforeValidator(_split_words, json_schema_input_type=str | list[str])
 """Makes a list of a text of words with commas between them."""
 Principals = Annotated[tuple[Principal, ...], Words]
-Destinations = Annotated[tuple[Destination, ...], Words]
 
 
 def repeated_names(names: Sequence[str]) -> list[str]:

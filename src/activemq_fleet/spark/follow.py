@@ -39,6 +39,7 @@ QUIET_SECONDS = 5.0
 """Seconds without a change after which an audit begins: a record that is being written is whole by then."""
 LONGEST_WAIT_SECONDS = 30.0
 """Seconds after the first change until an audit begins, however often files change."""
+_CHECK_INTERVAL_SECONDS = 1.0
 
 
 def audit_after_changes(
@@ -49,15 +50,13 @@ def audit_after_changes(
     until_idle: float | None,
     inventory_hosts: Mapping[str, AuditedHost] | None = None,
     skew: timedelta = SKEW,
-    every: float = 1.0,
 ) -> None:
     """Audit logs again after every change of their files.
 
-    The audits end when no file changes for ``until_idle`` seconds. With ``until_idle`` None it never returns. ``every``
-    is the number of seconds between two checks of the files; ``inventory_hosts`` and ``skew`` are as for ``audit``.
-    ``out`` always holds the whole result of one audit; events of hosts whose logs are unchanged are reused from its
-    cache. Raises InputError for a path that is no local directory, for an ``out`` that holds anything else, and when no
-    log or journal has appeared to the end.
+    The audits end when no file changes for ``until_idle`` seconds. With ``until_idle`` None it never returns.
+    ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events of
+    hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local directory,
+    for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
     """
     root = _local_directory(logs)
     with AtomicJobOutput(spark, out):
@@ -75,7 +74,7 @@ def audit_after_changes(
                     list_audit_inputs(spark, logs, inventory_hosts)  # raises InputError that names the missing input
                 watch.record_audit(fingerprints)
             elif until_idle != 0:
-                time.sleep(every)
+                time.sleep(_CHECK_INTERVAL_SECONDS)
             watch.update_fingerprints()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from activemq_fleet.topology.agents import default_home_pair_of_agent
 from activemq_fleet.topology.build import build_fleet
 from activemq_fleet.topology.hosts_by_role import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualIpAddress, VirtualPort
@@ -42,6 +41,5 @@ __all__ = [
     "VirtualPort",
     "WholeInventoryFacts",
     "build_fleet",
-    "default_home_pair_of_agent",
     "pair_and_single_broker_count_texts",
 ]

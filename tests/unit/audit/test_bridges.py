@@ -24,12 +24,7 @@ def test_running_bridge_has_no_end() -> None:
 def test_bridge_is_rebuilt_with_other_node_after_failover() -> None:
     lost_bridge, new_bridge = bridges("3 bridge up", "1:00 bridge lost", "1:01 bridge lost", "1:05 bridge up b")
 
-    assert (lost_bridge.state, lost_bridge.rebuilt, lost_bridge.back_peer, lost_bridge.flaps) == (
-        "down",
-        True,
-        "orders-mq01-b",
-        1,
-    )
+    assert (lost_bridge.state, lost_bridge.rebuilt, lost_bridge.flaps) == ("down", True, 1)
     assert "EOFException" in (lost_bridge.cause or "")
     assert (new_bridge.state, new_bridge.peer) == ("up", "orders-mq01-b")
 

@@ -95,10 +95,10 @@ def check_store_not_locked(store: str, user: str | None = None) -> None:
     run_as(account_to_access_path_as(store, user), store_files.check_store_not_locked, store)
 
 
-def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
+def replacement_obstacle(store: str, user: str | None = None) -> str:
     """Return the obstacle to replacing a kahaDB store on this host by a copy, such as a symbolic link; else "".
 
-    The obstacle is one line. ``needed``: bytes of the new store.
+    The obstacle is one line. The size of the copy is unknown here: the controller compares it with the free space.
     """
     name, path = os.path.basename(store), os.path.dirname(store)
     try:
@@ -114,10 +114,10 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                     "its directory: set activemq_store_directory to a directory below the mount point"
                 )
             free = shutil.disk_usage(parent.descriptor).free
-        if free < needed + _SPARE_BYTES:
+        if free < _SPARE_BYTES:
             return (
                 f"the file system of {path} has {free >> 20} MiB free, but the copy of the store requires "
-                f"{(needed + _SPARE_BYTES) >> 20} MiB: delete other files, or enlarge the file system"
+                f"{_SPARE_BYTES >> 20} MiB: delete other files, or enlarge the file system"
             )
         return str(resync_plans.untrusted_plan_message(store, account_to_access_path_as(store, user)))
     except FileNotFoundError:

@@ -22,19 +22,17 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from .documents import mask_lines, mask_markup, mask_tables, syntax_of_file
-from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinctive_secret, secrets_from_masked_text
+from .known import NO_SECRETS, KnownSecret, KnownSecrets, secrets_from_masked_text
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_secret_free_value
 from .named import mask_values_of_secret_names
 from .names import is_secret_name
 from .shapes import mask_secrets_by_shape
 
 __all__ = [
-    "LINE_LENGTH",
     "NO_SECRETS",
     "UNKNOWN",
     "KnownSecret",
     "KnownSecrets",
-    "is_distinctive_secret",
     "is_secret_name",
     "mask_command_line",
     "mask_configuration_file",
