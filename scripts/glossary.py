@@ -161,7 +161,7 @@ CHAPTERS: dict[str, tuple[Term, ...]] = {
         Term(
             "verdict",
             "the result of an audit for one event: delivered, duplicate, stuck, lost or indeterminate",
-            "audit.deliveries:Verdict",
+            "audit.verdict_words:Verdict",
         ),
     ),
     "Audits": (

@@ -60,8 +60,8 @@ _STATES = frozenset(("accepted", "acknowledged", "expired"))
 
 dropped events are not lost
 deliveries.py
-if reason in (words.DROPPED, words.BARRIER_CAME):
-if reason == words.BARRIER_CAME:
+"dropped": words.DROPPED,
+"dropped": words.EXPIRED,
 
 quarantined events are stuck
 deliveries.py
@@ -70,8 +70,8 @@ elif receipt.quarantined and receipt.handled:
 
 an event handled twice is delivered
 deliveries.py
-verdict, reason = "duplicate", f"handled {receipt.handled} times"
-verdict, reason = "delivered", words.HANDLED
+verdict, reason = VerdictWithReason("duplicate", f"handled {receipt.handled} times")
+verdict, reason = words.HANDLED
 
 a # does not match the level above it
 deliveries.py

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.gaps import gaps_for_journals_from_other_hosts
 from activemq_fleet.audit.journals import AgentJournalGap
+from activemq_fleet.audit.verdict_words import MissingJournalPart
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.inputs import AuditedHost, list_audit_inputs
@@ -153,10 +154,7 @@ def loner() -> dict[str, list[str]]:
 
 
 def test_event_without_subscriber_is_indeterminate(events: dict[str, Any]) -> None:
-    assert (events[event("loner", 1)].verdict, events[event("loner", 1)].reason) == (
-        "indeterminate",
-        words.NO_SUBSCRIBER,
-    )
+    assert (events[event("loner", 1)].verdict, events[event("loner", 1)].reason) == words.NO_SUBSCRIBER
 
 
 def test_barrier_is_no_event(events: dict[str, Any]) -> None:
@@ -170,8 +168,8 @@ def itself() -> dict[str, list[str]]:
 
 
 def test_agent_that_subscribes_to_its_topic_has_verdicts(units: dict[Any, Any]) -> None:
-    assert units[event("itself", 2), "itself"] == ("lost", words.BARRIER_CAME)
-    assert units[event("itself", 3), "itself"] == ("delivered", words.HANDLED)
+    assert units[event("itself", 2), "itself"] == words.BARRIER_CAME
+    assert units[event("itself", 3), "itself"] == words.HANDLED
 
 
 @case
@@ -186,7 +184,7 @@ def victim() -> dict[str, list[str]]:
 
 
 def test_forged_barrier_proves_no_loss(units: dict[Any, Any]) -> None:
-    assert units[event("victim", 2), "hearer"] == ("stuck", words.NO_BARRIER)
+    assert units[event("victim", 2), "hearer"] == words.NO_BARRIER
 
 
 @case
@@ -219,11 +217,11 @@ def salvaged() -> dict[str, list[str]]:
 
 
 def test_new_epoch_of_subscriber_continues_its_inbox(units: dict[Any, Any]) -> None:
-    assert units[event("sal", 2), "salvaged"] == ("delivered", words.HANDLED)
+    assert units[event("sal", 2), "salvaged"] == words.HANDLED
 
 
 def test_event_possibly_missing_in_salvaged_store_is_indeterminate(units: dict[Any, Any], judgment: Judgment) -> None:
-    assert units[event("sal", 3), "salvaged"] == ("indeterminate", words.SUBSCRIBER_GAP)
+    assert units[event("sal", 3), "salvaged"] == words.SUBSCRIBER_GAP
     assert [(gap.jseq, gap.records) for gap in judgment.gaps if gap.agent == "salvaged"] == [(5, 999_999)]
 
 
@@ -236,7 +234,7 @@ def headless() -> dict[str, list[str]]:
 
 
 def test_missing_start_of_event_journal_does_not_hide_lost_event(units: dict[Any, Any]) -> None:
-    assert units[event("long", 3), "headless"] == ("lost", words.BARRIER_CAME)
+    assert units[event("long", 3), "headless"] == words.BARRIER_CAME
 
 
 @case
@@ -258,8 +256,8 @@ def unheard() -> dict[str, list[str]]:
 
 
 def test_publisher_without_event_journal_is_reported(units: dict[Any, Any], judgment: Judgment) -> None:
-    assert units[event("ghost", 3), "unheard"] == ("delivered", words.HANDLED)
-    assert [gap.what for gap in judgment.gaps if gap.agent == "ghost"] == ["no journal"]
+    assert units[event("ghost", 3), "unheard"] == words.HANDLED
+    assert [gap.missing_part for gap in judgment.gaps if gap.agent == "ghost"] == [MissingJournalPart.JOURNAL]
 
 
 @case
@@ -270,7 +268,7 @@ def torn() -> dict[str, list[str]]:
 
 
 def test_event_journal_that_ends_within_line_is_incomplete(units: dict[Any, Any]) -> None:
-    assert units[event("torn", 2), "torn-sub"] == ("indeterminate", words.SUBSCRIBER_GAP)
+    assert units[event("torn", 2), "torn-sub"] == words.SUBSCRIBER_GAP
 
 
 def test_directory_without_event_journals_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:

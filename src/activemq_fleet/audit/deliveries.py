@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.event_records import EventReceipt, EventWithJournalRecords, PublishedEvent
@@ -22,8 +22,14 @@ from activemq_fleet.audit.reached_ranges import (
     TopicFilterSubscription,
     event_or_barrier_topic_prefix,
 )
+from activemq_fleet.audit.verdict_words import Verdict, VerdictWithReason
 
-Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
+_REASONS_WITHOUT_ACKNOWLEDGMENT = {
+    "accepted": words.NEVER_ACKNOWLEDGED,
+    "expired": words.EXPIRED,
+    "dropped": words.DROPPED,
+}
+"""The reason why an event without acknowledgment did not arrive, by the event's last state."""
 
 
 class Delivery(NamedTuple):
@@ -146,8 +152,8 @@ class DeliveryJudge:
                 EventOutcome(
                     event.event_id,
                     event.topic,
-                    worst.verdict if worst else "indeterminate",
-                    worst.reason if worst else words.NO_SUBSCRIBER,
+                    worst.verdict if worst else words.NO_SUBSCRIBER.verdict,
+                    worst.reason if worst else words.NO_SUBSCRIBER.reason,
                     event.accepted_at,
                     min((receipt.handled_at for receipt in event.receipts if receipt.handled_at), default=None),
                     sorted(receipt.subscriber for receipt in event.receipts if receipt.handled),
@@ -160,17 +166,16 @@ class DeliveryJudge:
 
         A gap before the receipt cannot hide a later handling.
         """
-        verdict: Verdict
         if receipt.handled > 1:
-            verdict, reason = "duplicate", f"handled {receipt.handled} times"
+            verdict, reason = VerdictWithReason("duplicate", f"handled {receipt.handled} times")
         elif receipt.handled:
-            verdict, reason = "delivered", words.HANDLED
+            verdict, reason = words.HANDLED
         elif receipt.quarantined:
-            verdict, reason = "delivered", words.QUARANTINED
+            verdict, reason = words.QUARANTINED
         elif self._missing_counts.get(receipt.subscriber, 0) > receipt.open_hole:
-            verdict, reason = "indeterminate", words.SUBSCRIBER_GAP
+            verdict, reason = words.SUBSCRIBER_GAP
         else:
-            verdict, reason = "stuck", words.NOT_HANDLED
+            verdict, reason = words.NOT_HANDLED
         return Delivery(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
 
     def _missed_deliveries(self, event: EventWithJournalRecords) -> Iterator[Delivery]:
@@ -185,8 +190,8 @@ class DeliveryJudge:
             for name in streams.keys() | self._subscribed_before_events:
                 stream = streams.get(name, _Stream())
                 if copy.topic is not None and name not in receivers and self._is_expected(copy, name):
-                    reason = self._reason_of_absence(copy, copy.topic, name, stream)
-                    delivery = Delivery(event.event_id, name, _verdict_of(reason), reason, 0)
+                    verdict, reason = self._verdict_on_absence(copy, copy.topic, name, stream)
+                    delivery = Delivery(event.event_id, name, verdict, reason, 0)
                     worst_by_subscriber[name] = min(
                         worst_by_subscriber.get(name, delivery), delivery, key=_severity_key
                     )
@@ -206,8 +211,8 @@ class DeliveryJudge:
                 return True
         return False
 
-    def _reason_of_absence(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> str:
-        """Return the reason why an event did not reach a subscriber that was expected to receive it.
+    def _verdict_on_absence(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> VerdictWithReason:
+        """Return the verdict on an event that did not reach a subscriber that was expected to receive it.
 
         Gaps that may hide its records take precedence.
         """
@@ -229,9 +234,7 @@ class DeliveryJudge:
         if is_acked and barrier_hole is None and missing > low:
             return words.SUBSCRIBER_GAP
         if not is_acked:
-            return {"accepted": words.NEVER_ACKNOWLEDGED, "expired": words.EXPIRED, "dropped": words.DROPPED}[
-                copy.state
-            ]
+            return _REASONS_WITHOUT_ACKNOWLEDGMENT[copy.state]
         if barrier_hole is not None:
             return words.BARRIER_CAME
         # No journal records the acceptance of an arrived barrier, so it may be earlier or later than the event.
@@ -257,12 +260,6 @@ def _holes_around(by_hole: Mapping[int, EventRange], copy: PublishedEvent, missi
     return low, min(
         (hole for hole, event_range in by_hole.items() if copy.first < event_range.max_first), default=missing
     )
-
-
-def _verdict_of(reason: str) -> Verdict:
-    if reason in (words.DROPPED, words.BARRIER_CAME):
-        return "lost"
-    return "stuck" if reason in (words.NEVER_ACKNOWLEDGED, words.EXPIRED, words.NO_BARRIER) else "indeterminate"
 
 
 def _severity_key(delivery: Delivery) -> tuple[int, str]:

@@ -24,7 +24,7 @@ def down_link_incidents(
     accepted = {bridge.link for bridge in bridges if bridge.direction == "in" and bridge.link}
     breaking = {(incident.mark, incident.ended) for incident in incidents if incident.kind == "breaking_bridge"}
     for bridge in bridges:
-        if bridge.direction != "out" or any(text in (bridge.cause or "") for text in REFUSALS):
+        if bridge.direction != "out" or any(text in bridge.error for text in REFUSALS):
             continue
         if (bridge.peer, bridge.ended) in breaking or bridge.link in accepted:
             continue

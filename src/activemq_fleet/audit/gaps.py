@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import EventJournalFileSummary
 from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
+from activemq_fleet.audit.verdict_words import MissingJournalPart
 from activemq_fleet.logs.event_batches import INVALID_BYTES
 from activemq_fleet.logs.rolled_files import missing_rolled_file_messages
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
@@ -101,9 +101,9 @@ def gaps_for_journals_from_other_hosts(
 def _gap_text(gap: AgentJournalGap) -> str:
     """Return the sentence about records that are missing from a journal of an agent."""
     journal = f"the agent's event journal (the files whose lines contain the epoch {gap.epoch})"
-    if gap.what == words.NO_JOURNAL:
+    if gap.missing_part is MissingJournalPart.JOURNAL:
         return f"{journal} was not collected: run the playbook activemq.fleet.collect again for the host of the agent"
-    if gap.what == words.OPEN_END:
+    if gap.missing_part is MissingJournalPart.END:
         return (
             f"{journal} lacks record {gap.jseq} and all later records: run the playbook activemq.fleet.collect again "
             "for the host of the agent"
@@ -131,7 +131,7 @@ def missing_records_and_unreadable_lines(
         for gap in sorted(gaps, key=journal_gap_sort_key)[:MAX_GAPS]
     ]
     malformed = sorted(
-        (summary.host, summary.file, first, count, problem)
+        (summary.host, summary.file, first, count, problem.value)
         for summary in files
         for problem, (count, first) in summary.problems.items()
     )

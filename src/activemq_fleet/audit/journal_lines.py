@@ -20,6 +20,7 @@ from activemq_fleet.audit.journals import (
     merge_epoch_parts,
     parse_event_id,
 )
+from activemq_fleet.audit.verdict_words import JournalLineProblem
 from activemq_fleet.logs.decompression import inflated_pieces_with_problems
 
 LARGEST_JOURNAL_FILE = 1 << 30
@@ -48,7 +49,7 @@ class ParsedEventJournalLine(NamedTuple):
 
     number: int
     record: EventJournalLine | None
-    problem: str | None
+    problem: JournalLineProblem | None
     broker: str | None = None
     conn: int | None = None
 
@@ -69,13 +70,13 @@ class AgentConnectionRecord(NamedTuple):
     reason: str | None
 
 
-def lines_with_number_and_problem(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
+def lines_with_number_and_problem(content: memoryview) -> Iterator[tuple[int, str | None, JournalLineProblem | None]]:
     """Yield the lines of a file of an agent's event journal as tuples (number, text, problem).
 
     A compressed file is unpacked. The text of a line is None where gzip data are damaged.
     """
     number, rest = 0, b""
-    problem: str | None = None
+    problem: JournalLineProblem | None = None
     for piece, problem in _unpacked_pieces(content.cast("B")):  # noqa: B007 -- the last problem is yielded after all lines
         # Only LF ends a line. Any other byte can precede it.
         *complete_lines, rest = (rest + piece).split(b"\n")
@@ -89,14 +90,15 @@ def lines_with_number_and_problem(content: memoryview) -> Iterator[tuple[int, st
         yield number + 1, None, problem
 
 
-def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
+def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, JournalLineProblem | None]]:
     """Yield the unpacked bytes of a journal file in pieces, each with its problem.
 
     The last piece of a gzip file has a problem if the file is cut off.
     """
     if content[:2] == _GZIP_MAGIC:
         yield from (
-            (piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces_with_problems(content)
+            (piece, JournalLineProblem.CUT_OFF if problem else None)
+            for piece, _, problem in inflated_pieces_with_problems(content)
         )
     else:
         yield from ((bytes(content[at : at + _CHUNK_BYTES]), None) for at in range(0, len(content), _CHUNK_BYTES))
@@ -123,17 +125,17 @@ def parse_event_journal_line(number: int, text: str) -> ParsedEventJournalLine:
         document, is_json = None, False
     if line is not None:
         if document.get("v") in (1, None):
-            problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
+            problem = None if line.kind in _KINDS else JournalLineProblem.UNKNOWN_KIND
             conn = document.get("conn")
             is_number = type(conn) is int and 0 <= conn < _JSEQ_LIMIT
             return ParsedEventJournalLine(
                 number, line, problem, _utf8_text(document.get("broker")), conn if is_number else None
             )
-        return ParsedEventJournalLine(number, _torn_record(text), words.UNKNOWN_VERSION)
+        return ParsedEventJournalLine(number, _torn_record(text), JournalLineProblem.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _JOINED_RECORDS in text:
-        return ParsedEventJournalLine(number, _torn_record(text), words.TORN)
-    return ParsedEventJournalLine(number, None, words.FOREIGN)
+        return ParsedEventJournalLine(number, _torn_record(text), JournalLineProblem.TORN)
+    return ParsedEventJournalLine(number, None, JournalLineProblem.FOREIGN)
 
 
 def _journal_line_of(fields: Mapping[str, Any]) -> EventJournalLine | None:
@@ -197,7 +199,7 @@ class EventJournalFileSummary:
     file: str
     parts: dict[tuple[str | None, str | None], JournalEpochPart] = field(default_factory=dict)
     received: dict[EpochKey, int] = field(default_factory=dict)
-    problems: dict[str, tuple[int, int]] = field(default_factory=dict)
+    problems: dict[JournalLineProblem, tuple[int, int]] = field(default_factory=dict)
     first: datetime | None = None
     last: datetime | None = None
 
@@ -210,7 +212,7 @@ class EventJournalFileSummary:
         agent, epoch = key = (record.agent, record.epoch) if record else (None, None)
         part = self.parts.get(key) or JournalEpochPart(self.host, self.file, agent, epoch, None, None, None, None)
         if record is None:
-            if problem in words.UNREADABLE:
+            if problem is not None and problem.may_hide_records:
                 self.parts[key] = part._replace(torn=number)
             return
         is_whole = record.kind is not None
@@ -233,7 +235,7 @@ def summary_of_too_large_file(host: str, file: str) -> EventJournalFileSummary:
     Such a file may hold records of any agent.
     """
     summary = EventJournalFileSummary(host, file)
-    summary.count_line(ParsedEventJournalLine(1, None, words.TOO_LARGE))
+    summary.count_line(ParsedEventJournalLine(1, None, JournalLineProblem.TOO_LARGE))
     return summary
 
 

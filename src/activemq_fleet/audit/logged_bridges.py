@@ -11,8 +11,6 @@ from activemq_fleet.audit.broker_runs import log_event_from_evidence
 from activemq_fleet.audit.evidence import LogRecordEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun, EstablishedBridge
 
-BROKE = "error at"
-"""The beginning of the cause of a bridge that broke."""
 _FLAP_DURATION = timedelta(seconds=1)
 _STOP_RECORDS = frozenset({"LIFE-STOPPING", "LIFE-STOPPED", "LIFE-STOPPED-OLD"})
 LASTS = timedelta(minutes=2)
@@ -30,6 +28,14 @@ _MINIMUM_ATTEMPTS_OF_RUN = 10
 """The same for an earlier run of the broker, during which its peer can have been down for a while."""
 _LONG_TIME = timedelta(minutes=5)
 """The time after its first attempt from which a link has failed, however many attempts it made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BridgeEnd:
+    """The cause of a bridge's end, in words; where the bridge broke, also the logged error."""
+
+    cause: str
+    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +65,10 @@ class LoggedBridge:
     """The first attempt of a link that never came up."""
     ended_late: bool = False
     """Whether the host's broker stopped, or its log ends, too soon after the end of the bridge to judge the bridge."""
+    is_broken: bool = False
+    """Whether an error ended the bridge."""
+    error: str = ""
+    """The logged error that ended the bridge, or the last one of a link that never came up."""
     broken_handshake: datetime | None = None
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 
@@ -68,7 +78,7 @@ class LoggedBridge:
 
         The end of such a bridge is an error or a broken handshake.
         """
-        is_lost = (self.cause or "").startswith(BROKE) or self.broken_handshake is not None
+        is_lost = self.is_broken or self.broken_handshake is not None
         is_certain = not self.ended_late or self.broken_handshake is not None
         return self.state == "down" and self.rebuilt is False and is_lost and is_certain
 
@@ -250,7 +260,7 @@ class _BridgeReader:
     def take(self, record: LogRecordEvidence) -> None:
         previous_bridges = {bridge.local: bridge for bridge in self._broker_run.established_bridges}
         if record.kind == "LIFE-STORE-CHOSEN":
-            self._close_all_bridges(record, "the broker process ended without a log record")
+            self._close_all_bridges(record, _BridgeEnd("the broker process ended without a log record"))
             self._add_failed_links(record.host, _MINIMUM_ATTEMPTS_OF_RUN)
             self._links = _OutgoingLinks()
         self._newest_record, self._host = record.at, record.host
@@ -285,7 +295,7 @@ class _BridgeReader:
 
     def _open_bridge(self, local: str, established: EstablishedBridge, record: LogRecordEvidence) -> None:
         if local in self._bridges_up:
-            self._record_end(self._bridges_up.pop(local), record.at, "a new bridge replaced it")
+            self._record_end(self._bridges_up.pop(local), record.at, _BridgeEnd("a new bridge replaced it"))
         # The log shows outgoing and incoming connections in the same form, so the known targets decide the direction.
         is_incoming = (
             established.responder and (established.remote_host, established.remote_port) not in self._links.dialled
@@ -307,17 +317,18 @@ class _BridgeReader:
         if bridge is None:
             return
         bridge.seen_loss = record.kind in _LOSS_RECORDS
-        self._record_end(bridge, record.at, _cause_of_end(record))
+        self._record_end(bridge, record.at, _bridge_end_of_record(record))
 
-    def _close_all_bridges(self, record: LogRecordEvidence, cause: str) -> None:
+    def _close_all_bridges(self, record: LogRecordEvidence, end: _BridgeEnd) -> None:
         for bridge in self._bridges_up.values():
             # The log does not record the end. The bridge ended before the next run began.
             self._mark_predecessor_rebuilt(bridge, self._last_ended.get(_bridge_key(bridge)))
-            bridge.state, bridge.cause, bridge.rebuilt = "down", cause, False
+            bridge.state, bridge.rebuilt = "down", False
+            _set_cause(bridge, end)
             self._last_ended[_bridge_key(bridge)] = bridge
         self._bridges_up.clear()
 
-    def _record_end(self, bridge: LoggedBridge, at: datetime, cause: str) -> None:
+    def _record_end(self, bridge: LoggedBridge, at: datetime, end: _BridgeEnd) -> None:
         """Set the end of a bridge; count a bridge that was up only for a moment as a flap of its link."""
         key = _bridge_key(bridge)
         predecessor = self._last_ended.get(key)
@@ -330,12 +341,12 @@ class _BridgeReader:
                 predecessor.state, predecessor.rebuilt = "failed", False
                 self.bridges.append(predecessor)
             predecessor.flaps += 1
-            predecessor.cause = predecessor.cause or cause
             if predecessor.state == "failed":
-                predecessor.cause = cause
+                _set_cause(predecessor, end)
             return
         self._mark_predecessor_rebuilt(bridge, predecessor)
-        bridge.ended, bridge.state, bridge.cause, bridge.rebuilt = at, "down", cause, False
+        bridge.ended, bridge.state, bridge.rebuilt = at, "down", False
+        _set_cause(bridge, end)
         self._last_ended[key] = bridge
 
     def _mark_predecessor_rebuilt(self, bridge: LoggedBridge, predecessor: LoggedBridge | None) -> None:
@@ -382,7 +393,7 @@ class _BridgeReader:
             if not link.is_dialled:
                 cause += " (the log does not record links that come up: this link may have been up before)"
             bridge = LoggedBridge(host, name, None, "out", None, None, "failed", link.failures, cause, rebuilt=False)
-            bridge.dialled, bridge.broken_handshake = link.first, link.handshake
+            bridge.dialled, bridge.broken_handshake, bridge.error = link.first, link.handshake, link.error
             self.bridges.append(bridge)
 
 
@@ -391,14 +402,19 @@ def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 
 
-def _cause_of_end(record: LogRecordEvidence) -> str:
-    if record.kind == "NET-REMOTE-ERR":
-        return f"{BROKE} the other broker: {_error_text(record)}"
-    if record.kind == "NET-LOCAL-ERR":
-        return f"{BROKE} this broker: {_error_text(record)}"
+def _set_cause(bridge: LoggedBridge, end: _BridgeEnd) -> None:
+    """Set the cause of a bridge's end, and the error that broke the bridge, if any."""
+    bridge.cause, bridge.is_broken, bridge.error = end.cause, end.error is not None, end.error or ""
+
+
+def _bridge_end_of_record(record: LogRecordEvidence) -> _BridgeEnd:
+    if record.kind in _LOSS_RECORDS:
+        error = _error_text(record)
+        side = "the other broker" if record.kind == "NET-REMOTE-ERR" else "this broker"
+        return _BridgeEnd(f"error at {side}: {error}", error)
     if record.kind == "NET-DOWN":
-        return "it was stopped"
-    return "the broker stopped" if record.kind.startswith("LIFE-") else "the broker stopped serving"
+        return _BridgeEnd("it was stopped")
+    return _BridgeEnd("the broker stopped" if record.kind.startswith("LIFE-") else "the broker stopped serving")
 
 
 def _error_text(record: LogRecordEvidence) -> str:

@@ -20,7 +20,7 @@ from activemq_fleet.audit.advice import IncidentKind
 from activemq_fleet.audit.aggregates import DurationHistogram, FirstItemsBySortKey, SortedSample, quantiles
 from activemq_fleet.audit.deliveries import Delivery, EventOutcome
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
+from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import MAX_SPANS, HostStateSpan
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
@@ -307,7 +307,7 @@ def _link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
             peers=tuple(sorted({bridge.peer for bridge in bridges_of_link if bridge.peer is not None})[:4]),
             direction=newest.direction,
             times=sum(bridge.began is not None for bridge in bridges_of_link),
-            broken=sum((bridge.cause or "").startswith(BROKE) for bridge in bridges_of_link),
+            broken=sum(bridge.is_broken for bridge in bridges_of_link),
             flaps=sum(bridge.flaps for bridge in bridges_of_link),
             state=newest.state,
             cause=newest.cause,

@@ -16,7 +16,7 @@ from activemq_fleet.audit.deliveries import EventOutcome
 from activemq_fleet.audit.journal_lines import ParsedEventJournalLine
 from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, EventJournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
-from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
+from activemq_fleet.audit.verdict_words import PUBLISHER_GAP, WORST, MissingJournalPart
 from activemq_fleet.drills.model import EventVerdict, FaultyEvent, PairEventCounts
 
 _MAXIMUM_FAULTY_EVENTS = 100
@@ -134,11 +134,11 @@ def count_event_outcomes(
 def _event_verdict(outcome: EventOutcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
     if outcome and (is_known or outcome.handled_by):
         return outcome.verdict, outcome.reason
-    return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN_REASON)
+    return PUBLISHER_GAP if publisher_has_gaps else ("lost", _UNKNOWN_REASON)
 
 
 def _gap_sentence(owner: str, gap: AgentJournalGap) -> str:
-    if gap.what == MISSING and gap.records:
+    if gap.missing_part is MissingJournalPart.RECORDS and gap.records:
         last = gap.jseq + gap.records - 1
         return (
             f"the event journal of {owner} lacks the records {gap.jseq} to {last} of epoch {gap.epoch} (an epoch "

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from activemq_fleet.audit import journal_lines as reading
-from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import (
     lines_with_number_and_problem,
     parse_event_journal_line,
     summarize_event_journal_file,
 )
+from activemq_fleet.audit.verdict_words import JournalLineProblem
 
 
 def line_texts(content: bytes) -> list[str | None]:
@@ -52,7 +52,7 @@ def test_truncated_gzip_event_journal_yields_its_lines_and_problem(size: int) ->
 
     numbered_lines = list(lines_with_number_and_problem(memoryview(gzip.compress(text)[:size])))
 
-    assert numbered_lines[-1][1:] == (None, words.CUT_OFF)
+    assert numbered_lines[-1][1:] == (None, JournalLineProblem.CUT_OFF)
     assert text.decode().startswith("\n".join(str(text) for _, text, _ in numbered_lines[:-1]))
     assert len(numbered_lines) > size // 20
 
@@ -61,7 +61,7 @@ def test_damaged_gzip_event_journal_ends_with_problem() -> None:
     packed = bytearray(gzip.compress(random.Random(1).randbytes(5000)))
     packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
 
-    assert list(lines_with_number_and_problem(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
+    assert list(lines_with_number_and_problem(memoryview(bytes(packed))))[-1][2] == JournalLineProblem.CUT_OFF
 
 
 def test_large_event_journal_is_read_completely_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,20 +88,22 @@ def line(**fields: Any) -> str:
     [
         (line(), None, True),
         (f" {line()} \r", None, True),
-        (line(kind="dreamt"), words.UNKNOWN_KIND, True),
-        (line(v=2), words.UNKNOWN_VERSION, True),
-        (line()[:60], words.TORN, True),
-        (f"{line()[:60]}{line()}", words.TORN, True),
-        ("{", words.TORN, False),
-        ("\0\0", words.TORN, False),
-        (line(jseq="7"), words.FOREIGN, False),
-        (line(jseq=0), words.FOREIGN, False),
-        (line(agent=""), words.FOREIGN, False),
-        ("[1]", words.FOREIGN, False),
-        ("", words.FOREIGN, False),
+        (line(kind="dreamt"), JournalLineProblem.UNKNOWN_KIND, True),
+        (line(v=2), JournalLineProblem.UNKNOWN_VERSION, True),
+        (line()[:60], JournalLineProblem.TORN, True),
+        (f"{line()[:60]}{line()}", JournalLineProblem.TORN, True),
+        ("{", JournalLineProblem.TORN, False),
+        ("\0\0", JournalLineProblem.TORN, False),
+        (line(jseq="7"), JournalLineProblem.FOREIGN, False),
+        (line(jseq=0), JournalLineProblem.FOREIGN, False),
+        (line(agent=""), JournalLineProblem.FOREIGN, False),
+        ("[1]", JournalLineProblem.FOREIGN, False),
+        ("", JournalLineProblem.FOREIGN, False),
     ],
 )
-def test_line_of_event_journal_is_record_or_has_problem(text: str, problem: str | None, is_numbered: bool) -> None:
+def test_line_of_event_journal_is_record_or_has_problem(
+    text: str, problem: JournalLineProblem | None, is_numbered: bool
+) -> None:
     parsed_line = parse_event_journal_line(1, text)
 
     assert (parsed_line.problem, parsed_line.record is not None) == (problem, is_numbered)
@@ -127,5 +129,5 @@ def test_summary_of_event_journal_file_contains_its_epochs_and_problems() -> Non
     (known, torn) = summaries.parts.values()
     assert (known.agent, known.epoch, known.known, known.line) == ("shop", "e", 11, 2)
     assert (torn.agent, torn.torn) == (None, 5)
-    assert summaries.problems == {words.FOREIGN: (1, 3), words.TORN: (2, 4)}
+    assert summaries.problems == {JournalLineProblem.FOREIGN: (1, 3), JournalLineProblem.TORN: (2, 4)}
     assert (summaries.first, summaries.last) == (known.began, summaries.last)
