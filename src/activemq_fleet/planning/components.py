@@ -17,6 +17,7 @@ from itertools import chain, pairwise, product
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
 from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, InventoryProblemKind
+from activemq_fleet.planning.host_records import RecordWithoutHostError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.connectors_and_links import LinkSettings
 from activemq_fleet.settings.host_settings import WaiverSettings
@@ -153,9 +154,10 @@ def _raise_for_inventory_problems(facts: Iterable[HostFactsForSeparatePlanning])
         for (problem_kind, text), hosts in hosts_by_problem.items()
         if problem_kind == kind
     )
-    if kind == InventoryProblemKind.INPUT:
+    if kind in (InventoryProblemKind.RECORD_WITHOUT_HOST, InventoryProblemKind.INPUT):
         more = f" (and {len(grouped_problems) - 1} more such errors)" if len(grouped_problems) > 1 else ""
-        raise InputError(f"{grouped_problems[0][2]}{more}")
+        message = f"{grouped_problems[0][2]}{more}"
+        raise InputError(message) if kind == InventoryProblemKind.INPUT else RecordWithoutHostError(message)
     if kind == InventoryProblemKind.RELEASE:
         raise ReleaseError(
             "; ".join(

@@ -33,10 +33,11 @@ class InventoryProblemKind(IntEnum):
     Only the first kind that a fleet has is reported.
     """
 
-    INPUT = 1
-    SETTINGS = 2
-    NO_RELEASE = 3
-    RELEASE = 4
+    RECORD_WITHOUT_HOST = 1
+    INPUT = 2
+    SETTINGS = 3
+    NO_RELEASE = 4
+    RELEASE = 5
 
 
 @dataclass(frozen=True, slots=True)

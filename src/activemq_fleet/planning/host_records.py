@@ -18,8 +18,6 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.host_settings import NOT_SETTINGS
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
-ERRORS_WITHOUT_HOST = ("a line of --hosts", "an entry of --hosts")
-"""The prefixes of error messages about a record that has no host name."""
 ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
 """The inventory groups that give a host its role."""
 HOST_KEYS = ("host", "inventory_hostname")
@@ -29,6 +27,18 @@ _VAULT_MARK, _UNSAFE_MARK, _MARK_PREFIX = "__ansible_vault", "__ansible_unsafe",
 _TEMPLATE_DELIMITERS = ("{{", "{%")
 _CUSTOM_PREFIX = PREFIX + "x_"
 _MAXIMUM_SHOWN = 80
+
+
+class RecordWithoutHostError(InputError):
+    """An error for a record of the input of ``plan`` that has no host name, so that its message cannot name the host.
+
+    ``problem`` completes a sentence that begins with the record, such as ``line 3``. It is "" where only the message is
+    known.
+    """
+
+    def __init__(self, message: str, problem: str = "") -> None:
+        self.problem = problem
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +53,35 @@ class HostRecord:
     groups: tuple[str, ...] = ()
 
 
+def _error_without_host(problem: str, record: str = "a line of --hosts") -> RecordWithoutHostError:
+    return RecordWithoutHostError(f"{record} {problem}", problem)
+
+
 def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostRecord:
     """Return an inventory host's name, variables and groups as a record, parsed from one line of JSON lines.
 
     With ``cells``, the line is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
-    InputError that names the host, if it has one.
+    InputError that names the host, or RecordWithoutHostError.
     """
     try:
         fields = json.loads(json_line)
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"a line of --hosts is not JSON ({error.msg} at column {error.colno}): correct the line"
-        ) from None
+        raise _error_without_host(f"is not JSON ({error.msg} at column {error.colno}): correct the line") from None
     except RecursionError:
-        raise InputError("a line of --hosts has JSON that is nested too deeply: correct the line") from None
+        raise _error_without_host("has JSON that is nested too deeply: correct the line") from None
     except ValueError as error:
-        raise InputError(f"a line of --hosts is not JSON ({error}): correct the line") from None
+        raise _error_without_host(f"is not JSON ({error}): correct the line") from None
     if not isinstance(fields, dict):
-        raise InputError(
-            'a line of --hosts is not a JSON object: write {"host": NAME, "variables": {"NAME": VALUE}} in each line'
+        raise _error_without_host(
+            'is not a JSON object: write {"host": NAME, "variables": {"NAME": VALUE}} in each line'
         )
     host = next((fields[key] for key in HOST_KEYS if fields.get(key)), None)
     if not isinstance(host, str):
         key_names = ", ".join(sorted(map(str, fields)))[:_MAXIMUM_SHOWN] or "nothing"
-        raise InputError(
-            f"an entry of --hosts has no host name as text in the key or column 'host' (its keys or columns: "
-            f"{key_names}): name the key or column with the host name 'host', and write the host name as text"
+        raise _error_without_host(
+            f"has no host name as text in the key or column 'host' (its keys or columns: {key_names}): name the key or "
+            "column with the host name 'host', and write the host name as text",
+            record="an entry of --hosts",
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):

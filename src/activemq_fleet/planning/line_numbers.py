@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from functools import reduce
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.host_records import ERRORS_WITHOUT_HOST, parse_inventory_host_record
+from activemq_fleet.planning.host_records import RecordWithoutHostError, parse_inventory_host_record
 
 
 def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError) -> InputError:
@@ -20,7 +19,7 @@ def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError)
     Only an error without a host is replaced. Any other error is returned unchanged, and so is each error if no line is
     invalid. ``json_lines`` is the path of the JSON lines, None where they are not on this machine.
     """
-    if json_lines is None or not str(error).startswith(ERRORS_WITHOUT_HOST):
+    if json_lines is None or not isinstance(error, RecordWithoutHostError):
         return error
     for file in _visible_files(json_lines):
         try:
@@ -29,7 +28,7 @@ def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError)
             continue
         if invalid_line:
             number, problem = invalid_line
-            return InputError(f"{file}, line {number}{problem}. Nothing was written")
+            return InputError(f"{file}, line {number} {problem}. Nothing was written")
     return error
 
 
@@ -50,7 +49,8 @@ def _first_invalid_line(file: Path) -> tuple[int, str] | None:
                 continue
             try:
                 parse_inventory_host_record(line.rstrip("\r\n"))
-            except InputError as error:
-                if str(error).startswith(ERRORS_WITHOUT_HOST):
-                    return number, reduce(str.removeprefix, ERRORS_WITHOUT_HOST, str(error))
+            except RecordWithoutHostError as error:
+                return number, error.problem
+            except InputError:
+                continue  # This record has a host, which its error names.
     return None

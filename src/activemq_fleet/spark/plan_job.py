@@ -35,6 +35,7 @@ from activemq_fleet.planning.host_facts import (
 )
 from activemq_fleet.planning.host_records import (
     HostRecord,
+    RecordWithoutHostError,
     activemq_variables,
     escape_lone_surrogates,
     parse_inventory_host_record,
@@ -168,6 +169,9 @@ def _facts_and_hosts(
         try:
             record = _read_host_record(form, text, row.get("host") or "", row.get("groups") or ())
             facts, variables = host_component_facts_and_variables(record, row.get("position") or 0, pattern)
+        except RecordWithoutHostError as error:
+            kind, variables = InventoryProblemKind.RECORD_WITHOUT_HOST, None
+            facts = HostFactsForSeparatePlanning("", problem_kind=kind, problems=(str(error),))
         except InputError as error:
             host, variables = row.get("host") or "", None
             facts = HostFactsForSeparatePlanning(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))

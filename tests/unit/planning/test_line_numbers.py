@@ -57,7 +57,7 @@ def test_invalid_host_record_is_searched_in_files_that_spark_reads(tmp_path: Pat
 
 
 def test_error_of_plan_with_host_or_without_invalid_line_is_unchanged(tmp_path: Path) -> None:
-    error_with_host = InputError("a-mq01-a: the variables of this host in the file of --hosts are not JSON")
+    error_with_host = InputError("a line of --hosts names a-mq01-a, whose variables are not JSON")
     error_without_host = error_of("x")
 
     assert error_at_first_invalid_json_line(tmp_path, error_with_host) is error_with_host
