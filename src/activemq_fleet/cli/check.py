@@ -215,8 +215,9 @@ def _check_configured_rules(configuration: CheckConfiguration) -> None:
     """Raise InputError that names file and line of the settings where these name an unknown rule."""
     from activemq_fleet.validation import select_rules
 
-    try:
-        select_rules(configuration.select, configuration.ignore)
-    except InputError as error:
-        message = str(error).removeprefix("--")
-        raise InputError(f"{configuration.setting_position(message.partition(' ')[0])}: {message}") from None
+    for setting, select, ignore in (("select", configuration.select, ()), ("ignore", (), configuration.ignore)):
+        try:
+            select_rules(select, ignore)
+        except InputError as error:
+            message = str(error).removeprefix("--")
+            raise InputError(f"{configuration.setting_position(setting)}: {message}") from None

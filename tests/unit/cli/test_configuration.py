@@ -128,6 +128,15 @@ def test_check_uses_baseline_of_project_settings_and_can_rewrite_it(
     assert "in the baseline" in capsys.readouterr().out
 
 
+def test_unknown_rule_in_second_setting_is_reported_with_its_line(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "activemq-fleet.toml").write_text("select = ['N']\nignore = ['Q']")
+
+    assert main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]) == 2
+    assert "activemq-fleet.toml:2: ignore Q: no rule has an id that begins with Q" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
