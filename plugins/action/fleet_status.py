@@ -52,7 +52,7 @@ class ActionModule(FleetAction):
             )
             fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
             selection = import_library_module("status.selection")
-            chosen = selection.select_hosts(fleet, arguments["target"])
+            chosen = selection.select_hosts(fleet, arguments["target"], "activemq_target")
             if arguments["step"] == "begin":
                 queried_hosts = selection.hosts_to_query(fleet, chosen)
                 returned_arguments = {name: arguments[name] for name in ("target", "evidence_to", "to")}

@@ -7,7 +7,7 @@ the name alone decides group, pair and preferred role. ``docs/names.md`` describ
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, get_args
@@ -272,6 +272,11 @@ class Naming:
         if "node" in addable and "number" not in groups_not_in_pattern:
             fix = f"{fix}. If odd and even numbers distinguish the nodes, set {PARITY_VARIABLE} to odd-even or even-odd"
         return f"{reason}, because {PATTERN_VARIABLE} does not contain {groups}", fix
+
+
+def hosts_with_name(name: str, hosts: Collection[str]) -> list[str]:
+    """Return the hosts that a name means: the host with exactly this name, or else all whose first label it is."""
+    return [name] if name in hosts else [host for host in hosts if host.partition(".")[0] == name]
 
 
 def with_masked_node_mark(host: str) -> str | None:

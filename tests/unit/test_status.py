@@ -422,7 +422,7 @@ def test_status_of_host_queries_its_pair_and_peers_of_its_links() -> None:
     assert host_status_parameters(SINGLE_PAIR, (A,)) == {
         A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}
     }
-    with pytest.raises(InputError, match="no host, pair or group absent"):
+    with pytest.raises(InputError, match="the name is absent, which is not a host, pair or group"):
         select_hosts(BRIDGED, "absent")
 
 

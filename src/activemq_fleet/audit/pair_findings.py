@@ -35,6 +35,7 @@ from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
 from activemq_fleet.logs.host_log_batches import LINES
+from activemq_fleet.naming import hosts_with_name
 
 _RECORDS_WITH_BROKER_NAME = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _STOPPED = "stopped"
@@ -333,7 +334,7 @@ def _resolve_hosts(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> li
         if address is None or address in hosts:
             return address
         name = address.rpartition(":")[0].strip("[]") or address
-        matching_hosts = [host for host in hosts if name in (host, host.partition(".")[0])]
+        matching_hosts = hosts_with_name(name, hosts)
         return matching_hosts[0] if len(matching_hosts) == 1 else None
 
     return [replace(loss, lost_host=host_of(loss.lost_host), back_host=host_of(loss.back_host)) for loss in losses]

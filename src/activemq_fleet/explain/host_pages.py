@@ -21,6 +21,7 @@ from activemq_fleet.explain.release_section import release_section
 from activemq_fleet.explain.role_section import role_section
 from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover_section import takeover_section
+from activemq_fleet.naming import hosts_with_name
 from activemq_fleet.render import render_activemq_xml_documents_by_host
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes import Routes, routes_without_refused_links
@@ -120,15 +121,13 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
     hosts: dict[str, None] = {}
     for host_owners in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):
         hosts |= dict.fromkeys(owner.host for owner in host_owners if owner.host)
-    if name in hosts:
-        return name
-    short = [host for host in hosts if host.partition(".")[0] == name]
-    if len(short) == 1:
-        return short[0]
-    if short:
+    matching_hosts = hosts_with_name(name, hosts)
+    if len(matching_hosts) == 1:
+        return matching_hosts[0]
+    if matching_hosts:
         raise InputError(
-            f"the host name {name} matches {len(short)} hosts: use the full name of one of them, "
-            f"{' or '.join(sorted(short))}"
+            f"the host name {name} matches {len(matching_hosts)} hosts: use the full name of one of them, "
+            f"{' or '.join(sorted(matching_hosts))}"
         )
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
     suggestion = most_similar_name(name, labels)

@@ -13,7 +13,7 @@ from functools import partial
 
 from activemq_fleet.audit.scraped_availability import QUERY
 from activemq_fleet.drills.model import DrillResult, Fault
-from activemq_fleet.errors import FleetError, InputError, LabError
+from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
@@ -83,10 +83,7 @@ def _make_plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan
     """
     fleet = lab.fleet
     hosts = [PossibleTargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
-    try:
-        target = resolve_target(hosts, options.target)
-    except InputError as error:
-        raise InputError(str(error).replace("activemq_target", "--target")) from None
+    target = resolve_target(hosts, options.target, option="--target")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [pair for pair in fleet.pairs_by_name.values() if pair.name in target.pairs]
     order = choose_pair_for_each_fault(

@@ -24,6 +24,7 @@ from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Connector, Fleet, Pair
+from activemq_fleet.topology.named_hosts import find_named_hosts, selectable_brokers
 
 
 class ReadOnlyLab:
@@ -258,12 +259,14 @@ class ReadOnlyLab:
                 yield broker, connector
 
     def _named_brokers(self, name: str) -> tuple[Broker, ...]:
-        groups = {group.name: group for group in self.fleet.groups}
-        if name in self.fleet.pairs_by_name:
-            return self.fleet.pairs_by_name[name].brokers_in_dialling_order
-        if name in groups:
-            return tuple(broker for pair in groups[name].pairs for broker in pair.brokers_in_dialling_order)
-        return (self.fleet.broker(name),)
+        hosts = find_named_hosts(name, selectable_brokers(self.fleet), option="the name").hosts
+        return tuple(
+            broker
+            for group in self.fleet.groups
+            for pair in group.pairs
+            for broker in pair.brokers_in_dialling_order
+            if broker.host in hosts
+        )
 
     def _running_process(self, host: str) -> psutil.Process:
         return self._hosts.require_running_process(self.fleet.broker(host))

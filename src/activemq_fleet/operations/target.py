@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.naming import hosts_with_name
 from activemq_fleet.operations.operation_decisions import Decision, OperationDecisionRequest, register_operation
-from activemq_fleet.similar_names import most_similar_name
+from activemq_fleet.topology.named_hosts import SelectableHost, find_named_hosts, similar_name_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +56,34 @@ class TargetHostsAndPairs:
 
 
 def resolve_target(
-    fleet_hosts: Sequence[PossibleTargetHost],
+    brokers: Sequence[PossibleTargetHost],
     name: str = "",
     node_to_activate: str = "",
     play_hosts: Collection[str] | None = None,
+    *,
+    other_hosts: Sequence[PossibleTargetHost] = (),
+    option: str = "activemq_target",
 ) -> TargetHostsAndPairs:
     """Return the hosts and pairs on which an operation acts, given the names that the operator specified.
 
     ``name`` is ``activemq_target``; an empty name is the whole fleet. ``node_to_activate`` is ``activemq_to``, the node
-    that must become active; it defaults to every pair's preferred master. A host may be given by its first label.
+    that must become active; it defaults to every pair's preferred master. ``find_named_hosts`` reads the names.
     ``play_hosts`` are the hosts of the play after ``--limit``; a limit that leaves out a node of the target is refused.
+    ``other_hosts`` are hosts without a broker that may be named, too. ``option`` is the option that errors name.
     Raises InputError with one line: an unknown name (with the nearest one), an ambiguous one, a node that is not of the
     target, or a limit that cuts it.
     """
+    fleet_hosts = (*brokers, *other_hosts)
     if not fleet_hosts:
         raise InputError(
             "the inventory has no brokers. Check that the host names match activemq_naming_pattern, and that -i names "
             "the directory with the hosts"
         )
-    kind, chosen = _resolve_name(fleet_hosts, name)
+    kind: Literal["fleet", "group", "pair", "host"] = "fleet"
+    chosen = {entry.host for entry in fleet_hosts}
+    if name:
+        kind, named_hosts = find_named_hosts(name, _selectable(brokers), _selectable(other_hosts), option=option)
+        chosen = set(named_hosts)
     pair_names = {entry.pair for entry in fleet_hosts if entry.host in chosen}
     pairs = {pair: _pair_hosts(fleet_hosts, pair) for pair in sorted(pair_names)}
     hosts = tuple(host for nodes in pairs.values() for host in nodes)
@@ -90,45 +100,21 @@ def resolve_target(
     )
 
 
-def _resolve_name(
-    fleet_hosts: Sequence[PossibleTargetHost], name: str
-) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
-    if not name:
-        return "fleet", {entry.host for entry in fleet_hosts}
-    hosts = {entry.host for entry in fleet_hosts if name in (entry.host, _short_name(entry.host))}
-    if len(hosts) > 1:
-        raise InputError(
-            f"activemq_target is {name}, but {len(hosts)} host names begin with this name. Set it to one of "
-            f"{', '.join(sorted(hosts))}"
-        )
-    if hosts:
-        return "host", hosts
-    if in_pair := {entry.host for entry in fleet_hosts if entry.pair == name}:
-        return "pair", in_pair
-    if in_group := {entry.host for entry in fleet_hosts if entry.group == name}:
-        return "group", in_group
-    known = {part for entry in fleet_hosts for part in (entry.host, _short_name(entry.host), entry.pair, entry.group)}
-    raise InputError(
-        f"activemq_target is {name}, which is not a group, pair or host of the inventory. {_name_hint(name, known)}"
-    )
-
-
 def _node_to_activate(
     fleet_hosts: Sequence[PossibleTargetHost], pairs: Mapping[str, Sequence[str]], to: str
 ) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
-    matching_hosts = {host for host in known if to in (host, _short_name(host))}
+    matching_hosts = hosts_with_name(to, known)
     if len(matching_hosts) == 1:
-        host = matching_hosts.pop()
-        return {entry.pair: host for entry in fleet_hosts if entry.host == host}
-    if any(to in (entry.host, _short_name(entry.host)) for entry in fleet_hosts):
+        return {entry.pair: entry.host for entry in fleet_hosts if entry.host == matching_hosts[0]}
+    if hosts_with_name(to, [entry.host for entry in fleet_hosts]):
         raise InputError(
             f"activemq_to is {to}, which is not a node of the pairs that activemq_target selects. Set activemq_to to "
             f"one of {', '.join(sorted(known))}"
         )
     raise InputError(
         f"activemq_to is {to}, which is not a broker of the inventory. "
-        f"{_name_hint(to, known | {_short_name(host) for host in known})}"
+        f"{similar_name_hint(to, known | {host.partition('.')[0] for host in known})}"
     )
 
 
@@ -152,13 +138,8 @@ def _pair_hosts(fleet_hosts: Sequence[PossibleTargetHost], pair: str) -> tuple[s
     return tuple(entry.host for entry in sorted(nodes, key=lambda entry: (entry.role != "master", entry.host)))
 
 
-def _short_name(host: str) -> str:
-    return host.partition(".")[0]
-
-
-def _name_hint(name: str, known: Collection[str]) -> str:
-    suggestion = most_similar_name(name, known)
-    return f"Did you mean {suggestion}?" if suggestion else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
+def _selectable(fleet_hosts: Sequence[PossibleTargetHost]) -> list[SelectableHost]:
+    return [SelectableHost(entry.host, entry.pair, entry.group) for entry in fleet_hosts]
 
 
 def run_start_time(since: object, now: float) -> dict[str, Any]:
@@ -212,14 +193,14 @@ def decide_log_collection_hosts_and_current_time(request: OperationDecisionReque
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
     host, pair or group to collect from; an empty name is the whole fleet.
     """
-    fleet_hosts = [
+    agent_hosts = [
         PossibleTargetHost(host, agent.pair or "", agent.group or "", "agent")
         for host, agent in request.fleet.agents.items()
         if host not in request.broker_facts_by_host
     ]
-    fleet_hosts += [
+    brokers = [
         PossibleTargetHost(host, broker.pair, broker.group, broker.role)
         for host, broker in request.broker_facts_by_host.items()
     ]
-    target = resolve_target(fleet_hosts, request.options.get("name") or "")
+    target = resolve_target(brokers, request.options.get("name") or "", other_hosts=agent_hosts)
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}

@@ -5,36 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from activemq_fleet.deployment import balancer_facts, broker_facts
-from activemq_fleet.errors import InputError
 from activemq_fleet.status.link_states import planned_network
-from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
+from activemq_fleet.topology import Agent, Balancer, Fleet
+from activemq_fleet.topology.named_hosts import SelectableHost, find_named_hosts, selectable_brokers
 
 
-def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
-    """Select the hosts of a fleet that are named by a group, a pair or a host, and return them.
+def select_hosts(fleet: Fleet, name: str = "", option: str = "the name") -> tuple[str, ...]:
+    """Select the hosts of a fleet that are named by a host, a pair or a group, and return them.
 
-    An empty name selects all hosts. Hosts may be named by their first label. Raises InputError for a name that the
-    fleet does not have.
+    An empty name selects all hosts. Hosts may be named by their first label. ``option`` is the option that errors name.
+    Raises InputError for a name that the fleet does not have, or that several hosts have.
     """
-    nodes: tuple[Broker | Agent | Balancer, ...] = (*fleet.brokers, *fleet.agents, *fleet.balancers)
-    all_hosts = {node.host for node in nodes}
+    nodes: tuple[Agent | Balancer, ...] = (*fleet.agents, *fleet.balancers)
+    other_hosts = [SelectableHost(node.host) for node in nodes]
     if not name:
-        return tuple(sorted(all_hosts))
-    group = next((group for group in fleet.groups if group.name == name), None)
-    brokers = group.brokers if group else fleet.pairs_by_name[name].brokers if name in fleet.pairs_by_name else ()
-    if brokers:
-        return tuple(sorted(broker.host for broker in brokers))
-    hosts = sorted(host for host in all_hosts if name in (host, host.partition(".")[0]))
-    if not hosts:
-        raise InputError(
-            f"the inventory has no host, pair or group {name}: correct the name, or list the hosts with "
-            "`activemq-fleet names -i INVENTORY`"
-        )
-    if len(hosts) > 1:
-        raise InputError(
-            f"the name {name} matches {len(hosts)} hosts: write the full name of one of {', '.join(hosts)}"
-        )
-    return tuple(hosts)
+        return tuple(sorted({*(broker.host for broker in fleet.brokers), *(node.host for node in other_hosts)}))
+    return tuple(sorted(find_named_hosts(name, selectable_brokers(fleet), other_hosts, option=option).hosts))
 
 
 def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:

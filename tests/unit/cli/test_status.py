@@ -33,7 +33,7 @@ def inventory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["absent"], 2, "the inventory has no host, pair or group absent"),
+        (["absent"], 2, "the name is absent, which is not a host, pair or group of the inventory. Set, for example, "),
         (["--dir", "none"], 1, "contains no lab: start one"),
         (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
@@ -61,8 +61,8 @@ def test_status_with_directory_option_requires_no_inventory(tmp_path: Path, caps
         ("", "--format nagios requires exactly one host: name it, as in `status HOST --format nagios`"),
         (
             "absent",
-            "the inventory has no host, pair or group absent: correct the name, or list the hosts with "
-            "`activemq-fleet names -i INVENTORY`",
+            "the name is absent, which is not a host, pair or group of the inventory. Set, for example, one of a, "
+            "a-mq01, a-mq01-a, a-mq01-b",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.naming import DEFAULT_PATTERN, hosts_with_name
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.settings.connectors_and_links import LinkSettings
@@ -233,16 +233,16 @@ class Fleet:
         """
         if host in self._by_host:
             return self._by_host[host]
-        short = [b for b in self.brokers if b.identity.short_host_name == host]
+        short = hosts_with_name(host, self._by_host)
         if len(short) == 1:
-            return short[0]
+            return self._by_host[short[0]]
         if host in self.pairs_by_name:
             brokers = names_to_text([broker.host for broker in self.pairs_by_name[host].brokers_in_dialling_order])
             raise InputError(f"{host} is a pair, not a broker: choose one of its brokers: {brokers}")
         if members := [broker.host for group in self.groups if group.name == host for broker in group.brokers]:
             raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {names_to_text(members)}")
         if short:
-            names = names_to_text([broker.host for broker in short])
+            names = names_to_text(short)
             raise InputError(
                 f"{host} is the part before the first dot in {len(short)} host names: write one of {names}"
             )
