@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -50,6 +51,22 @@ def test_three_consecutive_breaks_of_bridge_are_reported_with_error() -> None:
     (bridge,) = flapping_bridges(repeated_breaks(3), NOW)
     assert (bridge["peer"], bridge["count"], bridge["error"]) == ("news-mq02", 3, ERROR)
     assert bridge["first"] < bridge["last"]
+
+
+def test_error_of_stack_is_reported_if_release_logs_unfilled_placeholder() -> None:
+    records = repeated_breaks(3)
+    records = [
+        replace(
+            log_record, message=log_record.message.replace(ERROR, "{}"), stack=f"{ERROR}\n\tat java.lang.Thread.run"
+        )
+        if ERROR in log_record.message
+        else log_record
+        for log_record in records
+    ]
+
+    (bridge,) = flapping_bridges(records, NOW)
+
+    assert bridge["error"] == ERROR
 
 
 def test_bridge_that_breaks_repeatedly_without_logged_error_is_reported() -> None:

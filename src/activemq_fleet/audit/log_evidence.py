@@ -11,6 +11,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.evidence import LogRecordEvidence
 from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, incident_evidence_in_log_record, start_error_text
+from activemq_fleet.node.log.kinds import with_error_of_stack
 
 TEXT = 2000
 """Maximum number of characters of message and stack trace that are searched."""
@@ -46,7 +47,8 @@ def evidence_in_log(records: Iterable[LogRecordEvidence]) -> Iterator[LogRecordE
     minutes: dict[tuple[str, str, str, str, str, datetime], LogRecordEvidence] = {}
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in LOCKS or record.kind in _UNCOUNTED_KINDS:
-            yield _failed_start(record) if record.kind in STARTS_FAILED else replace(record, text="")
+            fields = with_error_of_stack(record.fields, record.text.partition("\n")[2])
+            yield _failed_start(record) if record.kind in STARTS_FAILED else replace(record, fields=fields, text="")
         sign = incident_evidence_in_log_record(record)
         if sign is None:
             continue

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from activemq_fleet.audit.evidence import LogRecordEvidence
+from activemq_fleet.audit.log_evidence import evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_from_log_evidence
 from tests.unit.audit.broker_logs import NOON, C, log
 
@@ -79,3 +81,22 @@ def test_failed_handshake_of_bridge_is_no_problem_if_attempt_or_stop_follows() -
 
     for lines in (("60:05 dial",), ("60:05 dial", "60:06 bridge up"), ("60:10 stopping", "60:11 stopped")):
         assert not bridges(*lines_until_failure, *lines)[0].is_not_rebuilt_by_running_broker
+
+
+def test_error_of_bridge_is_read_from_stack_if_release_logs_unfilled_placeholder() -> None:
+    record = LogRecordEvidence(
+        "a",
+        1,
+        NOON,
+        "NET-LOCAL-ERR",
+        {"local": "vm://a#4", "remote": "tcp://b:61616", "e": "{}"},
+        "Network connection between vm://a#4 and tcp://b:61616 shutdown due to a local error: {}\n"
+        "javax.jms.InvalidClientIDException: Broker: a - Client: b_inbound already connected\n\tat java.lang.Thread.run",
+        "",
+        level="INFO",
+    )
+
+    (evidence,) = evidence_in_log([record])
+
+    assert evidence.fields["e"].startswith("javax.jms.InvalidClientIDException")
+    assert evidence.text == ""
