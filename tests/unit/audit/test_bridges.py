@@ -91,7 +91,7 @@ def test_error_of_bridge_is_read_from_stack_if_release_logs_unfilled_placeholder
         "NET-LOCAL-ERR",
         {"local": "vm://a#4", "remote": "tcp://b:61616", "e": "{}"},
         "Network connection between vm://a#4 and tcp://b:61616 shutdown due to a local error: {}\n"
-        "javax.jms.InvalidClientIDException: Broker: a - Client: b_inbound already connected\n\tat java.lang.Thread.run",
+        "javax.jms.InvalidClientIDException: Broker: a - Client: b_inbound already connected\n\tat java.Thread",
         "",
         level="INFO",
     )
