@@ -72,7 +72,7 @@ def identify_brokers_and_add_groups(
     identities, unparsable_names, similar_names, misspelled = [], [], [], list[str]()
     for host in inventory.hosts.values():
         host_variables = variables.host_variables(host)
-        misspelled += misspelled_identity_variable_problems(host.name, host_variables)
+        misspelled += [f"{host.name}: {problem}" for problem in misspelled_identity_variable_problems(host_variables)]
         try:
             naming = Naming.naming_of_host(host.name, host_variables, str(pattern) if pattern else None)
         except SettingsError as error:
@@ -97,10 +97,10 @@ def identify_brokers_and_add_groups(
     return BrokerIdentities(tuple(identities), tuple(unparsable_names), tuple(similar_names), tuple(misspelled))
 
 
-def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
+def misspelled_identity_variable_problems(variables: Mapping[Any, Any]) -> list[str]:
     """Return a problem text for each misspelled ``activemq_group``, ``activemq_pair`` or ``activemq_node`` of a host.
 
-    A problem ends with the file and line of the variable.
+    The text does not name the host. It ends with the file and line of the variable.
     """
     intended_variables = {
         name: intended
@@ -108,8 +108,7 @@ def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any
         if isinstance(name, str) and (intended := _intended_identity_variable(name))
     }
     return [
-        f"{host}: {name} is not a variable of activemq.fleet: did you mean {intended}?"
-        f"{_origin_suffix(name, variables[name])}"
+        f"{name} is not a variable of activemq.fleet: did you mean {intended}?{_origin_suffix(name, variables[name])}"
         for name, intended in intended_variables.items()
         if variables.get(intended) is None
     ]

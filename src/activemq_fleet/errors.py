@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 
 _REMEDIES = {
     (errno.ENOSPC, errno.EDQUOT): "free disk space at this path, or ",
@@ -62,8 +63,35 @@ class OutputError(OSError):
 class SettingsError(InputError):
     """An error for invalid settings: ``activemq_*`` variables that are unknown, mistyped or contradictory.
 
-    Each of ``problems`` names hosts and variable: ``HOSTS: VARIABLE …``.
+    Each of ``problems`` names hosts and variable: ``HOSTS: VARIABLE …``. ``problems_by_host`` holds the problems of
+    each host without its name; it is empty for an error whose lines name several hosts.
     """
+
+    problems_by_host: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    @classmethod
+    def of_host(cls, host: str, *problems: str) -> SettingsError:
+        """Return an error for problems of one host, with one line (``HOST: PROBLEM``) for each."""
+        problems = tuple(dict.fromkeys(problems))
+        hosts_by_line = {f"{host}: {problem}": (host,) for problem in problems}
+        error = cls(*hosts_by_line, hosts_by_line=hosts_by_line)
+        error.problems_by_host = {host: problems}
+        return error
+
+    @classmethod
+    def join_errors(cls, errors: Iterable[SettingsError]) -> SettingsError:
+        """Return an error with the different lines of several errors."""
+        hosts_by_line: dict[str, Sequence[str]] = {}
+        problems_by_host: dict[str, tuple[str, ...]] = {}
+        lines: dict[str, None] = {}
+        for error in errors:
+            lines |= dict.fromkeys(error.lines)
+            hosts_by_line |= error.hosts_by_line
+            for host, problems in error.problems_by_host.items():
+                problems_by_host[host] = tuple(dict.fromkeys((*problems_by_host.get(host, ()), *problems)))
+        joined = cls(*lines, hosts_by_line=hosts_by_line)
+        joined.problems_by_host = problems_by_host
+        return joined
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -131,6 +159,15 @@ def positions_to_text(positions: Sequence[str]) -> str:
     """
     files = {position.rpartition(":")[0] for position in positions}
     return files.pop() if len(positions) > 3 and len(files) == 1 else names_to_text(positions)
+
+
+def hosts_with_problem(problems_by_host: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return the hosts that have each problem, by problem."""
+    hosts_by_problem: dict[str, list[str]] = {}
+    for host, problems in problems_by_host.items():
+        for problem in problems:
+            hosts_by_problem.setdefault(problem, []).append(host)
+    return hosts_by_problem
 
 
 def hosts_by_error_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line, hosts_with_problem
 from activemq_fleet.findings import Finding
 from activemq_fleet.group_names import BROKERS
 from activemq_fleet.install_hint import install_hint
@@ -245,12 +245,7 @@ def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
 
 def _raise_settings_error_if_any(problems_by_host: Mapping[str, Sequence[str]]) -> None:
     """Raise one SettingsError for the problems of all hosts, if there are any; hosts share a line for each problem."""
-    hosts_by_problem: dict[str, list[str]] = {}
-    for host, problems in problems_by_host.items():
-        for problem in problems:
-            hosts_by_problem.setdefault(problem, []).append(host)
-    if hosts_by_problem:
-        lines = hosts_by_error_line(hosts_by_problem)
+    if lines := hosts_by_error_line(hosts_with_problem(problems_by_host)):
         raise SettingsError(*lines, hosts_by_line=lines)
 
 
@@ -408,7 +403,7 @@ def _read_hosts(
     machines: dict[str, tuple[str, ...]] = {}
     positions: dict[str, dict[str, Position]] = {}
     findings: list[Finding] = []
-    problems_by_host: dict[str, list[str]] = {}
+    problems_by_host: dict[str, Sequence[str]] = {}
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
         address = variables.get("ansible_host", host)
@@ -421,7 +416,7 @@ def _read_hosts(
             _check_naming_variables(host, variables)
             values_by_host[host] = _evaluated_variables(host, variables, templates.switch_to_host(variables), brokers)
         except SettingsError as error:
-            problems_by_host[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
+            problems_by_host[host] = error.problems_by_host[host]
         findings += _misspelled_variable_findings(host, misspelled)
     _raise_settings_error_if_any(problems_by_host)
     return InventoryData(
@@ -438,8 +433,8 @@ def _check_naming_variables(host: str, variables: Mapping[Any, Any]) -> None:
     """Raise SettingsError for a misspelled group, pair or node: all other errors would be about its consequences."""
     from activemq_fleet._inventory_groups import misspelled_identity_variable_problems
 
-    if problems := misspelled_identity_variable_problems(host, variables):
-        raise SettingsError(*problems)
+    if problems := misspelled_identity_variable_problems(variables):
+        raise SettingsError.of_host(host, *problems)
 
 
 def _evaluated_variables(
@@ -453,9 +448,10 @@ def _evaluated_variables(
     for name, raw in variables.items():
         if isinstance(name, str) and name.startswith(PREFIX):  # YAML allows keys that are not text.
             if name in PART_VARIABLES and isinstance(raw, str) and "{{" in raw:
-                raise SettingsError(
-                    f"{host}: {name} is a template, but Ansible groups the hosts before it evaluates templates: "
-                    "replace the template by its value"
+                raise SettingsError.of_host(
+                    host,
+                    f"{name} is a template, but Ansible groups the hosts before it evaluates templates: replace the "
+                    "template by its value",
                 )
             try:
                 values[name] = templates.evaluate_template(raw)
@@ -465,13 +461,13 @@ def _evaluated_variables(
         is_broker = host in brokers or _is_named_as_broker(host, values)
         relevant_names = [name for name in errors_by_name if is_broker or name.startswith(_PREFIXES_OF_OTHER_HOSTS)]
         if relevant_names:
-            raise SettingsError(
+            raise SettingsError.of_host(
+                host,
                 *(
-                    f"{host}: the template in {name} has no value, because "
-                    f"{ansible_error_message(errors_by_name[name])}. Correct the template, or define the variables "
-                    "that the template uses"
+                    f"the template in {name} has no value, because {ansible_error_message(errors_by_name[name])}. "
+                    "Correct the template, or define the variables that the template uses"
                     for name in relevant_names
-                )
+                ),
             ) from errors_by_name[relevant_names[0]]
     return values
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from activemq_fleet.errors import FleetError, hosts_by_error_line
+from activemq_fleet.errors import FleetError, SettingsError, hosts_by_error_line, hosts_with_problem
 from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.inventory_positions import (
     Position,
@@ -41,31 +41,27 @@ def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
     hosts_by_line: dict[str, Sequence[str]] = {}
     misspelled_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
     misspelled_by_host = {host: misspelled for host, misspelled in misspelled_by_host.items() if misspelled}
-    for line, hosts in _hosts_by_merged_line(error, data).items():
+    for line, hosts in _hosts_by_merged_line(error).items():
+        host = hosts[0] if hosts else ""
         hint, position = _misspelling_hint(line, hosts, misspelled_by_host, data.positions)
-        position = position or _position_of_line(line, hosts[0], data)
-        line += hint or _unread_variable_hint(line, hosts[0], data)
+        position = position or _position_of_line(line, host, data)
+        line += hint or _unread_variable_hint(line, host, data)
         line = f"{line} ({position.file}:{position.line})" if position else line
         lines[line] = None
-        if hosts[0] in data.hosts:  # In other lines, the text before the colon is not a host.
+        if host in data.hosts:
             hosts_by_line[line] = hosts
     return type(error)(*lines, hosts_by_line=hosts_by_line)
 
 
-def _hosts_by_merged_line(error: FleetError, data: InventoryData) -> dict[str, Sequence[str]]:
+def _hosts_by_merged_line(error: FleetError) -> dict[str, Sequence[str]]:
     """Return the lines of an error with the hosts of each; lines that differ only in their host become one line.
 
-    For a line that is not about a host, the text before its first colon is in place of the hosts.
+    A line that is not about a host has no hosts.
     """
-    lines: dict[str, Sequence[str]] = {}
-    hosts_by_problem: dict[str, list[str]] = {}
-    for line in error.lines:
-        host, _, problem = line.partition(": ")
-        if line not in error.hosts_by_line and host in data.hosts:
-            hosts_by_problem.setdefault(problem, []).append(host)
-        else:
-            lines[line] = error.hosts_by_line.get(line, (host,))
-    return lines | hosts_by_error_line(hosts_by_problem)
+    if not isinstance(error, SettingsError) or not error.problems_by_host:
+        return {line: error.hosts_by_line.get(line, ()) for line in error.lines}
+    lines: dict[str, Sequence[str]] = {line: () for line in error.lines if line not in error.hosts_by_line}
+    return lines | hosts_by_error_line(hosts_with_problem(error.problems_by_host))
 
 
 def _position_of_line(line: str, host: str, data: InventoryData) -> Position | None:

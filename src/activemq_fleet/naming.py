@@ -132,7 +132,7 @@ class Naming:
         texts = {name: str(value) for name, value in values.items() if value is not None}
         parity = texts.get(PARITY_VARIABLE)
         if parity is not None and parity not in get_args(Parity):
-            raise SettingsError(f"{host}: {PARITY_VARIABLE} is {parity[:60]!r}: set it to odd-even or even-odd")
+            raise SettingsError.of_host(host, f"{PARITY_VARIABLE} is {parity[:60]!r}: set it to odd-even or even-odd")
         stated = {}
         for part in STATED_PARTS:
             name = PREFIX + part
@@ -359,8 +359,8 @@ def _stated_part_problem(variable: str, value: str, allowed: str) -> str:
 def _check_stated_part(host: str, variable: str, value: object, pattern: str) -> str:
     """Return the plain text of a variable that states a part. Raises SettingsError for anything else."""
     if not isinstance(value, str):
-        raise SettingsError(f"{host}: {text_required_message(variable, value)}")
+        raise SettingsError.of_host(host, text_required_message(variable, value))
     if not re.fullmatch(pattern, value):
         allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
-        raise SettingsError(f"{host}: {_stated_part_problem(variable, value, allowed)}")
+        raise SettingsError.of_host(host, _stated_part_problem(variable, value, allowed))
     return value

@@ -351,14 +351,14 @@ def map_hosts_and_join_errors(hosts: Iterable[_Node], make: Callable[[_Node], _R
     if it raised SettingsError, one SettingsError with the problems of all hosts is raised.
     """
     results: list[_Result] = []
-    problems: list[str] = []
+    errors: list[SettingsError] = []
     for host in hosts:
         try:
             results.append(make(host))
         except SettingsError as error:
-            problems += error.problems
-    if problems:
-        raise SettingsError(*dict.fromkeys(problems))
+            errors.append(error)
+    if errors:
+        raise SettingsError.join_errors(errors)
     return results
 
 

@@ -210,7 +210,7 @@ PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size
 
 @given(PRINTABLE.filter(lambda text: not text.startswith("OBF:")))
 def test_jetty_decodes_every_printable_ascii_password(password: str) -> None:
-    encoded = console._realm_password(password, "h: v")
+    encoded = console._realm_password(password, "h", "v")
 
     # PropertyUserStore and Password read up to the first comma, strip the text, and then decode it.
     stored = f"{encoded},admin".partition(",")[0].strip()

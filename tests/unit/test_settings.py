@@ -418,3 +418,19 @@ def test_error_about_variable_quotes_no_secret(variables: dict[str, Any]) -> Non
         read_settings("orders-mq01-a", {"activemq_release": "5.18.3", **variables})
 
     assert "hunter2" not in str(caught.value)
+
+
+def test_settings_error_has_problems_by_host_without_host_name() -> None:
+    errors = []
+    for host in ("a", "b"):
+        with pytest.raises(SettingsError) as caught:
+            read_settings(host, {"activemq_heap": [], "activemq_relase": "5.18.3"})
+        errors.append(caught.value)
+
+    joined = SettingsError.join_errors([*errors, SettingsError("the inventory: no host")])
+
+    problems = joined.problems_by_host["a"]
+    assert all(problem.startswith("activemq_") for problem in problems)
+    assert joined.problems_by_host == {"a": problems, "b": problems}
+    assert joined.lines == (*(f"{host}: {p}" for host in "ab" for p in problems), "the inventory: no host")
+    assert joined.hosts_by_line == {f"{host}: {p}": (host,) for host in "ab" for p in problems}

@@ -114,9 +114,11 @@ def host_component_facts_and_variables(
     except UnparsableBrokerNameError:
         is_unparsable = True
     except SettingsError as error:
-        problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
         return HostFactsForSeparatePlanning(
-            record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems
+            record.host,
+            position,
+            problem_kind=InventoryProblemKind.SETTINGS,
+            problems=tuple(error.problems_by_host[record.host]),
         ), None
     roles: dict[str, Any] = {
         "host": record.host,
@@ -190,8 +192,7 @@ def parsed_host_settings_and_problems(variables_json: str) -> _ParsedVariables:
     try:
         settings = read_settings(_ANY_HOST, variables_from_json(variables_json))
     except SettingsError as error:
-        problems = tuple(problem.removeprefix(f"{_ANY_HOST}: ") for problem in error.problems)
-        return _ParsedVariables(None, None, InventoryProblemKind.SETTINGS, problems)
+        return _ParsedVariables(None, None, InventoryProblemKind.SETTINGS, tuple(error.problems_by_host[_ANY_HOST]))
     release, kind, problem_texts = None, None, tuple[str, ...]()
     if settings.release is not None:
         try:

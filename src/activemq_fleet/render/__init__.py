@@ -138,9 +138,10 @@ def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, byte
                     if extra.path == ACTIVEMQ_XML
                     else "set another path"
                 )
-                raise SettingsError(
-                    f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, but the broker already "
-                    f"has the file {path!r}: {fix}"
+                raise SettingsError.of_host(
+                    broker.host,
+                    f"activemq_extra_files[{position}].path is {extra.path!r}, but the broker already has the file "
+                    f"{path!r}: {fix}",
                 )
         files[extra.path] = extra.content.encode()
     return files

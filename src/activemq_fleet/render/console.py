@@ -187,27 +187,28 @@ def _console_logins(broker: Broker, secrets: SecretSource, *, realm: bool) -> It
         password = secrets.secret_text(account.variable, account.password)
         if realm and isinstance(account.password, SecretStr):
             # Also required while secrets are hidden: a check must not accept what the deployment then rejects.
-            realm_password = _realm_password(account.password.get_secret_value(), f"{broker.host}: {account.variable}")
+            realm_password = _realm_password(account.password.get_secret_value(), broker.host, account.variable)
             password = realm_password if secrets.reveal else password
         yield _Login(account.name, password, "admin" if ADMINS in account.groups else "user")
 
 
-def _realm_password(password: str, place: str) -> str:
+def _realm_password(password: str, host: str, variable: str) -> str:
     """Return the password as jetty-realm.properties can hold it: as ``OBF:`` where it is cut or read as code.
 
     Jetty splits the line at the first comma and strips the rest, and reads a password that begins
     with OBF:, MD5: or CRYPT: as an encoded one (Jetty's HashLoginService and Credential, 7 to 9).
     """
     if password.startswith("OBF:"):
-        raise SettingsError(
-            f"{place} begins with OBF:, so Jetty would decode it: choose another password for the web console"
+        raise SettingsError.of_host(
+            host, f"{variable} begins with OBF:, so Jetty would decode it: choose another password for the web console"
         )
     if "," not in password and password == password.strip() and not password.startswith(_ENCODED_PREFIXES):
         return password
     if not password.isascii():
-        raise SettingsError(
-            f"{place} has non-ASCII characters, and also a comma, a leading or trailing space or a prefix such as "
-            "MD5:. The account file of the web console cannot hold such a password: choose another password"
+        raise SettingsError.of_host(
+            host,
+            f"{variable} has non-ASCII characters, and also a comma, a leading or trailing space or a prefix such as "
+            "MD5:. The account file of the web console cannot hold such a password: choose another password",
         )
     return "OBF:" + _obfuscate(password)
 

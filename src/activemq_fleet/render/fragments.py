@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lxml import etree
@@ -45,6 +46,18 @@ class _StartTag(NamedTuple):
     serialized: str
 
 
+@dataclass(frozen=True, slots=True)
+class _FragmentPlace:
+    """The place of an XML fragment: its host, and its position in ``activemq_xml_fragments``."""
+
+    host: str
+    position: int
+
+    def settings_error(self, problem: str) -> SettingsError:
+        """Return an error about this fragment; ``problem`` continues the sentence after the fragment's position."""
+        return SettingsError.of_host(self.host, f"in activemq_xml_fragments[{self.position}]{problem}")
+
+
 def merge_xml_fragments(document: bytes, broker: Broker) -> bytes:
     """Return an activemq.xml with the broker's XML fragments merged into it.
 
@@ -59,15 +72,15 @@ def merge_xml_fragments(document: bytes, broker: Broker) -> bytes:
     text = document.decode()
     start_tags = _start_tags(root, text)
     for position, fragment in enumerate(broker.settings.xml_fragments):
-        context = f"{broker.host}: in activemq_xml_fragments[{position}]"
-        elements = _parse_fragment(fragment, context)
+        place = _FragmentPlace(broker.host, position)
+        elements = _parse_fragment(fragment, place)
         names = [] if fragment.parent == "beans" else fragment.parent.split("/")
-        parent = _find_or_create_parent(root, names, context)
+        parent = _find_or_create_parent(root, names, place)
         for element in elements:
             if element.tag == _BROKER and parent is root:
-                raise SettingsError(
-                    f"{context}, the value of xml contains <broker>, which activemq.xml has already: set parent to "
-                    "broker, and write only its child elements"
+                raise place.settings_error(
+                    ", the value of xml contains <broker>, which activemq.xml has already: set parent to broker, and "
+                    "write only its child elements"
                 )
             (_put_property if len(names) % 2 else _put_bean)(parent, element)
     before_root = text[: text.index(start_tags[root].rendered)]
@@ -111,23 +124,23 @@ def _in_layout_of(rendered_tag: _StartTag, tag: str) -> str:
     return f"{name}{''.join(texts)}{'/>' if tag.endswith('/>') else '>'}"
 
 
-def _parse_fragment(fragment: XmlFragmentSettings, context: str) -> list[etree._Element]:
+def _parse_fragment(fragment: XmlFragmentSettings, place: _FragmentPlace) -> list[etree._Element]:
     try:
         root = _parse_in_namespace(fragment.xml, CORE)
         if fragment.parent == "beans" and {child.tag for child in root} <= _SPRING_ELEMENTS:
             root = _parse_in_namespace(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
         reason = _PARSED_TEXT_SUFFIX.sub("", str(error))
-        raise SettingsError(f"{context}, the value of xml is not well-formed XML ({reason}): correct it") from None
+        raise place.settings_error(f", the value of xml is not well-formed XML ({reason}): correct it") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
-        raise SettingsError(
-            f"{context}, the value of xml declares or uses an XML entity: replace the entity with its text"
+        raise place.settings_error(
+            ", the value of xml declares or uses an XML entity: replace the entity with its text"
         )
     elements = [child for child in root if isinstance(child.tag, str)]
     if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
-        raise SettingsError(
-            f"{context}, the value of xml must consist of XML elements, without text between them: write one or more "
-            "elements, such as <plugins>…</plugins>"
+        raise place.settings_error(
+            ", the value of xml must consist of XML elements, without text between them: write one or more elements, "
+            "such as <plugins>…</plugins>"
         )
     return elements
 
@@ -136,13 +149,13 @@ def _parse_in_namespace(xml: str, namespace: str) -> etree._Element:
     return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), hardened_xml_parser())
 
 
-def _find_or_create_parent(root: etree._Element, names: Sequence[str], context: str) -> etree._Element:
+def _find_or_create_parent(root: etree._Element, names: Sequence[str], place: _FragmentPlace) -> etree._Element:
     parent = root
     for depth, name in enumerate(names):
         child = parent.find(f"{{{CORE}}}{name}")
         if child is None and parent is root:
-            raise SettingsError(
-                f"{context}: the value of the key parent must begin with broker, not {name!r}: write a path such as "
+            raise place.settings_error(
+                f": the value of the key parent must begin with broker, not {name!r}: write a path such as "
                 "broker/plugins"
             )
         if child is None:

@@ -52,10 +52,11 @@ def jmx_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     for position, user in enumerate(users):
         text = user.password.get_secret_value() if isinstance(user.password, SecretStr) else ""
         if text and not _PASSWORD.fullmatch(text):
-            raise SettingsError(
-                f"{broker.host}: activemq_jmx.users[{position}].password has a space, a backslash or a non-ASCII "
+            raise SettingsError.of_host(
+                broker.host,
+                f"activemq_jmx.users[{position}].password has a space, a backslash or a non-ASCII "
                 "letter, or begins with one of # ! = :. The JVM's password file cannot hold such a password: choose "
-                "another password"
+                "another password",
             )
     user_passwords = [
         (user, secrets.secret_text(f"activemq_jmx.users[{position}].password", user.password))

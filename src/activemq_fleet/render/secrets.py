@@ -36,11 +36,13 @@ class SecretSource:
         if isinstance(value, SecretStr):
             return value.get_secret_value()
         if value is None:
-            raise SettingsError(
-                f"{self.host}: the variable {variable} is not set, but files of this host must contain its value: set "
-                f"{variable} in the inventory"
+            raise SettingsError.of_host(
+                self.host,
+                f"the variable {variable} is not set, but files of this host must contain its value: set "
+                f"{variable} in the inventory",
             )
-        raise SettingsError(
-            f"{self.host}: the variable {variable} is encrypted, and no vault password decrypts it: run the command "
-            "with --vault-password-file or --vault-id"
+        raise SettingsError.of_host(
+            self.host,
+            f"the variable {variable} is encrypted, and no vault password decrypts it: run the command with "
+            "--vault-password-file or --vault-id",
         )

@@ -31,7 +31,7 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> HostSettings:
         for name, value in variables.items()
         if name.startswith(PREFIX) and not name.startswith(USERS_OWN) and name not in NOT_SETTINGS
     }
-    problems = [_unknown_variable_problem(host, name) for name in sorted(fleet_variables.keys() - KNOWN)]
+    problems = [_unknown_variable_problem(name) for name in sorted(fleet_variables.keys() - KNOWN)]
     known = {
         name.removeprefix(PREFIX): value
         for name, value in fleet_variables.items()
@@ -47,9 +47,9 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> HostSettings:
             detail["loc"] = _written_location(detail["loc"], known)
             similar = _similar_variable(name, detail) if detail["input"] is known.get(name) else None
             hint = f". Did you mean {PREFIX}{similar}?" if similar else ""
-            problems.append(f"{_explain_error(host, detail)}{hint}")
+            problems.append(f"{_explain_error(detail)}{hint}")
     if problems:
-        raise SettingsError(*dict.fromkeys(problems))
+        raise SettingsError.of_host(host, *problems)
     return settings
 
 
@@ -60,12 +60,12 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
     """
     unknown = (name for name in sorted(variables) if name.startswith(PREFIX) and name not in KNOWN)
     problems = [
-        _unknown_variable_problem(host, name)
+        _unknown_variable_problem(name)
         for name in unknown
         if not name.startswith(USERS_OWN) and (most_similar_name(name, KNOWN, certain=True) or not certain)
     ]
     if problems:
-        raise SettingsError(*problems)
+        raise SettingsError.of_host(host, *problems)
 
 
 @lru_cache(maxsize=4096)
@@ -90,7 +90,7 @@ def variables_by_misspelled_name(names: Iterable[object]) -> dict[str, str]:
     return {name: variable for name, variable in meant.items() if variable}
 
 
-def _unknown_variable_problem(host: str, name: str) -> str:
+def _unknown_variable_problem(name: str) -> str:
     # The prefix, which all names have, would make unrelated names similar.
     near = most_similar_name(name.removeprefix(PREFIX), [known_name.removeprefix(PREFIX) for known_name in KNOWN])
     hint = (
@@ -98,7 +98,7 @@ def _unknown_variable_problem(host: str, name: str) -> str:
         if near
         else f"remove it, or begin its name with {USERS_OWN} if it has another purpose"
     )
-    return f"{host}: {_shown_name(name)} is not a variable of activemq.fleet: {hint}"
+    return f"{_shown_name(name)} is not a variable of activemq.fleet: {hint}"
 
 
 def _shown_name(name: str) -> str:
@@ -123,7 +123,7 @@ def _accepts(name: str, value: object) -> bool:
     return True
 
 
-def _explain_error(host: str, detail: ErrorDetails) -> str:
+def _explain_error(detail: ErrorDetails) -> str:
     place = _variable_path(detail["loc"])
     value, kind = detail["input"], detail["type"]
     if kind == "value_error" and not isinstance(value, UndecryptedVaultValue):
@@ -131,7 +131,7 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
         if detail["loc"][-1:] == ("[key]",):
             place = _variable_path(detail["loc"][:-2])
             sentence = sentence.replace(SETTING_VALUE, "the key", 1).replace("the value", "the key", 1)
-        return f"{host}: {_sentence_with_place(sentence, place)}"
+        return _sentence_with_place(sentence, place)
     if isinstance(value, UndecryptedVaultValue):
         problem = (
             f"the value of {place} is encrypted, and no given vault password decrypts it: set --vault-password-file or "
@@ -151,7 +151,7 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
         problem = f"{place} must be {_expected(detail['msg'])}" + ("" if hidden else f", not {shown}")
     if detail["loc"][-1:] and detail["loc"][-1] in _IN_MILLISECONDS:
         problem = f"{problem.replace(' such as 10', '')}. Write a number of milliseconds, such as 5000 for 5 s"
-    return f"{host}: {problem}"
+    return problem
 
 
 def _sentence_with_place(sentence: str, place: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line, hosts_with_problem
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
 from activemq_fleet.releases import Release
@@ -161,10 +161,7 @@ def read_settings_by_host(
             check_known_variables(name, hosts[name], certain=name in hosts_by_role.others)
         except SettingsError as error:
             errors[name] = error
-    hosts_by_problem: dict[str, list[str]] = defaultdict(list)
-    for name, settings_error in errors.items():
-        for problem in settings_error.problems:
-            hosts_by_problem[problem.removeprefix(f"{name}: ")].append(name)
+    hosts_by_problem = hosts_with_problem(SettingsError.join_errors(errors.values()).problems_by_host)
     members: list[BrokerHost] = []
     without_release: list[str] = []
     hosts_by_release_error: dict[str, list[str]] = defaultdict(list)
