@@ -345,7 +345,7 @@ def _misspelled_variable_findings(host: str, intended_by_name: Mapping[str, str]
 class _PositionReader:
     """A reader of the positions at which an inventory defines the variables of its hosts.
 
-    ``variable_origins`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each
+    ``read_origins`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each
     file is read once for the lines of all its hosts.
     """
 
@@ -359,7 +359,7 @@ class _PositionReader:
     ) -> dict[str, Position]:
         """Return the positions (file and line) of a host's variables, by variable name.
 
-        Those of the ``misspelt`` ones are included. The position of the host itself in its inventory file has the key
+        Those of ``misspelled_names`` are included. The position of the host itself in its inventory file has the key
         ""; it is missing if that file is unknown.
         """
         origins = self._read_origins(variables, self._extra, misspelled_names)

@@ -283,7 +283,7 @@ class _EpochReader:
             yield AgentJournalGap(self.agent, self.epoch, self.about.known + 1, None, MissingJournalPart.END)
 
     def _gap_before(self, next_number: int) -> Iterator[JournalFinding]:
-        """Yield a journal gap if records before the one with the number ``upto`` are missing."""
+        """Yield a journal gap if records before the one with the number ``next_number`` are missing."""
         if next_number > self._newest_read + 1:
             yield AgentJournalGap(
                 self.agent,

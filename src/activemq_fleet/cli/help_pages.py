@@ -35,7 +35,7 @@ class HelpPage:
     def section(self, heading_text: str) -> str | None:
         """Return the section of the help page with a given heading, or None.
 
-        The section can also be the row of a table whose first cell is the heading ``wanted``.
+        The section can also be the row of a table whose first cell contains ``heading_text``.
         """
         return self._section_with_heading(heading_text) or self._table_row(heading_text)
 

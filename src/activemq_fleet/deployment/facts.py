@@ -1,7 +1,7 @@
 """Compute the facts about brokers, agents and load balancers that playbooks and operations need, without secrets.
 
-``BrokerFacts`` is the only model of a broker outside its topology: compile makes it, playbooks read it as a mapping,
-and operations and host rules read it typed.
+The module ``compile`` returns the ``BrokerFacts`` of each broker. Playbooks read them as a mapping, and operations and
+host rules as this type. The types of operations, such as ``ObservedNode``, combine them with evidence of the host.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class _LabDrill:
     def _inject_fault(self, run: DrillRun, number: int, pair: str, host: str, prefix: str) -> Fault:
         """Inject one fault, and wait until the pair has an active and a standby node again.
 
-        The returned fault describes what went wrong. The takeover is printed, after ``head``, before the failed node
+        The returned fault describes what went wrong. The takeover is printed, after ``prefix``, before the failed node
         returns.
         """
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())

@@ -129,7 +129,7 @@ def rolled_files_oldest_first(rolls: Iterable[RolledFile], *, counts_up: bool = 
 def is_direct_successor(rolls: Sequence[RolledFile], index: int, *, counts_up: bool = False) -> bool:
     """Return whether a rolled log file directly follows the one before it, according to their names.
 
-    ``at`` is the index of the file. The oldest is first.
+    ``index`` is the position of the file in ``rolls``, of which the oldest is first.
     """
     if not index:
         return False

@@ -1,4 +1,4 @@
-"""Read ``<networkConnector>`` elements. No other module of the project parses them or a TTL."""
+"""Parse ``<networkConnector>`` elements: their remote brokers, destinations, direction and TTLs."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class Routes:
     def _is_outside_the_only_route(
         self, dead_host: str, healthy_state: NetworkOfRunningBrokers, source: int, target: int
     ) -> bool:
-        """Return whether messages have only one route, and the broker ``dead`` is not on it."""
+        """Return whether messages have only one route, and the broker ``dead_host`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead_host).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
         vertex = healthy_state.vertex_number_by_pair.get(unit.name, source)

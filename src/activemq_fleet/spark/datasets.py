@@ -277,7 +277,7 @@ def read_output_text_file(spark: SparkSession, out: str, name: str) -> str:
 def _select_dataset_columns(name: str, frame: DataFrame, *extra_columns: str) -> DataFrame:
     """Return a data frame with only the columns of a dataset's schema, cast to their types.
 
-    They are in the order of the schema, before the columns ``more``. The columns' metadata has SCHEMA_VERSION, which
+    They are in the order of the schema, before ``extra_columns``. The columns' metadata has SCHEMA_VERSION, which
     Spark writes into Parquet footers.
     """
     column_metadata, fields = dict(COLUMN_METADATA), SCHEMAS[name].fields

@@ -26,8 +26,7 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
 
     They are found in the records of the broker's log, and flap at ``now`` (seconds since the epoch). The result is a
     list of dicts. Each has ``peer`` (the remote brokerName), ``count``, ``first`` and ``last`` (seconds since the
-    epoch), ``error``, the most frequent one, and ``destination`` of the message that it was about to forward; both are
-    empty where the log does not name them. Pure.
+    epoch), and ``error``, the most frequent one, which is empty where the log does not name one. Pure.
     """
     established: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
