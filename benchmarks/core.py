@@ -21,8 +21,9 @@ from lxml import etree
 
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.main import collect_garbage_rarely
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
+from activemq_fleet.render import render_fleet
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import fleet_with_check_findings

@@ -27,6 +27,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 )
 
 File = import_host_module("config.configuration_archive").ConfigurationFile
+ACTIVEMQ_XML = import_host_module("host_paths").ACTIVEMQ_XML
 pack = import_host_module("config.configuration_archive").pack_configuration
 
 # Ansible forks its workers from this process, which imports the library once. See the comment in ``decide``.
@@ -82,9 +83,7 @@ class ActionModule(FleetAction):
         rendered = validation.map_hosts_and_join_errors([node for _unused, node in nodes], deployment.files_to_deploy)
         files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
         documents = {
-            broker.host: import_library_module("schema").XmlDocument(
-                files["broker", broker.host]["conf/activemq.xml"].content
-            )
+            broker.host: import_library_module("schema").XmlDocument(files["broker", broker.host][ACTIVEMQ_XML].content)
             for broker in fleet.brokers
         }
         load_schema = import_library_module("artifacts").load_schema

@@ -19,7 +19,6 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 )
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
-_ALLOWED_VARIABLE = "activemq_drill_allowed"
 
 
 class ActionModule(FleetAction):
@@ -73,10 +72,11 @@ class ActionModule(FleetAction):
     def _begin_drill(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
-        is_drill_allowed = import_library_module("operations.drill_steps").is_drill_allowed
+        drill_steps = import_library_module("operations.drill_steps")
         allowed = {
             group.name: all(
-                is_drill_allowed(data.hosts[broker.host].get(_ALLOWED_VARIABLE)) for broker in group.brokers
+                drill_steps.is_drill_allowed(data.hosts[broker.host].get(drill_steps.ALLOWED_VARIABLE))
+                for broker in group.brokers
             )
             for group in fleet.groups
         }

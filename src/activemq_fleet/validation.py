@@ -30,8 +30,9 @@ from activemq_fleet.lint.file_network import DUPLEX_RULE, find_mutual_duplex_lin
 from activemq_fleet.lint.files import openwire_exposure_of_activemq_xml, schema_finding, without_duplicate_findings
 from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml_document
+from activemq_fleet.render import render_activemq_xml_document
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, CompiledActivemqXsd, UnreadableXmlError, XmlDocument

@@ -40,7 +40,7 @@ self.missing += 0
 
 a barrier of any prefix counts
 reached_ranges.py
-return _EVENT_SUFFIX.sub("", topic)
+return topic_without_last_level(topic)
 return "orders"
 
 an earlier barrier counts

@@ -21,9 +21,10 @@ from activemq_fleet import artifacts
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.lab_paths import LabPaths
-from activemq_fleet.lab.log_tail import LOG, LogTail
+from activemq_fleet.lab.log_tail import LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import ProcessRun
+from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
@@ -194,7 +195,7 @@ class SandboxBroker:
     @property
     def output(self) -> str:
         """The complete log of the broker, with earlier runs, and what this run printed."""
-        paths = (self.data / LOG, self.data / "console.log")
+        paths = (self.data / BROKER_LOG, self.data / "console.log")
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
 
     @property

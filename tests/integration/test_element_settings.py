@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_broker
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.support.schema_releases import SCHEMA_RELEASES

@@ -10,7 +10,8 @@ from typing import Any
 from lxml import etree
 from pydantic import SecretStr
 
-from activemq_fleet.render import ACTIVEMQ_XML, file_mode_of, render_broker
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
+from activemq_fleet.render import file_mode_of, render_broker
 from activemq_fleet.topology import Broker, Connector, Link
 
 CORE = "{http://activemq.apache.org/schema/core}"

@@ -17,7 +17,8 @@ from activemq_fleet.explain import explanation_to_text
 from activemq_fleet.explain.host_pages import explain_host_by_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import STATED_PARTS
-from activemq_fleet.render import ACTIVEMQ_XML, render_hosts
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
+from activemq_fleet.render import render_hosts
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.conventions import CONVENTIONS, Convention
 from tests.situations import EVERY_SITUATION

@@ -10,7 +10,8 @@ import yaml
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import ACTIVEMQ_XML, render_broker
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
+from activemq_fleet.render import render_broker
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 from activemq_fleet.settings.variable_validation import read_settings
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, SwitchableBean

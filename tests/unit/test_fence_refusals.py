@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.render import ACTIVEMQ_XML, render_broker
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import fleet

@@ -24,7 +24,8 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.findings import error_finding
 from activemq_fleet.inventory import read_inventory
 from activemq_fleet.node.collect.deployed_files import json_lines
-from activemq_fleet.render import ACTIVEMQ_XML, render_broker, render_fleet
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
+from activemq_fleet.render import render_broker, render_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit import fuzz_inputs as inputs
 from tests.unit import fuzz_oracle as oracle

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.operation_records import OPERATIONS_FILE, parse_planned_operations
+from activemq_fleet.audit.operation_records import parse_planned_operations
 from activemq_fleet.node.collect import evidence_archive, host_collection
 from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.host_paths import OPERATIONS_FILE
 from activemq_fleet.node.state import operation_record_file
 
 OPERATION = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
@@ -24,7 +25,6 @@ def append_record(kind: str, directory: Path) -> str:
 
 
 def test_audit_parses_operation_records_that_host_appended(tmp_path: Path) -> None:
-    assert operation_record_file.FILE == OPERATIONS_FILE
     for kind in ("begin", "end", "begin"):
         append_record(kind, tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
@@ -78,8 +78,8 @@ def test_operation_record_through_link_is_rejected(tmp_path: Path, kind: str) ->
     else:
         records_directory.mkdir()
         target.write_text("precious\n")
-        os.link(target, records_directory / operation_record_file.FILE) if kind == "second name" else (
-            records_directory / operation_record_file.FILE
+        os.link(target, records_directory / OPERATIONS_FILE) if kind == "second name" else (
+            records_directory / OPERATIONS_FILE
         ).symlink_to(target)
     with pytest.raises((NodeError, OSError)):
         append_record("begin", tmp_path)
@@ -95,7 +95,7 @@ def test_collect_archives_operation_records(tmp_path: Path) -> None:
     import tarfile
 
     with tarfile.open(tmp_path / "archive") as archive:
-        assert archive.getnames() == [operation_record_file.FILE]
-        member = archive.extractfile(operation_record_file.FILE)
+        assert archive.getnames() == [OPERATIONS_FILE]
+        member = archive.extractfile(OPERATIONS_FILE)
         assert member is not None
         assert json.loads(member.read())["by"] == "ops@controller"

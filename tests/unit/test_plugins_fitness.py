@@ -16,8 +16,8 @@ import pytest
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.pending_restart import PendingRestart
 from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
-from activemq_fleet.node.kahadb.store_marker import MARKER
 from activemq_fleet.node.process.proc import Process, read_process
 from activemq_fleet.node.state import broker_health
 from tests.unit.release_jars import create_release_directory, jar_content
@@ -158,7 +158,7 @@ def test_previous_configuration_is_intact_only_if_present_and_unchanged(base: Co
 def store(tmp_path: Path) -> Path:
     store = tmp_path / "store"
     store.mkdir()
-    (store / MARKER).write_text("x-mq01\nword\n")
+    (store / STORE_MARKER).write_text("x-mq01\nword\n")
     (store / "lock").touch()
     return store
 

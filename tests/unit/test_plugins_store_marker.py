@@ -9,12 +9,8 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.modules import store_marker as store_marker_module
 
 from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.kahadb import store_marker
-from activemq_fleet.render.broker_paths import STORE_MARKER
-
-
-def test_store_marker_has_name_that_service_unit_checks() -> None:
-    assert store_marker.MARKER == STORE_MARKER
 
 
 def test_empty_store_is_claimed_only_once(tmp_path: Path) -> None:

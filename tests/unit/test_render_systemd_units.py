@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.render import SECRET_FILES, render_broker
 from activemq_fleet.render.broker_paths import (
-    STORE_MARKER,
     BrokerPaths,
     broker_directory_paths,
     kahadb_directory_in_xml,

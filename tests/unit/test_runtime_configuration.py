@@ -12,6 +12,7 @@ from lxml import etree
 from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.node.install import (
     configuration_install,
     runtime_configuration,
@@ -169,14 +170,14 @@ class Host:
         self, credentials: str = "activemq.network.password=n\n", **variables: Any
     ) -> configuration_install.InstallationOutcome:
         tree = {
-            runtime_configuration.DOCUMENT: ConfigurationFile(activemq_xml_with(**variables), 0o640, None),
+            ACTIVEMQ_XML: ConfigurationFile(activemq_xml_with(**variables), 0o640, None),
             "conf/credentials.properties": ConfigurationFile(credentials.encode(), 0o600, None),
         }
         return configuration_install.install_configuration(self.layout, tree, configuration_install.Owners())
 
     def document_mtime(self) -> int:
         """Return the modification time that the plugin compares."""
-        return os.stat(os.path.join(self.layout.current, runtime_configuration.DOCUMENT)).st_mtime_ns
+        return os.stat(os.path.join(self.layout.current, ACTIVEMQ_XML)).st_mtime_ns
 
 
 @pytest.fixture
@@ -275,7 +276,7 @@ def test_live_change_requires_restart_while_restart_is_pending(host: Host, monke
 
 def test_check_mode_reports_that_live_change_requires_no_restart(host: Host) -> None:
     tree = {
-        runtime_configuration.DOCUMENT: ConfigurationFile(activemq_xml_with(users=USERS), 0o640, None),
+        ACTIVEMQ_XML: ConfigurationFile(activemq_xml_with(users=USERS), 0o640, None),
         "conf/credentials.properties": ConfigurationFile(b"activemq.network.password=n\n", 0o600, None),
     }
 

@@ -12,6 +12,7 @@ import pytest
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.fence import guard_cli
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.node.process.denied_access import explain_denied_path_access
 from activemq_fleet.node.process.system_accounts import SystemAccount
@@ -34,13 +35,13 @@ def shared(common: Path) -> Path:
 
 
 def test_store_marker_that_is_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
-    call_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
+    call_as(BROKER, lambda: (shared / STORE_MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, not a regular file"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
 def test_store_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
-    os.link(common / "secret", shared / store_marker.MARKER)
+    os.link(common / "secret", shared / STORE_MARKER)
     with pytest.raises(
         NodeError, match=r"runs as account 61616, and cannot use .*pair, which belongs to root:root \(mode 0600\): "
     ):
@@ -48,27 +49,27 @@ def test_store_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path,
 
 
 def test_store_marker_that_is_fifo_is_refused(shared: Path) -> None:
-    call_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
+    call_as(BROKER, lambda: os.mkfifo(shared / STORE_MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
 def test_invalid_name_in_store_marker_is_not_shown(shared: Path, text: str) -> None:
-    call_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
+    call_as(BROKER, lambda: (shared / STORE_MARKER).write_text(text))
     assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(invalid name)"
 
 
 def test_only_first_lines_of_large_store_marker_are_read(shared: Path) -> None:
-    call_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
+    call_as(BROKER, lambda: (shared / STORE_MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
     assert store_marker.read_store_and_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
 def test_store_marker_is_written_as_account_and_not_through_link(common: Path, shared: Path) -> None:
     assert store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
-    assert (shared / store_marker.MARKER).stat().st_uid == BROKER
+    assert (shared / STORE_MARKER).stat().st_uid == BROKER
     assert store_marker.remove_marker_of_run(str(shared), "word")
-    (shared / store_marker.MARKER).symlink_to(common / "made")
+    (shared / STORE_MARKER).symlink_to(common / "made")
     with pytest.raises(UntrustedPathError):
         store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
     assert not (common / "made").exists()
@@ -82,14 +83,14 @@ def test_store_replaced_by_link_is_refused_and_link_target_is_unchanged(common: 
         store_marker.claim_empty_store(str(mount / "orders-mq01"), "orders-mq01", "word")
     etc_after = os.stat("/etc")
     assert (etc_after.st_uid, etc_after.st_mode) == (etc_before.st_uid, etc_before.st_mode)
-    assert not Path("/etc", store_marker.MARKER).exists()
+    assert not Path("/etc", STORE_MARKER).exists()
 
 
 def test_store_is_created_for_account_below_mount_point_of_root(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: path == str(common))
     assert store_marker.claim_empty_store(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
     store = common / "eu" / "orders-mq01"
-    assert (store.owner(), store.stat().st_mode & 0o777, (store / store_marker.MARKER).owner()) == (
+    assert (store.owner(), store.stat().st_mode & 0o777, (store / STORE_MARKER).owner()) == (
         "daemon",
         0o750,
         "daemon",

@@ -10,10 +10,10 @@ from typing import Any
 
 from .errors import NodeError
 from .fence.guard_installation import guard_program_path, install_or_remove_guard
+from .host_paths import PROGRAM_DIRECTORY
 from .process.proc import properties_of_systemd_units
 from .watchdog.watchdog_installation import WatchdogPaths, install_or_remove_watchdog
 
-PROGRAM_DIRECTORY = "/usr/local/sbin"
 UNIT_DIRECTORY = "/etc/systemd/system"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from activemq_fleet.adopt.compared_element import ComparedElement
-from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE
+from activemq_fleet.network.connectors import DEFAULT_CONNECTOR_NAME
 from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
@@ -28,7 +28,7 @@ def with_default_connector_names(root: ComparedElement) -> ComparedElement:
 
     def name_of(node: ComparedElement) -> str:
         if node.name == "networkConnector":
-            return UNNAMED_BRIDGE
+            return DEFAULT_CONNECTOR_NAME
         name = kind = protocol_name_of_scheme(node.get("uri").partition(":")[0]) or "connector"
         while name in used_names:
             number = numbers[kind] = numbers.get(kind, 1) + 1

@@ -15,7 +15,7 @@ from typing import Any
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.files import rule_prevents_broker_start
+from activemq_fleet.lint.files import SCHEMA_RULE, rule_prevents_broker_start
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -24,7 +24,6 @@ from activemq_fleet.topology.machine_and_port_problems import conflicts_between_
 FindingsOf = Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 """A function that returns the findings of a fleet with the given activemq.xml by host."""
 _MAXIMUM_ATTEMPTS = 50
-_SCHEMA_RULE = "V002"
 _PORT_RULE = "V057"
 
 
@@ -83,7 +82,7 @@ def _blocking_findings(proposal: VariableProposal, findings_of: FindingsOf) -> l
 
 def _finding_key(finding: Finding) -> tuple[str, str, str]:
     """Return the key of a finding, which is equal for the same error in an original and a rendered file."""
-    return finding.rule, finding.host, finding.message if finding.rule == _SCHEMA_RULE else ""
+    return finding.rule, finding.host, finding.message if finding.rule == SCHEMA_RULE else ""
 
 
 def _remove_cause(proposal: VariableProposal, finding: Finding, findings_of: FindingsOf) -> None:

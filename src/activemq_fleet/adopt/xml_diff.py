@@ -20,10 +20,9 @@ from activemq_fleet.adopt.compared_element import (
     prefixed_name,
     to_xml,
 )
+from activemq_fleet.network.connectors import DEFAULT_CONNECTOR_NAME
 from activemq_fleet.schema import BEANS
 
-UNNAMED_BRIDGE = "NC"
-"""The default name of a networkConnector (NetworkBridgeConfiguration of the release tags)."""
 # Attributes that distinguish elements of one name. Paths contain the first one that an element has.
 _KEY_ATTRIBUTES = {
     "authenticationUser": ("username",),
@@ -161,7 +160,7 @@ def _identity_key(node: ComparedElement) -> tuple[str, ...]:
     if is_console_import(node):
         return node.tag, "console"
     if node.name == "networkConnector":
-        return node.tag, node.get("name", UNNAMED_BRIDGE)
+        return node.tag, node.get("name", DEFAULT_CONNECTOR_NAME)
     return node.tag, *(node.get(name) for name in _KEY_ATTRIBUTES.get(node.name, ()))
 
 

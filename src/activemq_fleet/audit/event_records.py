@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
 
+from activemq_fleet.agent_topics import is_barrier_topic
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journals import EventRecordWithPosition, parse_event_id
 
-_BARRIER = re.compile(words.BARRIER_TOPIC)
 _PUBLISHED = frozenset(words.PUBLISHING)
 _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 _STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
@@ -174,7 +173,7 @@ def _build_receipt(subscriber: str, records: Sequence[EventRecordWithPosition]) 
 
 @lru_cache(1 << 12)
 def _is_barrier(topic: str | None) -> bool:
-    return topic is not None and _BARRIER.search(topic) is not None
+    return topic is not None and is_barrier_topic(topic)
 
 
 def _first_topic(topics: Iterable[str | None]) -> str | None:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.host_paths import OPERATIONS_FILE
 from activemq_fleet.node.printable import escape_unprintable
 
-OPERATIONS_FILE = "operations.jsonl"
 UNENDED = timedelta(minutes=15)
 _MAXIMUM_RECORDS = 2000
 """Operations of a host that count, the newest: more than a year of weekly work."""

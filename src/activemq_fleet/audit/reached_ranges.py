@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +9,12 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal, NamedTuple
 
+from activemq_fleet.agent_topics import topic_without_last_level
 from activemq_fleet.audit.event_records import EventReceipt, EventWithJournalRecords, PublishedEvent
 from activemq_fleet.audit.journals import AgentSubscriptionChange
 
 Stream = tuple[str, str, str]
 """A subscriber, and the agent and epoch that published: what one publisher has sent to one subscriber."""
-_EVENT_SUFFIX = re.compile("(?<=.)(/__barrier__)?/[^/]*$", re.DOTALL)
-
-
 NOTHING = 1 << 62
 """The smallest of no positions; the largest of none is -1."""
 
@@ -192,4 +189,4 @@ def event_or_barrier_topic_prefix(topic: str) -> str:
     It is the topic without its last level, and without the level ``__barrier__`` before it. A barrier marks that all
     earlier events were sent.
     """
-    return _EVENT_SUFFIX.sub("", topic)
+    return topic_without_last_level(topic)

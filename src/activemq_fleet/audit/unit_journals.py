@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.audit.evidence import SystemdJournalRecord
 from activemq_fleet.audit.journal_lines import lines_with_number_and_problem
-from activemq_fleet.node.log.unit_records import KILL_FAILED, event_of_unit_record
+from activemq_fleet.node.log.unit_records import HEALTHY_AGAIN, KILL_FAILED, event_of_unit_record
 from activemq_fleet.node.printable import escape_unprintable
 
 LARGEST_UNIT_JOURNAL = 1 << 28
@@ -22,7 +22,7 @@ _LINE = re.compile(
     r"\S+ (?P<identifier>[^\s\[\]:]+)(?:\[\d+\])?: (?P<message>.*)"
 )
 _MARKERS = (
-    "the broker is hung: ", KILL_FAILED, "the broker is healthy again: ", "the guard killed ", "OOM killer", "oom-kill",
+    "the broker is hung: ", KILL_FAILED, HEALTHY_AGAIN, "the guard killed ", "OOM killer", "oom-kill",
     "ain process exited, ",
 )  # fmt: skip
 """A line without any of these texts is of no known kind."""

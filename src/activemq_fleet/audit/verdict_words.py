@@ -17,9 +17,6 @@ Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 WORST: tuple[Verdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
 """The verdicts from worst to best: an event's verdict is the worst verdict of its deliveries."""
 
-BARRIER_TOPIC = "(^|/)__barrier__(/[^/]*)?$"
-"""A barrier's topic, ``PREFIX/__barrier__/AGENT`` or the older ``PREFIX/__barrier__``: it closes the prefix."""
-
 
 class JournalLineProblem(Enum):
     """A problem of a line of an agent's event journal; the value is its text in reports."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from activemq_fleet.diagram.scene import (
-    SEVERITIES,
     BrokerView,
     DrawnConnection,
     Ends,
@@ -17,7 +16,7 @@ from activemq_fleet.diagram.scene import (
     PictureContent,
     severity_or_waived,
 )
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.topology import Broker, pair_and_single_broker_count_texts
 

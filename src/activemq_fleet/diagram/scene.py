@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from activemq_fleet.diagram.network_shape import NetworkShape, names_in_flow_order, network_shape
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKind, Pair
 
@@ -25,7 +25,6 @@ _LARGEST_UNGROUPED_FLEET = 2
 _MAXIMUM_TOOLTIP_LINKS = 20
 MAX_NAMED_AGENTS = 3
 """Largest number of agents of a pair that its box names one by one; of more agents it shows the number."""
-SEVERITIES = ("error", "warning", "info")
 
 
 class _PlacedLink(NamedTuple):

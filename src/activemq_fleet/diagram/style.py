@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from activemq_fleet.canvas import FONTS
+from activemq_fleet.findings import SEVERITIES
 
 _SANS = '"Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", "DejaVu Sans", sans-serif'
 _MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace'
@@ -47,7 +48,7 @@ _PALETTE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "star-open": ("#7a8694", "#8b97a5"),
 })  # fmt: skip
 _LINK_KINDS = ("masterslave", "failover", "static", "multicast")
-_SEVERITIES = ("error", "warning", "info", "waived")
+_FINDING_KINDS = (*SEVERITIES, "waived")
 # class -> (fill, stroke); None leaves the property to other classes.
 _CLASSES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({
     **{name: (name, None) for name in ("paper", "ink", "muted", "good")},
@@ -70,8 +71,8 @@ _CLASSES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({
     "cloud": ("multicast-fill", "multicast"),
     **{f"line-{kind}": (None, kind) for kind in _LINK_KINDS},
     **{f"head-{kind}": (kind, None) for kind in _LINK_KINDS},
-    **{f"badge-{severity}": (severity, None) for severity in _SEVERITIES},
-    **{f"ring-{severity}": (None, severity) for severity in _SEVERITIES},
+    **{f"badge-{kind}": (kind, None) for kind in _FINDING_KINDS},
+    **{f"ring-{kind}": (None, kind) for kind in _FINDING_KINDS},
     "on-badge": ("paper", None),
 })  # fmt: skip
 _SHAPES: Mapping[str, str] = MappingProxyType({

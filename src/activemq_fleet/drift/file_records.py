@@ -13,10 +13,7 @@ from typing import Any, NamedTuple
 from activemq_fleet.errors import InputError
 from activemq_fleet.node import masking
 from activemq_fleet.node.foreign_data import parse_json
-
-CONFIGURATION = "configuration/"
-MANIFEST = ".fleet-manifest.json"
-FOUND = ".fleet-found.json"
+from activemq_fleet.node.host_paths import COLLECTED_CONFIGURATION, COLLECTED_FILE_STATES, CONFIGURATION_MANIFEST
 
 
 class FileRecord(NamedTuple):
@@ -67,13 +64,13 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
     Raises InputError naming the host for notes of ``collect`` that cannot be read.
     """
     host, _, path_on_host = path.partition("/")
-    name = path_on_host.removeprefix(CONFIGURATION)
+    name = path_on_host.removeprefix(COLLECTED_CONFIGURATION)
     if name == path_on_host:
         yield FileRecord(host, "", collected=True)
-    elif name == MANIFEST:
+    elif name == CONFIGURATION_MANIFEST:
         for listed_path, digest in _parse_notes(host, name, content).items():
             yield FileRecord(host, listed_path, manifest=str(digest))
-    elif name == FOUND:
+    elif name == COLLECTED_FILE_STATES:
         for listed_path, notes in _parse_notes(host, name, content).items():
             # Only the hash of a key store is collected. A file that is too large has not even a hash.
             why, noted_status = notes.get("why"), notes.get("status")
@@ -97,8 +94,8 @@ def _parse_notes(host: str, path: str, content: bytes) -> dict[str, Any]:
         notes = None
     if not isinstance(notes, dict):
         raise InputError(
-            f"{host}: the collected file {CONFIGURATION}{path} is damaged, because it is not a JSON object. Run the "
-            "playbook collect again"
+            f"{host}: the collected file {COLLECTED_CONFIGURATION}{path} is damaged, because it is not a JSON object. "
+            "Run the playbook collect again"
         )
     return notes
 

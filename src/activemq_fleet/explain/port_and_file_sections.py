@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.render import file_mode_of, render_broker
 from activemq_fleet.render.broker_paths import broker_directory_paths
@@ -12,7 +13,7 @@ from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
 _PURPOSES = {
-    "conf/activemq.xml": "configuration of the broker: store, lock, links, accounts, references to passwords",
+    ACTIVEMQ_XML: "configuration of the broker: store, lock, links, accounts, references to passwords",
     "conf/credentials.properties": "passwords that activemq.xml references",
     "conf/log4j.properties": "configuration of logging",
     "conf/log4j2.properties": "configuration of logging",

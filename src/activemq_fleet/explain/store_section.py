@@ -11,7 +11,7 @@ from itertools import chain
 
 from activemq_fleet import uris
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
-from activemq_fleet.render.broker_paths import STORE_MARKER
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.schema import CORE, XmlDocument
 from activemq_fleet.topology import Broker
 

@@ -40,9 +40,9 @@ from activemq_fleet.lab.drill_files import (
 from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, make_load_spec, supports_mqtt_agents
-from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
@@ -387,5 +387,5 @@ def _broker_state_spans(
 
 
 def _logged_state_changes(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
-    log = Path(broker_directory_paths(broker).data, LOG)
+    log = Path(broker_directory_paths(broker).data, BROKER_LOG)
     return broker_state_changes_since(log.read_text(errors="replace"), began) if log.exists() else []

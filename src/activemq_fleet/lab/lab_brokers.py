@@ -20,7 +20,7 @@ from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import make_connector_probe
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState
-from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
+from activemq_fleet.lab.log_tail import LogTail, explain_failed_run
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
@@ -29,13 +29,14 @@ from activemq_fleet.node.fence.store_writers import (
     newest_claimed_generation_number,
     writable_generation_number,
 )
+from activemq_fleet.node.host_paths import BROKER_LOG, STORE_MARKER
 from activemq_fleet.node.judge import BrokerState, conclude_state
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.observer import observe_broker
 from activemq_fleet.node.process.held_by_process import process_account_listens_on_one_of
 from activemq_fleet.node.process.proc import Process, open_files_with_descriptors, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
-from activemq_fleet.render.broker_paths import STORE_MARKER, broker_directory_paths
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.render.environment_file import environment_variables
 from activemq_fleet.render.java_command import arguments_after_java_options, java_options
 from activemq_fleet.render.systemd_units import (
@@ -90,7 +91,7 @@ class LabBrokers:
 
     def log_path(self, broker: Broker) -> Path:
         """Return the path of the log file of a broker of the lab."""
-        return self.data_directory(broker) / LOG
+        return self.data_directory(broker) / BROKER_LOG
 
     def observe_broker(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
         """Observe a broker of the lab, and return a snapshot of its state.

@@ -14,6 +14,7 @@ import platformdirs
 
 from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
+from activemq_fleet.node.host_paths import OPERATIONS_FILE
 from activemq_fleet.settings.variable_types import check_absolute_path
 
 PRIVATE_FILE = 0o600
@@ -51,7 +52,7 @@ class LabPaths:
 
         Its records are JSON lines.
         """
-        return self.activemq_base_directory(host) / "operations.jsonl"
+        return self.activemq_base_directory(host) / OPERATIONS_FILE
 
     def make_directory(self) -> None:
         """Make the directory of a lab, private to its owner.

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.node.fence.shared_store import recent_store_copies_made_by_host
+from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from activemq_fleet.render.broker_paths import guard_state_directory
 from activemq_fleet.topology import Broker
@@ -28,7 +28,7 @@ def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Pa
     for broker in lab.fleet.brokers:
         home = directory / broker.host
         home.mkdir(parents=True)
-        for log in sorted(lab.log(broker.host).parent.glob(f"{LOG}*")):
+        for log in sorted(lab.log(broker.host).parent.glob(f"{BROKER_LOG}*")):
             shutil.copy2(log, home / log.name)
         with suppress(FileNotFoundError):
             shutil.copy2(lab.operations_file_path(broker.host), home)

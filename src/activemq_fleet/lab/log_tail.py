@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from activemq_fleet.lab.processes import ProcessRun
+from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.log.broker_log import find_error_in_output
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import IncrementalLogParser, Record, parse_log
 
-LOG = "activemq.log"
 _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
 """The end of a message's line, as it is or as our layout for log4j 2 writes it."""
 
@@ -115,8 +115,8 @@ def _log_files_and_inodes(data: Path) -> list[tuple[Path, int]]:
     The order is by time, because log4j 1 and log4j 2 number rolled files in opposite directions.
     """
     log_files = []
-    for path in data.glob(f"{LOG}*"):
+    for path in data.glob(f"{BROKER_LOG}*"):
         with suppress(FileNotFoundError):
             status = path.stat()
-            log_files.append((path.name == LOG, status.st_mtime_ns, path, status.st_ino))
+            log_files.append((path.name == BROKER_LOG, status.st_mtime_ns, path, status.st_ino))
     return [(path, inode) for _, _, path, inode in sorted(log_files)]

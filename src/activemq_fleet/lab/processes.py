@@ -22,6 +22,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.node.host_paths import BROKER_LOG
 
 _START_TOLERANCE = 2.0  # Seconds. The kernel counts from the boot time, which is rounded.
 _KILL_TIMEOUT = 60.0  # Seconds until a killed process has ended. It may have to write much data to a busy disk.
@@ -68,7 +69,7 @@ def launch_broker(
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
-    inode, offset = _log_inode_and_size(data / "activemq.log")
+    inode, offset = _log_inode_and_size(data / BROKER_LOG)
     inherited = {name: value for name in _KEPT_ENVIRONMENT if (value := os.environ.get(name))}
     with (data / "console.log").open("wb") as output:
         try:

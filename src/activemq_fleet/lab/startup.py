@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_configuration
+from activemq_fleet.node.probe.settling import READY_STATES, ReadinessDetector, is_loading_configuration
 from activemq_fleet.node.process.proc import Process
 from activemq_fleet.topology import Broker, Pair
 
@@ -26,7 +26,6 @@ Progress = Callable[[str], None]
 _POLL = 0.1
 _SETTLE_POLL = 0.3  # Each check takes a thread dump.
 _PROBE_TIMEOUT = 8.0
-_READY: tuple[BrokerState, ...] = ("active", "standby")
 _ACTIVE: tuple[BrokerState, ...] = ("active",)
 _STANDBY: tuple[BrokerState, ...] = ("standby",)
 
@@ -82,7 +81,7 @@ class FleetStartup:
         if broker.ha_profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
         else:
-            self._start(broker, _READY)
+            self._start(broker, READY_STATES)
             self._wait_until_loaded(broker)
 
     def check_brokers_alive(self, brokers: Iterable[Broker]) -> None:
@@ -104,7 +103,7 @@ class FleetStartup:
         else:
             # A running node has acquired the store, or will acquire it soon.
             for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
-                self._start(broker, _READY)
+                self._start(broker, READY_STATES)
             self._wait_for_active_node(ordered)
         for broker in ordered:
             self._wait_until_loaded(broker)

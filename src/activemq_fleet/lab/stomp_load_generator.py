@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.addresses import Address
+from activemq_fleet.agent_topics import BARRIER
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.stomp import RETRY_PAUSE, Credentials, StompConnection, StompPublisher
@@ -81,7 +82,7 @@ class StompLoadGenerator(LoadGenerator):
         self._sent_journal = EventJournalWriter(f"{spec.name}-publisher", self.directory / "publisher")
         self._received_journal = EventJournalWriter(f"{spec.name}-subscriber", self.directory / "subscriber")
         # The audit requires topics: the topic of a barrier closes the prefix of the events before it.
-        self._barrier_topic = f"{spec.destination.rpartition('/')[0] or spec.destination}/__barrier__"
+        self._barrier_topic = f"{spec.destination.rpartition('/')[0] or spec.destination}/{BARRIER}"
         self._consumer = threading.Thread(target=self._consume, name=f"consume-{spec.name}", daemon=True)
         self._stop_consuming, self._is_subscribed = threading.Event(), threading.Event()
         self._sequence, self._connections = itertools.count(1), itertools.count(1)

@@ -23,6 +23,7 @@ from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_f
 from activemq_fleet.lint.imports import imported_paths_and_documents
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.lint.versions_placeholders import first_template_mark
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import (
     CompiledActivemqXsd,
@@ -36,7 +37,6 @@ from activemq_fleet.schema import (
 SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
-ACTIVEMQ_XML = "conf/activemq.xml"
 # By rule, the rule that reports the same cause at the same position. The fix of the latter corrects both.
 _SUPERSEDING_RULES = {
     "C011": "V035",

@@ -11,8 +11,9 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.deployed_links import FleetBridges
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_from_problems, rules_of_scope
-from activemq_fleet.lint.files import ACTIVEMQ_XML, InstalledReleaseFacts, document_findings, installed_release_findings
+from activemq_fleet.lint.files import InstalledReleaseFacts, document_findings, installed_release_findings
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.routes.bridges import (
     FleetNetworkConnectors,
     RefusedNetworkConnector,

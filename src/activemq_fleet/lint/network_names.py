@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.network.connectors import DEFAULT_CONNECTOR_NAME
 from activemq_fleet.network.uri_parser import has_placeholder
 
 _ILLEGAL_CHARACTER = re.compile(r"[^A-Za-z0-9._:\-]")
@@ -176,7 +177,8 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
           </networkConnectors>
         </broker>
     """
-    unnamed_links = [link for link in broker.descendants("networkConnector") if link.get("name", "NC") == "NC"]
+    links = broker.descendants("networkConnector")
+    unnamed_links = [link for link in links if link.get("name", DEFAULT_CONNECTOR_NAME) == DEFAULT_CONNECTOR_NAME]
     has_jmx = broker.boolean_attribute("useJmx", default=True)
     if has_jmx:
         for link in unnamed_links[1:]:

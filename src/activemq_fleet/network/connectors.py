@@ -14,6 +14,8 @@ from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.releases import CORE
 from activemq_fleet.spring_values import spring_boolean
 
+DEFAULT_CONNECTOR_NAME = "NC"
+"""The name of a networkConnector without one (NetworkBridgeConfiguration of the release tags)."""
 UNLIMITED = 1 << 20
 """The value for a TTL of -1; no route is as long."""
 _TTL = re.compile("-?[0-9]{1,9}", re.ASCII)

@@ -23,7 +23,7 @@ from activemq_fleet.operations.operation_decisions import (
 )
 from activemq_fleet.topology import Fleet, Pair
 
-ALLOWED = "activemq_drill_allowed"
+ALLOWED_VARIABLE = "activemq_drill_allowed"
 _CHECK_PAUSE = 3  # Seconds between two checks of a state that may resolve without action.
 
 
@@ -56,7 +56,7 @@ def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
     if closed:
         raise InputError(
             f"the drill is not allowed for group {', '.join(closed)}, because a drill kills brokers while clients use "
-            f"them. Set {ALLOWED}: true for a test group, or allow this run with -e {ALLOWED}=true"
+            f"them. Set {ALLOWED_VARIABLE}: true for a test group, or allow this run with -e {ALLOWED_VARIABLE}=true"
         )
 
 

@@ -16,12 +16,12 @@ from activemq_fleet.node.fence.store_writers import (
     brokers_writing_newest_generation,
     two_masters_message,
 )
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
-from activemq_fleet.render.broker_paths import STORE_MARKER
 
 # Seconds. Nodes are observed one after the other, so their states may contradict each other for a moment.
 _SHORT_PATIENCE = 4.0

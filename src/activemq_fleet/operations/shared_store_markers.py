@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
 from activemq_fleet.operations.operation_decisions import (
     Decision,
@@ -19,7 +20,6 @@ from activemq_fleet.operations.operation_decisions import (
     RefusalError,
     register_operation,
 )
-from activemq_fleet.render.broker_paths import STORE_MARKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from activemq_fleet.node.printable import count_with_noun
+from activemq_fleet.node.probe.settling import READY_STATES
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.operation_decisions import (
     Decision,
@@ -27,7 +28,6 @@ from activemq_fleet.operations.operation_decisions import (
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, nodes_by_pair, step_for_node
 
-_READY_STATES = ("active", "standby")
 _STARTING_STATES = ("standby", "starting")
 
 
@@ -122,7 +122,7 @@ def _wait_for_changed_nodes(
     """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
     for node in pair:
         awaits_slave = node.ha_profile.replicates and node.state == "starting" and acts
-        if node.host in run.acted and node.state not in _READY_STATES and not awaits_slave:
+        if node.host in run.acted and node.state not in READY_STATES and not awaits_slave:
             return _wait_or_refuse(
                 f"{node.host}: the broker is not ready yet; it is {node.state} ({node.how})", node, run
             )

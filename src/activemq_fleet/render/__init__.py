@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.render import console, fence, jmx_access, jmx_exporter
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, java_client_files
@@ -22,7 +23,6 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 __all__ = [
-    "ACTIVEMQ_XML",
     "SECRET_FILES",
     "activemq_xml_documents_of_rendered_files",
     "file_mode_of",
@@ -37,7 +37,6 @@ __all__ = [
     "render_java_client_files",
 ]
 
-ACTIVEMQ_XML = "conf/activemq.xml"
 SECRET_FILES = frozenset(
     {
         CREDENTIALS,

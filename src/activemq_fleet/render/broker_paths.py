@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from activemq_fleet.render.debian_package import PACKAGE_HOME
 from activemq_fleet.topology import Broker
 
-STORE_MARKER = ".activemq-fleet-pair"
-"""The name of the marker file in a shared store, which contains the name of the pair that owns the store."""
 METRICS = "conf/metrics.yml"
 """The path, in a broker's tree, of the configuration of the metrics exporter."""
 FENCE_COMMAND = "conf/fence-command.json"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from activemq_fleet.node.host_paths import PROGRAM_DIRECTORY, STORE_MARKER
 from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.render.broker_paths import (
     FENCE_COMMAND,
-    STORE_MARKER,
     broker_directory_paths,
     guard_state_directory,
 )
@@ -31,8 +31,6 @@ _GUARD_TIMEOUT = "30"
 # A stop writes the store's index and waits for clients. After this timeout, systemd kills the process.
 STOP_TIMEOUT = 60
 """Seconds that an orderly stop may take before systemd sends SIGKILL."""
-# The directory in which the module ``watchdog`` installs the program.
-_PROGRAM_DIRECTORY = "/usr/local/sbin"
 _HOME_DIRECTORIES = ("/home/", "/root/", "/run/user/")
 
 
@@ -74,7 +72,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     """
     if not broker.has_guard:
         return ()
-    program = f"{_PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
+    program = f"{PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
     command = (
         ("--fence-command", f"{broker_directory_paths(broker).current}/{FENCE_COMMAND}")
         if broker.calls_fence_command
@@ -97,7 +95,7 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
         return ()
     accept = ("--accept-loss",) if broker.settings.index_rebuild == "serve" else ()
     return (
-        f"{_PROGRAM_DIRECTORY}/{broker.settings.instance}-guard",
+        f"{PROGRAM_DIRECTORY}/{broker.settings.instance}-guard",
         "--store",
         broker.store_directory,
         "--mend",
@@ -114,7 +112,7 @@ def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
     """
     if broker.ha_profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
         return ()
-    program = f"{_PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
+    program = f"{PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
     return (program, "--store", broker.store_directory, "--keep-index")
 
 
@@ -184,7 +182,7 @@ def _watchdog_file(broker: Broker) -> bytes:
     settings, paths = broker.settings, broker_directory_paths(broker)
     unit = f"{settings.instance}.service"
     name = watchdog_service_name(settings.instance)
-    command = [f"{_PROGRAM_DIRECTORY}/{name}", "--base", paths.base, "--unit", unit, "--ha", settings.ha]
+    command = [f"{PROGRAM_DIRECTORY}/{name}", "--base", paths.base, "--unit", unit, "--ha", settings.ha]
     if settings.metrics:
         command += ["--metrics", f"/run/{name}/metrics.prom"]
         command += [word for label, value in broker.metric_labels.items() for word in ("--label", f"{label}={value}")]

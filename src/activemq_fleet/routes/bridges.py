@@ -16,14 +16,16 @@ from typing import NamedTuple
 from activemq_fleet import connection_refusals
 from activemq_fleet.connection_refusals import ClientTlsSettings, ConnectionRefusal
 from activemq_fleet.errors import InputError
-from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_endpoint_and_group
+from activemq_fleet.network.connectors import (
+    DEFAULT_CONNECTOR_NAME,
+    NetworkConnector,
+    Way,
+    multicast_endpoint_and_group,
+)
 from activemq_fleet.routes.reachability import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
 from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
-
-_DEFAULT_CONNECTOR_NAME = "NC"
-"""The name that a broker gives a networkConnector without one."""
 
 
 def network_connector_of(link: Link) -> NetworkConnector:
@@ -79,7 +81,7 @@ def _parsed_connectors(broker: Broker, document: XmlDocument) -> Iterator[Networ
         ) from None
     for connector in connectors:
         near = broker.release.decreases_network_priority if connector.near is None else connector.near
-        yield replace(connector, name=connector.name or _DEFAULT_CONNECTOR_NAME, near=near)
+        yield replace(connector, name=connector.name or DEFAULT_CONNECTOR_NAME, near=near)
 
 
 class Bridge(NamedTuple):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from activemq_fleet import InputError
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.planning.compute import DATASETS
-from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.spark.datasets import AtomicJobOutput, read_dataset
 
 if TYPE_CHECKING:

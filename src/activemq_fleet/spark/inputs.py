@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import DurableMessageLossRisk
-from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, parse_planned_operations
+from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
 from activemq_fleet.logs.decompression import is_compressed_file_name
 from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.host_paths import BROKER_LOG, OPERATIONS_FILE
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.paths import local_path, path_relative_to_root, uri_of, uri_with_escaped_wildcards
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 FileKind = Literal["log", "journal", "unit_journal", "host", "operations", "other"]
 
 HOST_FILE = "host.json"
-_FILE_NAMES_PATTERN = f"{{activemq.log*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
+_FILE_NAMES_PATTERN = f"{{{BROKER_LOG}*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
 _HOST_FILES_PATTERN = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 _NO_LOG_MESSAGE = "no log of a broker or agent was collected from this host: run the playbook collect again"
 _MAXIMUM_TEXT_LENGTH = 1000

@@ -6,8 +6,8 @@ import pytest
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.suppressions import suppression_comments_of_xml
+from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.validation import lint_file, mark_findings_waived_by_comments
 from tests.hostile_files import document
 

@@ -15,6 +15,7 @@ from typing import Any
 from .. import masking
 from ..config.versions import PRIVATE, InstalledVersion, read_installed_configuration
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
+from ..host_paths import COLLECTED_FILE_STATES, CONFIGURATION_MANIFEST
 from ..masking import KnownSecret, KnownSecrets
 from .evidence_archive import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
 
@@ -175,8 +176,8 @@ def add_deployed_file_status(trees: list[MaskedTree], archive: EvidenceArchive, 
     for tree in trees:
         manifest.update(tree.manifest)
         file_statuses.update(tree.found)
-    archive.add_file(f"{prefix}.fleet-manifest.json", json_lines(manifest))
-    archive.add_file(f"{prefix}.fleet-found.json", json_lines(file_statuses))
+    archive.add_file(f"{prefix}{CONFIGURATION_MANIFEST}", json_lines(manifest))
+    archive.add_file(f"{prefix}{COLLECTED_FILE_STATES}", json_lines(file_statuses))
 
 
 def json_lines(data: Mapping[str, Any]) -> bytes:

@@ -23,6 +23,7 @@ from typing import Any
 from .. import masking
 from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
+from ..host_paths import COLLECTED_CONFIGURATION, OPERATIONS_FILE
 from ..masking import KnownSecrets
 from ..printable import count_with_noun
 from ..process.proc import (
@@ -53,7 +54,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "days": {"type": "int", "default": 7},
     "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
 }
-CONFIGURATION = "configuration/"
 _BROKER_LOG = re.compile(r"activemq\.log(?!.*\.lck$)")
 _OTHER_LOGS = re.compile(r"(?:hs_err_pid|audit\.log|console\.log|wrapper\.log)")
 _UNIT_FILE = re.compile(r"systemd/[^/]+\.(?:service|timer)")
@@ -129,8 +129,8 @@ class _HostCollection:
         if agent:
             facts["agent"] = {"version": _current_version_name(homes[-1])}
         facts["timezone"] = broker_timezone(process)
-        trees = [self._add_tree(home, CONFIGURATION) for home in homes]
-        deployed_files.add_deployed_file_status([tree for tree in trees if tree], self.bundle, CONFIGURATION)
+        trees = [self._add_tree(home, COLLECTED_CONFIGURATION) for home in homes]
+        deployed_files.add_deployed_file_status([tree for tree in trees if tree], self.bundle, COLLECTED_CONFIGURATION)
         for part, tree in zip([part for part in (broker, agent) if part], trees):
             if part.get("unit"):
                 # The unit of a watchdog is next to the broker's unit.
@@ -245,7 +245,7 @@ class _HostCollection:
                 journals, lambda name: bool(_EVENT_JOURNAL.fullmatch(name)), "agent/", self.bundle
             )
         if records:
-            opened += open_matching_files(records, lambda name: name == operation_record_file.FILE, "", self.bundle)
+            opened += open_matching_files(records, lambda name: name == OPERATIONS_FILE, "", self.bundle)
         self.bundle.add_masked_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _add_text(self, name: str, text: str) -> None:

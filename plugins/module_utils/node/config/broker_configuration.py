@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..files.untrusted_paths import open_directory
+from ..host_paths import ACTIVEMQ_XML
 from ..text_lines import split_lines
 from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
 from .versions import ConfigurationPaths
@@ -109,9 +110,7 @@ def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
     """
     version = layout.current_version()
     pair_comment = (
-        _PAIR_COMMENT.search((version.read_installed_file("conf/activemq.xml") or b"")[:_HEAD_BYTES])
-        if version
-        else None
+        _PAIR_COMMENT.search((version.read_installed_file(ACTIVEMQ_XML) or b"")[:_HEAD_BYTES]) if version else None
     )
     return pair_comment[1].decode(errors="replace") if pair_comment else None
 

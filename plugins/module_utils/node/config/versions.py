@@ -21,11 +21,11 @@ from ..errors import NodeError
 from ..files.disk import Owner
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file
 from ..foreign_data import parse_json
+from ..host_paths import CONFIGURATION_MANIFEST
 from .configuration_archive import ConfigurationFile
 
-MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"
-PRIVATE = frozenset({MANIFEST, RECORD})
+PRIVATE = frozenset({CONFIGURATION_MANIFEST, RECORD})
 DIRECTORY_MODE = 0o750
 _MAX_BYTES = 64 << 20
 """Maximum bytes of a manifest or record; a version's record contains its masked files."""
@@ -128,7 +128,7 @@ def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str
     }
     manifest = {path: file.sha256 for path, file in tree.items()}
     return {
-        MANIFEST: json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n",
+        CONFIGURATION_MANIFEST: json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n",
         RECORD: json.dumps(record, sort_keys=True).encode() + b"\n",
     }
 
@@ -140,7 +140,7 @@ def read_installed_configuration(directory: str) -> InstalledVersion | None:
     """
     try:
         with open_directory(directory) as opened:
-            manifest = parse_json(opened.read_file(MANIFEST, _MAX_BYTES))
+            manifest = parse_json(opened.read_file(CONFIGURATION_MANIFEST, _MAX_BYTES))
             record = parse_json(opened.read_file(RECORD, _MAX_BYTES))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
         hidden, shipped = (frozenset(record.get(name, ())) for name in ("hidden", "shipped"))

@@ -23,11 +23,11 @@ from ..config.broker_configuration import elements_with_local_name, parse_proper
 from ..config.configuration_archive import ConfigurationFile
 from ..config.versions import ConfigurationPaths, InstalledVersion
 from ..files.untrusted_paths import UntrustedPathError, open_file
+from ..host_paths import ACTIVEMQ_XML, BROKER_LOG
 from ..log.broker_log import parse_records
 from ..process.proc import find_broker_process
 from ..text_lines import split_lines
 
-DOCUMENT = "conf/activemq.xml"
 _CREDENTIALS = "conf/credentials.properties"
 _TIMEOUT = 30.0
 _SETTLING_SECONDS = 1.0  # an error is logged within milliseconds after the start of a change
@@ -79,17 +79,17 @@ def live_change_of_configuration(
     """
     if (
         old is None
-        or DOCUMENT not in tree
+        or ACTIVEMQ_XML not in tree
         or find_broker_process(layout.base) is None
         or pending_restart.read_pending_restart(layout) is not None
     ):
         return None
     paths_requiring_restart = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
-    if not paths_requiring_restart <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in paths_requiring_restart:
+    if not paths_requiring_restart <= {ACTIVEMQ_XML, _CREDENTIALS} or ACTIVEMQ_XML not in paths_requiring_restart:
         return None
     if not _are_passwords_unchanged(old.read_installed_file(_CREDENTIALS), tree.get(_CREDENTIALS)):
         return None
-    return live_change_of_activemq_xml(old.read_installed_file(DOCUMENT) or b"", tree[DOCUMENT].content)
+    return live_change_of_activemq_xml(old.read_installed_file(ACTIVEMQ_XML) or b"", tree[ACTIVEMQ_XML].content)
 
 
 def _are_passwords_unchanged(old: bytes | None, new: ConfigurationFile | None) -> bool:
@@ -147,7 +147,7 @@ def trigger_configuration_reload(layout: ConfigurationPaths, version: str) -> No
 
     Touches the file, so that the runtimeConfigurationPlugin reads it.
     """
-    os.utime(os.path.join(layout.directory(version), DOCUMENT))
+    os.utime(os.path.join(layout.directory(version), ACTIVEMQ_XML))
 
 
 def suppress_configuration_reload(layout: ConfigurationPaths, version: str, previous: str | None) -> None:
@@ -156,8 +156,8 @@ def suppress_configuration_reload(layout: ConfigurationPaths, version: str, prev
     Sets the modification time to that of its predecessor, so that runtimeConfigurationPlugin ignores it. Used for a
     change that requires a restart, and of which the plugin would apply a part.
     """
-    old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
-    new = os.path.join(layout.directory(version), DOCUMENT)
+    old = os.path.join(layout.directory(previous), ACTIVEMQ_XML) if previous else ""
+    new = os.path.join(layout.directory(version), ACTIVEMQ_XML)
     try:
         with open(old, "rb") as file:
             if b"runtimeConfigurationPlugin" not in file.read():
@@ -174,7 +174,7 @@ def log_end_position(layout: ConfigurationPaths) -> LogEndPosition:
 
     Inode and size are 0 if the file cannot be opened.
     """
-    path = os.path.join(layout.data, "activemq.log")
+    path = os.path.join(layout.data, BROKER_LOG)
     try:
         descriptor = open_file(path)
     except (OSError, UntrustedPathError):

@@ -11,6 +11,7 @@ from typing import Any
 from ..config.broker_configuration import was_store_ever_used
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
+from ..host_paths import STORE_MARKER
 from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import (
     SystemAccount,
@@ -21,7 +22,6 @@ from ..process.system_accounts import (
     run_as,
 )
 
-MARKER = ".activemq-fleet-pair"
 _MAX_CHARACTERS = 255
 """Maximum characters of a line of the marker: the limit of host names, after which pairs are named."""
 _READ_TIMEOUT = 60.0
@@ -41,7 +41,7 @@ def read_store_and_marker_state(directory: str, user: str | None = None) -> dict
     try:
         store_state = run_as(account, _read_state, directory, patience=_READ_TIMEOUT)
     except PermissionError:
-        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{MARKER}")) from None
+        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{STORE_MARKER}")) from None
     return {"mounted": _is_on_mount(directory), **store_state}
 
 
@@ -66,7 +66,7 @@ def read_marker_pair_and_run_id(store: Directory) -> list[str] | None:
     Raises UntrustedPathError, OSError.
     """
     try:
-        text = store.read_file(MARKER, 2 * _MAX_CHARACTERS + 2).decode(errors="replace")
+        text = store.read_file(STORE_MARKER, 2 * _MAX_CHARACTERS + 2).decode(errors="replace")
     except FileNotFoundError:
         return None
     lines = text.split("\n")[:2]
@@ -85,9 +85,9 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
         return False
     if marker_state["used"]:
         raise NodeError(
-            f"the store directory {directory} contains messages, but no file {MARKER} with the name of the pair "
-            f"that owns the store. If {pair} owns this store, write {pair} into {directory}/{MARKER}. If another pair "
-            "owns it, set activemq_store_directory to a different directory"
+            f"the store directory {directory} contains messages, but no file {STORE_MARKER} with the name of the pair "
+            f"that owns the store. If {pair} owns this store, write {pair} into {directory}/{STORE_MARKER}. If another "
+            "pair owns it, set activemq_store_directory to a different directory"
         )
     if not marker_state["exists"] and not marker_state["mounted"]:
         raise NodeError(
@@ -99,7 +99,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
     try:
         run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
     except PermissionError:
-        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{MARKER}")) from None
+        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{STORE_MARKER}")) from None
     return True
 
 
@@ -130,7 +130,7 @@ def _create_or_adapt_directory(parent: str, name: str, mode: int, uid: int, gid:
 
 def _write_marker(directory: str, text: str) -> None:
     with open_directory(directory) as store:
-        store.write_new_file(MARKER, text.encode(), 0o644)
+        store.write_new_file(STORE_MARKER, text.encode(), 0o644)
         store.sync()
 
 
@@ -142,7 +142,7 @@ def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -
 def _remove_marker(directory: str, run_id: str) -> bool:
     with suppress(FileNotFoundError), open_directory(directory) as store:
         if run_id in (read_marker_pair_and_run_id(store) or ()):
-            store.remove_file_or_link(MARKER)
+            store.remove_file_or_link(STORE_MARKER)
             return True
     return False
 

@@ -15,13 +15,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file_of_directory_owner
+from ..host_paths import BROKER_LOG
 from .broker_run import BrokerRun, Phase
 from .kinds import COMPARED
 from .log_layouts import READABLE_LAYOUTS
 from .log_records import Record, parse_log
 from .root_cause import CAUSE, root_cause
 
-_LOG_NAME = "activemq.log"
 _ERROR_LEVELS = ("ERROR", "FATAL")
 _CLIENT_CONNECTION = re.compile(
     r"Could not accept connection|Security Error occurred on connection|Transport Connection to: "
@@ -67,7 +67,7 @@ def read_log_records(data_directory: str, since: float) -> list[Record]:
     They are those of activemq.log and the file before it in ``data_directory``. ``since`` is in seconds since the
     epoch; of each file its last 4 MiB are read.
     """
-    lines = [*_read_last_lines(data_directory, "activemq.log.1"), *_read_last_lines(data_directory, _LOG_NAME)]
+    lines = [*_read_last_lines(data_directory, f"{BROKER_LOG}.1"), *_read_last_lines(data_directory, BROKER_LOG)]
     return [record for record in parse_records(lines) if _is_in_period(record, since)]
 
 
@@ -78,10 +78,10 @@ def unreadable_log_reason(data_directory: str, since: float) -> str:
     process has not written to is readable: nothing is missing in it.
     """
     try:
-        was_written = os.lstat(os.path.join(data_directory, _LOG_NAME)).st_mtime >= since
+        was_written = os.lstat(os.path.join(data_directory, BROKER_LOG)).st_mtime >= since
     except OSError:
         return ""
-    lines = _read_last_lines(data_directory, _LOG_NAME)
+    lines = _read_last_lines(data_directory, BROKER_LOG)
     if not was_written or not any(line.strip() for line in lines) or read_log_records(data_directory, since):
         return ""
     newest = max((record.time for record in parse_records(lines)), default=None)
@@ -99,7 +99,7 @@ def last_logged_error(data_directory: str, since: float = 0) -> str:
 
     Its root cause is included. ``since`` is in seconds since the epoch.
     """
-    records = _complete_records(_read_last_lines(data_directory, _LOG_NAME), stacks=True)
+    records = _complete_records(_read_last_lines(data_directory, BROKER_LOG), stacks=True)
     errors = [
         record for record in records if record.level in _ERROR_LEVELS and not _CLIENT_CONNECTION.search(record.message)
     ]

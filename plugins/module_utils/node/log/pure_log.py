@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from ..files.untrusted_paths import open_file
+from ..host_paths import BROKER_LOG
 from .broker_log import parse_records
 from .kinds import parse_log_event
 from .log_records import Record
@@ -55,7 +56,7 @@ def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
 
 
 def _read_records(data: str) -> Iterator[Record]:
-    for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _MAX_ROTATED_FILES + 1))]):
+    for name in reversed([BROKER_LOG, *(f"{BROKER_LOG}.{number}" for number in range(1, _MAX_ROTATED_FILES + 1))]):
         with suppress(FileNotFoundError), os.fdopen(open_file(os.path.join(data, name)), "rb") as file:
             yield from parse_records(_read_lines(file))
 

@@ -16,6 +16,8 @@ _HUNG = re.compile(r"the broker is hung: \d+ checks in (?P<seconds>\d{1,6}) s go
 """The beginning of ``hang_detection.hung_broker_message``; ``seconds`` since the first check without an answer."""
 KILL_FAILED = "the watchdog could not kill process"
 """The beginning of the watchdog's record of a failed kill."""
+HEALTHY_AGAIN = "the broker is healthy again: "
+"""The beginning of the watchdog's record of a broker that answers again."""
 _MAX_CHARACTERS = 4000
 """Characters of a message that are compared with the kinds."""
 _WATCHDOG = "watchdog"
@@ -26,7 +28,7 @@ _EXPRESSIONS = {
         "WATCHDOG-KILLS": rf"(?=.* The watchdog kills it; ){_HUNG.pattern}",
         "WATCHDOG-HUNG": _HUNG.pattern,
         "WATCHDOG-KILL-FAILED": KILL_FAILED,
-        "WATCHDOG-HEALTHY": r"the broker is healthy again: ",
+        "WATCHDOG-HEALTHY": HEALTHY_AGAIN,
     },
     _GUARD: {"GUARD-KILLED": r"guard: the guard killed the broker, because (?P<reason>.+)\. This node restarts as "},
     _SYSTEMD: {

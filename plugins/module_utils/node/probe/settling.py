@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from ..errors import NodeError
 from ..process.proc import Process
 from .management import fetch_thread_dump
 
-READY = ("active", "standby")
+READY_STATES: tuple[Literal["active", "standby"], ...] = ("active", "standby")
 """The states of a broker that serves, or can take over."""
 UNSEEN = 5.0
 """Seconds that a broker must stay ready when its JVM returns no thread dump."""
@@ -69,7 +70,7 @@ class ReadinessDetector:
 
         Returns False for a broker that is neither active nor standby, or that still loads its configuration.
         """
-        if process is None or state not in READY:
+        if process is None or state not in READY_STATES:
             self._process = None
             return False
         if self._process != (process.pid, process.started):

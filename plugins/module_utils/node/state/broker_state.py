@@ -18,6 +18,7 @@ from ..config.broker_configuration import DeployedBrokerSettings, read_deployed_
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
+from ..host_paths import BROKER_LOG
 from ..judge import Evidence, conclude_state
 from ..log import broker_log
 from ..log.broker_run import Phase
@@ -25,7 +26,7 @@ from ..log.log_records import Record
 from ..masking import mask_text
 from ..observer import observe_broker, probe_connectors_until_first_silent
 from ..printable import escape_unprintable
-from ..probe.settling import READY, ReadinessDetector
+from ..probe.settling import READY_STATES, ReadinessDetector
 from ..process.proc import find_broker_process, guard_pid_of_broker, properties_of_systemd_units
 from ..process.service_names import watchdog_service_name
 from ..process.taken_ports import taken_ports
@@ -91,7 +92,7 @@ def gather_state_and_sources(
         is_expected = _matches_state(wanted, result) and (
             silent_since is None or time.monotonic() >= silent_since + HUNG
         )
-        if settling and is_expected and result["state"] in READY:
+        if settling and is_expected and result["state"] in READY_STATES:
             result["settled"] = is_expected = settling.is_stably_ready(sources.evidence.process, result["state"])
         if not wanted or is_expected or time.monotonic() >= deadline or _is_start_hopeless(first_result, result):
             return {**result, **gather_rest()}, sources
@@ -106,7 +107,7 @@ def unmet_expectation(
     The expectations are a state, a new process and a release. ``states``: the expected states. ``old_pid``: the
     process that must have been replaced. ``release``: the release that must run.
     """
-    unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"
+    unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/{BROKER_LOG}"
     advice = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"
     if not _matches_state(states, result):
         reason = result["error"] or result["how"]

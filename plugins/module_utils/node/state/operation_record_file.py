@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ..files.untrusted_paths import Directory, open_directory
+from ..host_paths import OPERATIONS_FILE
 from ..textfile import DIRECTORY as TEXTFILES
 from ..textfile import RUN, MetricSample, to_prometheus_text
 
 DIRECTORY = "/var/lib/activemq-fleet"
-FILE = "operations.jsonl"
 LARGEST = 2 << 20
 
 
@@ -40,21 +40,23 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
         # The directory is locked: a writer that waited for a lock of the file would write to the replaced file.
         fcntl.flock(record_directory.descriptor, fcntl.LOCK_EX)
         with suppress(FileExistsError):
-            os.close(record_directory.create_and_open_file(FILE))
+            os.close(record_directory.create_and_open_file(OPERATIONS_FILE))
         with os.fdopen(
-            record_directory.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0
+            record_directory.open_file(OPERATIONS_FILE, {os.geteuid()}, single_name=True, write=True),
+            "r+b",
+            buffering=0,
         ) as file:
             size = file.seek(0, os.SEEK_END)
             # The previous line may be incomplete, if the disk was full.
             is_incomplete = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
             data = (b"\n" if is_incomplete else b"") + line.encode() + b"\n"
             if file.write(data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.join(directory, FILE))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.join(directory, OPERATIONS_FILE))
             os.fsync(file.fileno())
             newest = _newest_half(file.fileno(), size + len(data))
         if newest:
             with suppress(OSError):  # a full disk: the record is written, and the next call trims the file
-                record_directory.replace_file(FILE, newest)
+                record_directory.replace_file(OPERATIONS_FILE, newest)
     return line
 
 

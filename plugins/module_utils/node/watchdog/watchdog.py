@@ -29,7 +29,7 @@ from ..judge import Evidence
 from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..log import broker_log
 from ..log.broker_run import Phase
-from ..log.unit_records import KILL_FAILED
+from ..log.unit_records import HEALTHY_AGAIN, KILL_FAILED
 from ..observer import observe_broker, probe_connectors_together
 from ..printable import escape_unprintable
 from ..probe.broker_connection import ExpectedBroker
@@ -134,7 +134,7 @@ class Watchdog:
         if self._options.metrics:
             self._write_metrics(self._options.metrics, diagnosis, now)
         if before.logged_at is not None and diagnosis.kind == hang_detection.FINE:
-            _print_log_line(_INFO, f"the broker is healthy again: {diagnosis.text}")
+            _print_log_line(_INFO, f"{HEALTHY_AGAIN}{diagnosis.text}")
         if diagnosis.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._streak.is_action_due(
             now, diagnosis.patience
         ):
