@@ -17,7 +17,6 @@ from activemq_fleet.lint import (
     InstalledReleaseFacts,
     Rule,
     RuleSelection,
-    file_findings,
     host_findings,
     installed_release_findings,
     rules_of_scope,
@@ -27,7 +26,12 @@ from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import all_rules_by_id, findings_from_problems, variables_that_set_element
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, find_mutual_duplex_links
-from activemq_fleet.lint.files import openwire_exposure_of_activemq_xml, schema_finding, without_duplicate_findings
+from activemq_fleet.lint.files import (
+    check_activemq_xml,
+    exposed_port_kind_of_file,
+    schema_finding,
+    without_duplicate_findings,
+)
 from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
 from activemq_fleet.node.host_paths import ACTIVEMQ_XML
@@ -168,12 +172,12 @@ def lint_file(
     """
     selection = select_rules(select, ignore)
     schema = schema_of(release) if schema_of else None
-    findings = file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files)
+    findings, document = check_activemq_xml(
+        content, release, schema=schema, file=file, selection=selection, other_files=other_files
+    )
     if any(finding.rule == KIND_RULE for finding in findings):
         return findings  # No release of ActiveMQ Classic reads such a file.
-    release_facts = InstalledReleaseFacts(
-        release, exposure=openwire_exposure_of_activemq_xml(content, release, other_files)
-    )
+    release_facts = InstalledReleaseFacts(release, exposure=exposed_port_kind_of_file(document))
     return (*without_duplicate_findings(installed_release_findings(release_facts, selection, file=file)), *findings)
 
 

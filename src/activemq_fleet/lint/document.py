@@ -313,6 +313,7 @@ class Document:
         other_files: Mapping[str, bytes] = _NO_FILES,
         file: str = "",
     ) -> None:
+        self.source = source
         self.data = source.content
         self.file = file
         self.other_files = other_files

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
@@ -79,6 +81,34 @@ def file_findings(
 ) -> tuple[Finding, ...]:
     """Return the lint findings about one activemq.xml file, in the order of its lines.
 
+    The function never raises. The parameters are those of ``check_activemq_xml``.
+    """
+    return check_activemq_xml(
+        data, release, schema=schema, file=file, selection=selection, other_files=other_files
+    ).findings
+
+
+class CheckedFile(NamedTuple):
+    """The lint findings about one activemq.xml file, in the order of its lines, and the file as it was parsed.
+
+    ``document`` is None for a template, and for a file that is not XML.
+    """
+
+    findings: tuple[Finding, ...]
+    document: Document | None
+
+
+def check_activemq_xml(
+    data: bytes,
+    release: Release,
+    *,
+    schema: CompiledActivemqXsd | None,
+    file: str,
+    selection: RuleSelection,
+    other_files: Mapping[str, bytes],
+) -> CheckedFile:
+    """Check one activemq.xml file with the file rules, and return the findings and the parsed file.
+
     The function never raises, whatever the file contains. ``other_files`` are the files of the same directory, content
     by name: accounts, console, logging. A template yields a single finding. ``schema`` is the release's own; without it
     rule V002 reports only files that are not XML. A file that is not XML because of a bare ``&`` is read as if it were
@@ -88,17 +118,20 @@ def file_findings(
     """
     kind = foreign_file_kind(data, file)
     mark = None if kind and b"\0" in data else first_template_mark(decode_xml_document(data, None))
+    document = None
     try:
         if mark is not None:
             findings = [_template_finding(*mark, file)]
         elif kind is not None:
             findings = [_kind_finding(kind, file)]
+            with suppress(UnreadableXmlError):
+                document = _parse_document(data, release, other_files)
         else:
-            source = parse_xml_with_stray_ampersands(data)
-            document = Document(source, release, other_files=other_files)
+            document = _parse_document(data, release, other_files)
             findings = list(document_findings(document, file, selection))
             if schema is not None:
-                findings += [schema_finding(problem, release, file) for problem in schema.find_problems(source)]
+                problems = schema.find_problems(document.source)
+                findings += [schema_finding(problem, release, file) for problem in problems]
             findings += _imported_findings(document, file, selection, schema)
     except XmlTooLargeError as error:
         excess = error.problem
@@ -110,7 +143,12 @@ def file_findings(
         if _uses_spring_dtd(data):
             findings = [replace(findings[0], severity="warning", message=_DTD_MESSAGE, fix=_DTD_FIX, why=_DTD_WHY)]
     selected = (finding for finding in without_duplicate_findings(findings) if selection.includes_rule(finding.rule))
-    return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
+    ordered = sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message))
+    return CheckedFile(tuple(ordered), document)
+
+
+def _parse_document(data: bytes, release: Release, other_files: Mapping[str, bytes]) -> Document:
+    return Document(parse_xml_with_stray_ampersands(data), release, other_files=other_files)
 
 
 def _imported_findings(
@@ -121,7 +159,8 @@ def _imported_findings(
     for name, imported_document in imported_paths_and_documents(document):
         path = f"{directory}{slash}{name}"
         if schema is not None:
-            problems = schema.find_problems(XmlDocument(document.other_files[name]))
+            source = imported_document.source if imported_document else XmlDocument(document.other_files[name])
+            problems = schema.find_problems(source)
             yield from (schema_finding(problem, document.release, path) for problem in problems)
         if imported_document is not None:
             findings = document_findings(imported_document, file, selection)
@@ -280,22 +319,13 @@ class InstalledReleaseFacts:
     exposure: Exposure = "openwire"
 
 
-def openwire_exposure_of_activemq_xml(
-    activemq_xml: bytes, release: Release, other_files: Mapping[str, bytes] = _NO_FILES
-) -> Exposure:
+def exposed_port_kind_of_file(document: Document | None) -> Exposure:
     """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
 
-    ``activemq_xml`` is the file's content. The result is also ``openwire`` where the ports are not known: for a
-    template, for a file that is not XML, and for a file that imports one with brokers or one that cannot be read.
-    ``other_files`` are the files that the file can import, by path.
+    The result is also ``openwire`` where the ports are not known: without a ``document``, as for a template and for a
+    file that is not XML, and for a file that imports one with brokers or one that cannot be read.
     """
-    if first_template_mark(decode_xml_document(activemq_xml, None)) is not None:
-        return "openwire"
-    try:
-        document = Document(parse_xml_with_stray_ampersands(activemq_xml), release, other_files=other_files)
-    except UnreadableXmlError:
-        return "openwire"
-    if any(
+    if document is None or any(
         imported_document is None or imported_document.brokers
         for _, imported_document in imported_paths_and_documents(document)
     ):
