@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from activemq_fleet.node.log.bridge_breaks import flapping_bridges
+from activemq_fleet.node.log.bridge_breaks import flapping_bridges, is_frame_size_error
 from activemq_fleet.node.log.log_records import Record
 
 NOW = 1_796_000_000.0
@@ -108,3 +108,16 @@ def test_multiline_error_of_breaking_bridge_is_reported_by_its_first_line() -> N
 )
 def test_bridge_that_does_not_break_repeatedly_is_not_reported(records: list[Record]) -> None:
     assert flapping_bridges(records, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error"),
+    [
+        (ERROR, True),
+        ("java.io.IOException: Frame size of 14 MB larger than max allowed 10 MB", True),
+        ("java.io.EOFException", False),
+        ("", False),
+    ],
+)
+def test_error_of_too_large_frame_is_recognized(text: str, is_error: bool) -> None:
+    assert is_frame_size_error(text) is is_error

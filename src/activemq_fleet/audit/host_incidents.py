@@ -23,7 +23,6 @@ from activemq_fleet.audit.evidence import (
 )
 from activemq_fleet.audit.log_evidence import FORWARDED, LOCKS
 from activemq_fleet.audit.log_record_incidents import (
-    FRAME_ERRORS,
     SHOWN_NAMES,
     incident_of_series,
     repeated_record_incidents,
@@ -33,6 +32,7 @@ from activemq_fleet.audit.log_record_incidents import (
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_from_log_evidence, link_name_of_connector
 from activemq_fleet.audit.process_ends import describe_process_end
 from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
+from activemq_fleet.node.log.bridge_breaks import BREAK_AFTER_START, is_frame_size_error
 
 CRASHES = 3
 """Number of consecutive runs without a record of their end from which they are an incident."""
@@ -52,9 +52,12 @@ _UNKNOWN_BROKER = "Unknown"
 """The name that a bridge logs for a broker whose name it has not received yet."""
 _END_AFTER_REFUSAL = timedelta(seconds=10)
 """The longest time between the refusal of a bridge and its end."""
-BREAKS = 5
-"""Number of consecutive breaks of a bridge, each soon after it connected, from which they are an incident."""
-_BREAK_AFTER_START = timedelta(seconds=10)
+MIN_BREAKS_OF_AUDIT = 5
+"""Number of consecutive breaks of a bridge, each soon after it connected, from which they are an incident. A status
+reports a bridge after fewer breaks (``MIN_BREAKS_OF_STATUS``), but only while it breaks; an incident remains."""
+_MINIMUM_REFUSED_FRAMES = 5
+"""The number of frames of one address, refused in a series, that make an incident."""
+_BREAK_AFTER_START = timedelta(seconds=BREAK_AFTER_START)
 """A break that is no later than this after the bridge came up is soon."""
 _MAXIMUM_TIME_BETWEEN_BREAKS = timedelta(minutes=5)
 """Breaks that are further apart than this are not in a row."""
@@ -449,7 +452,7 @@ def _remove_broken_bridge(ended: LogRecordEvidence, up: dict[str, LogRecordEvide
 
 def _incident_of_breaks(node: PairNode, breaks: _BridgeBreaks) -> Iterator[Incident]:
     count = len(breaks.breaks)
-    if count < BREAKS:
+    if count < MIN_BREAKS_OF_AUDIT:
         return
     began, ended = breaks.breaks[0].at, breaks.breaks[-1].at
     minutes = max((ended - began).total_seconds() / 60, 1)
@@ -462,7 +465,7 @@ def _incident_of_breaks(node: PairNode, breaks: _BridgeBreaks) -> Iterator[Incid
         if breaks.most_frequent_bridge_error_text
         else "no error in this log"
     )
-    is_frame = any(text in breaks.most_frequent_bridge_error_text for text in FRAME_ERRORS)
+    is_frame = is_frame_size_error(breaks.most_frequent_bridge_error_text)
     yield new_incident(
         "breaking_bridge",
         node,
@@ -487,7 +490,7 @@ def _refused_frames(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> It
     for address, records in sorted(by_address.items()):
         for series in split_evidence_at_time_gaps(records):
             count = sum(record.count for record in series)
-            if count >= BREAKS:
+            if count >= _MINIMUM_REFUSED_FRAMES:
                 sender = f"{address} " if address else "a client or a bridge "
                 is_openwire = series[0].fields["what"] == "frame"
                 limit = "wireFormat.maxFrameSize" if is_openwire else "a limit"

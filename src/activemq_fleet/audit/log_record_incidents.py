@@ -30,6 +30,7 @@ from activemq_fleet.audit.record_signs import (
     SPOOL,
     STOLEN,
 )
+from activemq_fleet.node.log.bridge_breaks import is_frame_size_error
 
 APART = timedelta(minutes=15)
 """Longest time between two log records of one incident."""
@@ -47,8 +48,6 @@ _MINIMUM_RECONNECTIONS = 5
 """The number of reconnections in a series that make an incident."""
 _MAXIMUM_RECONNECTION_INTERVAL = timedelta(minutes=1)
 """The longest time between two of them, on average."""
-FRAME_ERRORS = ("MaxFrameSizeExceeded", "larger than max allowed")
-"""Texts in the error of a bridge whose message exceeds a limit of frames."""
 _MINIMUM_SLOW_ACCESSES = 3
 """The number of slow accesses to the store in a series that make an incident."""
 _MINIMUM_BLOCKED_TIME = timedelta(minutes=1)
@@ -247,13 +246,12 @@ def _reconnections(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Ite
             if count < _MINIMUM_RECONNECTIONS or lasted > count * _MAXIMUM_RECONNECTION_INTERVAL:
                 continue
             largest = max(series, key=lambda record: record.count)
-            is_frame = any(text in largest.text for text in FRAME_ERRORS)
             cause = (
                 f"A bridge of {short_name(node.host)} to {uri or 'another broker'} lost its connection "
                 f"{_times_text(count)} in a row. Each time, the failover: transport of the bridge reconnected: "
                 f"“{shorten_text(largest.text)}”."
             )
-            advised = advice.FRAMES if is_frame else advice.BREAKING_BRIDGE
+            advised = advice.FRAMES if is_frame_size_error(largest.text) else advice.BREAKING_BRIDGE
             yield incident_of_series(node, series, "breaking_bridge", cause, advised)
 
 

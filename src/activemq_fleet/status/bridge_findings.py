@@ -7,6 +7,7 @@ from typing import Any
 
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.node.log.bridge_breaks import is_frame_size_error
 from activemq_fleet.status.model import BrokerStatus, LinkStatus
 from activemq_fleet.topology import Broker
 
@@ -65,7 +66,7 @@ def _breaking_bridge(row: BrokerStatus, link: LinkStatus, link_text: str, bridge
         f"{link_text} disconnected {bridge['count']} times, each time soon after it came up: {error}. The cause is "
         f"{message}"
     )
-    if "MaxFrameSize" in error or "larger than max allowed" in error:
+    if is_frame_size_error(error):
         fix = f"raise wireFormat.maxFrameSize of the OpenWire connectors on {_end_hosts_text(row, link)}"
     else:
         fix = f"check activemq.log on {_end_hosts_text(row, link)}, and correct this error"

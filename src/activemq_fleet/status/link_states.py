@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from activemq_fleet.network.connectors import NetworkConnector
+from activemq_fleet.node.log.bridge_breaks import is_frame_size_error
 from activemq_fleet.node.probe.jmx import encode_object_name_part
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes.bridges import (
@@ -35,7 +36,6 @@ _LAST_COMPLAINTS = 4
 _BRIDGE_ENDED = "shutdown due to a"
 # Messages that a probe of the lab without TLS causes at a TLS port.
 _PROBE_TRACE = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
-_TOO_LARGE = "larger than max allowed"
 _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@(?P<broker>\S+)")
 
 
@@ -179,7 +179,7 @@ def link_statuses_of_broker(
 
 def _last_frame_refusal(records: Sequence[LogRecord]) -> str:
     """Return the last record of a broker that refused a frame as too large; up to 5.16.3 the sender does not log it."""
-    refused = (record.message for record in reversed(records) if _TOO_LARGE in record.message)
+    refused = (record.message for record in reversed(records) if is_frame_size_error(record.message))
     return " ".join(next(refused, "").split())[:_LONGEST_REASON]
 
 

@@ -12,12 +12,14 @@ from .broker_log import log_time_to_epoch_seconds
 from .kinds import parse_log_event
 from .log_records import Record
 
-BREAKS = 3
-"""Number of consecutive breaks from which on a bridge breaks repeatedly."""
-SOON = 10.0
+MIN_BREAKS_OF_STATUS = 3
+"""Number of consecutive breaks from which on a status reports a bridge. Fewer suffice than for an incident of an audit,
+because a status only reports a bridge that still breaks."""
+BREAK_AFTER_START = 10.0
 """Seconds after its start within which a break of a bridge counts."""
 RECENT = 120.0
-"""Seconds since the last break after which the bridge is no longer reported."""
+"""Seconds since the last break after which a status no longer reports the bridge."""
+_FRAME_ERRORS = ("MaxFrameSizeExceeded", "larger than max allowed")
 _MAX_ERROR_CHARACTERS = 300
 
 
@@ -44,7 +46,7 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
         peer, established_at = established.pop(local, ("", logged_at))
         if not peer:
             continue
-        if logged_at - established_at > SOON:
+        if logged_at - established_at > BREAK_AFTER_START:
             for history in (times, errors):
                 history.pop(peer, None)
         else:
@@ -60,8 +62,13 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
             "error": _most_frequent(errors.get(peer)),
         }
         for peer, breaks in times.items()
-        if len(breaks) >= BREAKS and now - breaks[-1] <= RECENT and not _is_stable(peer, established, now)
+        if len(breaks) >= MIN_BREAKS_OF_STATUS and now - breaks[-1] <= RECENT and not _is_stable(peer, established, now)
     ]
+
+
+def is_frame_size_error(text: str) -> bool:
+    """Return whether the error of a bridge or the message of a record reports a frame above ``maxFrameSize``."""
+    return any(error in text for error in _FRAME_ERRORS)
 
 
 def _local_end_of_bridge(peer: str, established: dict[str, tuple[str, float]]) -> str:
@@ -69,7 +76,9 @@ def _local_end_of_bridge(peer: str, established: dict[str, tuple[str, float]]) -
 
 
 def _is_stable(peer: str, established: dict[str, tuple[str, float]], now: float) -> bool:
-    return any(name == peer and now - established_at > SOON for name, established_at in established.values())
+    return any(
+        name == peer and now - established_at > BREAK_AFTER_START for name, established_at in established.values()
+    )
 
 
 def _most_frequent(texts: Counter[str] | None) -> str:
