@@ -101,6 +101,7 @@ def test_log_records_across_rotated_files_are_read(spark: SparkSession, tmp_path
     )
     write_logs(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE + b"\n"})
     write_logs(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(complete_log * 50)[:-60]}, timezone="Mars/Olympus")
+    write_logs(tmp_path, "plain", {"activemq.log.1.gz": complete_log, "activemq.log": LINE + b"\n"}, timezone="UTC")
 
     inputs = list_audit_inputs(
         spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")}
@@ -134,6 +135,11 @@ def test_log_records_across_rotated_files_are_read(spark: SparkSession, tmp_path
     )
     assert {(row["host"], row["problem"]) for row in event_rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),
+        (
+            "plain",
+            "the rest of the gzip file cannot be unpacked (Error -3 while decompressing data: incorrect header check): "
+            "collect it from the host again",
+        ),
         ("torn", TRUNCATED),
         ("unknown", CUT_OFF),
     }
@@ -174,6 +180,7 @@ def test_spark_workers_write_same_log_events_as_spark_itself(
     write_logs(
         tmp_path / "logs", "a", {"activemq.log.1.gz": gzip.compress(LINE)[:-4], "activemq.log": LINE}, timezone="UTC"
     )
+    write_logs(tmp_path / "logs", "c", {"activemq.log.1.gz": b"no gzip", "activemq.log": LINE + b"\n"}, timezone="UTC")
     inputs = list_audit_inputs(spark, str(tmp_path / "logs"))
     outputs = {}
     for writer in ("workers", "spark"):
@@ -196,7 +203,7 @@ def test_spark_workers_write_same_log_events_as_spark_itself(
     summaries = outputs["workers"][0]
     assert sum(summary["rows"] for summary in summaries) > 50
     assert sum(summary["unread"] for summary in summaries)
-    assert sum(len(summary["problems"]) for summary in summaries) == 4
+    assert sum(len(summary["problems"]) for summary in summaries) == 5
     assert outputs["workers"] == outputs["spark"]
 
 

@@ -17,7 +17,7 @@ def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator
     """Yield the content of a log file in pieces of whole records, each as (bytes, is last, problem).
 
     Content that is compressed with gzip is unpacked, as far as it is intact. ``problem`` is "", or in the last piece
-    the reason why the rest cannot be unpacked.
+    the reason why the rest cannot be unpacked. That piece is empty if nothing can be unpacked.
     """
     if not compressed:
         if len(content):
@@ -27,7 +27,7 @@ def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator
     for data, last, problem in inflated_pieces_with_problems(content):
         rest += data
         if last:
-            if rest:
+            if rest or problem:
                 yield memoryview(rest), True, problem
             return
         last_record_offset = offset_of_last_record(rest)

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 
 _COMPRESSED_FILE_ENDING = ".gz"
 STEP = 1 << 25
-"""Bytes that are unpacked at once."""
+"""The approximate number of bytes of an unpacked piece."""
+_INPUT_BYTES = 1 << 16
+"""Bytes of a gzip file that are unpacked at once."""
+_OUTPUT_BYTES = 1 << 12
+"""The largest number of bytes that are lost before damaged bytes."""
 
 TRUNCATED = "the gzip file is truncated, so its last log lines are missing: collect it from the host again"
 """The problem of a gzip file whose end is missing."""
@@ -32,21 +36,40 @@ def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes
     ``problem`` is "", or in the last piece the reason why the rest cannot be unpacked. Bytes that belong to no member
     are left out.
     """
-    data: bytes | memoryview = gzip_file
-    while True:
-        decompressor = zlib.decompressobj(wbits=31)
-        try:
-            while not decompressor.eof:
-                output = decompressor.decompress(data, STEP)
-                data = decompressor.unconsumed_tail
-                if not output and not data and not decompressor.eof:
-                    yield b"", True, TRUNCATED
-                    return
-                yield output, False, ""
-        except zlib.error as error:
-            yield b"", True, f"the rest of the gzip file cannot be unpacked ({error}): collect it from the host again"
-            return
-        data = decompressor.unused_data.lstrip(b"\0")
-        if not data:
-            yield b"", True, ""
-            return
+    outputs: list[bytes] = []
+    size, problem = 0, ""
+    for output, problem in _inflated_outputs(gzip_file):  # noqa: B007 -- the last problem is yielded after all outputs
+        outputs.append(output)
+        size += len(output)
+        if size >= STEP:
+            yield b"".join(outputs), False, ""
+            outputs, size = [], 0
+    yield b"".join(outputs), True, problem
+
+
+def _inflated_outputs(gzip_file: memoryview) -> Iterator[tuple[bytes, str]]:
+    """Yield the decompressed content of a gzip file in small outputs, each with the problem of the rest of the file.
+
+    zlib discards the output of a call that finds an error, so that each call has little output.
+    """
+    decompressor = zlib.decompressobj(wbits=31)
+    data, offset = b"", 0
+    try:
+        while data or offset < len(gzip_file):
+            if not data:
+                data = bytes(gzip_file[offset : offset + _INPUT_BYTES])
+                offset += len(data)
+            if decompressor.eof:
+                data = data.lstrip(b"\0")
+                if not data:
+                    continue
+                decompressor = zlib.decompressobj(wbits=31)
+            yield decompressor.decompress(data, _OUTPUT_BYTES), ""
+            data = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
+        while not decompressor.eof and (output := decompressor.decompress(b"", _OUTPUT_BYTES)):
+            yield output, ""
+    except zlib.error as error:
+        yield b"", f"the rest of the gzip file cannot be unpacked ({error}): collect it from the host again"
+        return
+    if not decompressor.eof:
+        yield b"", TRUNCATED

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, record_pieces_from_line_batches, unpacked_record_pieces
-from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
+from activemq_fleet.logs.classifier import UNKNOWN
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     PlaceAmongLogFiles,
@@ -76,6 +77,7 @@ def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator
     """Yield Arrow record batches with a row for each log record of one log file.
 
     The file's content is given in pieces of whole records. The columns are those of ``arrow_batches_of_host_logs``.
+    A problem of a file without any readable byte is in a row without text.
     """
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)
@@ -91,8 +93,19 @@ def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator
             problem = CUT_OFF
         if problem and batches:
             batches[-1] = _with_problem(batches[-1], problem)
+        elif problem:
+            batches = [_batch_of_unreadable_file(scanner.line, problem)]
         for batch in batches:
             yield _with_file_columns(batch, log, place.order)
+
+
+def _batch_of_unreadable_file(line: int, problem: str) -> pa.RecordBatch:
+    """Return an Arrow record batch of one row without text, which contains the problem of a file.
+
+    The row has no text that the grammar does not match, so ``parsed`` is True.
+    """
+    row = {"line": line, "end_line": line, "kind": UNKNOWN, "message": "", "parsed": True, "problem": problem}
+    return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
 def _with_problem(batch: pa.RecordBatch, problem: str) -> pa.RecordBatch:

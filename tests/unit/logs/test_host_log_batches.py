@@ -99,6 +99,13 @@ def test_bytes_before_first_log_record_are_unreadable_record() -> None:
     assert column_values(events) == column_values(rows(COMPLETE_LOG))
 
 
+def test_gzip_log_that_cannot_be_unpacked_is_row_with_problem_and_order_of_file() -> None:
+    unreadable, current = host_rows({"activemq.log": LINE + b"\n", "activemq.log.1.gz": b"no gzip"})
+    assert (unreadable["message"], unreadable["kind"], unreadable["parsed"]) == ("", "UNKNOWN", True)
+    assert "cannot be unpacked" in str(unreadable["problem"])
+    assert (unreadable["sequence"] >> 40, current["sequence"] >> 40, current["problem"]) == (0, 1, None)
+
+
 def test_log_file_with_known_position_is_read_without_other_files() -> None:
     records = host_rows({"activemq.log.1": LINE + b"\n"}, PlaceAmongLogFiles(7, after=b"\tat x\n"))
     assert [(row["stack"], row["sequence"] >> 40) for row in records] == [("\tat x", 7)]
