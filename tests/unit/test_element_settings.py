@@ -104,6 +104,15 @@ def find_policy(root: etree._Element, **named: str) -> etree._Element:
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
             "in activemq_kahadb.by_destination[1], the key 'directory' is not supported in this variable: use ",
         ),
+        ({"kahadb": {"index_write_batch_size": 0}}, "activemq_kahadb.index_write_batch_size must be at least 1, not 0"),
+        (
+            {"kahadb": {"by_destination": [{"max_async_jobs": 0}]}},
+            "activemq_kahadb.by_destination[0].max_async_jobs must be at least 1, not 0",
+        ),
+        (
+            {"plugins": {"discarding_dlq": {"drop_only": "prices[.].* *a"}}},
+            "in activemq_plugins.discarding_dlq.drop_only, '*a' is not a regular expression of Java: '*' at position",
+        ),
         ({"kahadb": {"by_destination": [{}, {}]}}, "by_destination of activemq_kahadb has two entries for all other"),
         (
             {"kahadb": {"transaction_journal": {}}},

@@ -8,7 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings.usage import StoreUsage
-from activemq_fleet.settings.variable_types import AbsolutePath, Count, Destination, Milliseconds, Size
+from activemq_fleet.settings.variable_types import (
+    AbsolutePath,
+    Count,
+    Destination,
+    Milliseconds,
+    PositiveCount,
+    Size,
+)
 from activemq_fleet.settings.xml_beans import BeanWithReservedKeys, XmlBean
 
 _LOCK = "remove the key, because activemq_ha and activemq_fence determine the lock of a shared store"
@@ -54,7 +61,7 @@ class StoreTuning(BeanWithReservedKeys):
     compact_acks_ignores_store_growth: bool | None = None
 
     index_cache_size: Count | None = None
-    index_write_batch_size: Count | None = None
+    index_write_batch_size: PositiveCount | None = None  # PageFile divides by it
     enable_index_write_async: bool | None = None
     enable_index_disk_syncs: bool | None = None
     enable_index_page_caching: bool | None = None
@@ -66,7 +73,7 @@ class StoreTuning(BeanWithReservedKeys):
 
     concurrent_store_and_dispatch_queues: bool | None = None
     concurrent_store_and_dispatch_topics: bool | None = None
-    max_async_jobs: Count | None = None
+    max_async_jobs: PositiveCount | None = None  # the size of a queue, which Java refuses below 1
     failover_producers_audit_depth: Count | None = None
     max_failover_producers_to_track: Count | None = None
     rewrite_on_redelivery: bool | None = None

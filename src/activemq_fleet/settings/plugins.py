@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from activemq_fleet.java_patterns import java_pattern_error
 from activemq_fleet.settings.variable_types import Attribute, Count, Factor, Milliseconds, Name, OrUnlimited, Text
 from activemq_fleet.settings.xml_beans import (
     BeanWithReservedKeys,
@@ -102,6 +103,17 @@ class RedeliveryPlugin(XmlBean):
         return self
 
 
+def _check_java_patterns(text: str) -> str:
+    """Return a text of Java regular expressions; raise ValueError if Java cannot compile one of them."""
+    for pattern in text.split():
+        if reason := java_pattern_error(pattern):
+            raise ValueError(
+                f"{pattern!r} is not a regular expression of Java: {reason}. With it, the broker does not start. Write "
+                "a valid regular expression, such as '.*' for any characters"
+            )
+    return text
+
+
 class DiscardingDlqPlugin(SwitchableBean):
     """The discardingDLQBrokerPlugin, which discards dead letters.
 
@@ -112,7 +124,7 @@ class DiscardingDlqPlugin(SwitchableBean):
     drop_all: bool | None = None
     drop_temporary_topics: bool | None = None
     drop_temporary_queues: bool | None = None
-    drop_only: Text | None = None
+    drop_only: Annotated[Text, AfterValidator(_check_java_patterns)] | None = None
     report_interval: Count | None = None
 
 

@@ -388,6 +388,7 @@ def repeated_names(names: Sequence[str]) -> list[str]:
 
 # Values of XML elements.
 Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+PositiveCount = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
 OrUnlimited = Annotated[int, Field(ge=-1, le=(1 << 31) - 1)]
 """A number of things; -1 is no limit."""
 Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
