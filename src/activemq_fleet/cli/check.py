@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from activemq_fleet.cli.completion_values import complete_releases, complete_rul
 from activemq_fleet.cli.configuration import CheckConfiguration, read_nearest_configuration
 from activemq_fleet.cli.formats import FORMATS, report_formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.output_paths import require_output_is_no_input
 from activemq_fleet.cli.printing import print_warning
 
 _PATH = click.Path(path_type=Path)
@@ -182,6 +185,13 @@ def check_command(
                 f"{configuration.setting_position('baseline')}: baseline {baseline} does not exist: correct the path, "
                 f"or write the file with --write-baseline {baseline}"
             )
+    inputs = {
+        **inventory.input_paths_by_option(),
+        "--file": paths,
+        "--release-from": [release_from] if release_from else [],
+        "--config": [configuration.path] if configuration.path else [],
+    }
+    _check_output_files(output, write_baseline, inputs, baseline)
     written = True
     select_rules(select, ignore)  # This reports an unknown rule as a usage error before any input is read.
     try:
@@ -209,6 +219,26 @@ def check_command(
         raise
     code = print_report_and_return_exit_code(report, form, baseline, write_baseline, output, strict=strict)
     return code if written else 2
+
+
+def _check_output_files(
+    output: Path | None, write_baseline: Path | None, inputs: Mapping[str, Sequence[Path]], baseline: Path | None
+) -> None:
+    """Raise InputError if ``check`` would overwrite one of its inputs, or one output with another.
+
+    The baseline that is read may be written again. ``inputs`` are the paths of each option.
+    """
+    from activemq_fleet.cli.checked_files import paths_read_by_check
+
+    if output and write_baseline and os.path.realpath(output) == os.path.realpath(write_baseline):
+        raise InputError(f"-o and --write-baseline name the same file {output}: set one of them to another file")
+    if not any(path and os.path.isfile(path) for path in (output, write_baseline)):
+        return
+    input_paths = {**inputs, "--file": paths_read_by_check(inputs["--file"])}
+    require_output_is_no_input("--write-baseline", write_baseline, input_paths)
+    if baseline is not None:
+        input_paths["--baseline"] = [baseline]
+    require_output_is_no_input("-o", output, input_paths)
 
 
 def _check_configured_rules(configuration: CheckConfiguration) -> None:

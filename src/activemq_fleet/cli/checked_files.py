@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from activemq_fleet import Finding, InputError
+from activemq_fleet.cli.broker_file_search import find_broker_xml_files
 from activemq_fleet.cli.file_releases import (
     first_entry_names,
     loaded_jar_directories,
@@ -66,6 +68,22 @@ def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], lis
             pending_names += _referenced_paths(contents[name], str(PurePosixPath(name).parent))
     contents |= dict.fromkeys(_available_service_files(path, data), b"")
     return contents, problems
+
+
+def paths_read_by_check(paths: Iterable[Path]) -> list[Path]:
+    """Return the files that a check of files and directories reads: files of brokers, and their companion files.
+
+    Paths that cannot be read are left out, and so are pipes, which can be read only once.
+    """
+    read_paths: list[Path] = []
+    for path in paths:
+        with suppress(InputError):
+            for file in find_broker_xml_files([path]):
+                read_paths.append(file)
+                if os.path.isfile(file):
+                    companions, _ = read_companion_files(file, read_file_to_check(file))
+                    read_paths += (file.parent / name for name in companions)
+    return read_paths
 
 
 def _referenced_paths(data: bytes, directory: str = ".") -> Iterable[str]:

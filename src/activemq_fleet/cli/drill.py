@@ -10,8 +10,14 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import check_writable, write_file_atomically
-from activemq_fleet.cli.lab_options import lab_options, require_lab_packages, sigterm_as_interrupt
+from activemq_fleet.cli.lab_options import (
+    current_inventory_options,
+    lab_options,
+    require_lab_packages,
+    sigterm_as_interrupt,
+)
 from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.output_paths import require_output_is_no_input
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 from activemq_fleet.node.state.fault_kinds import FAULT_KINDS
 
@@ -73,6 +79,8 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     if report is not None and not Path(report).resolve().parent.is_dir():
         raise InputError(f"{report}: the directory of the report does not exist: create it, or choose another --report")
     if report is not None:
+        inputs = current_inventory_options().input_paths_by_option()
+        require_output_is_no_input("--report", Path(report), {**inputs, "--dir": lab.content_paths})
         check_writable(Path(report))
     require_lab_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, run_drill

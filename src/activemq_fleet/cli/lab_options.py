@@ -68,7 +68,18 @@ existing_lab_options = _lab_options(inventory_required=False)
 """Adds the same options to commands that read no inventory, for which ``--dir`` is sufficient."""
 
 
-_LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files", "directory")
+_INVENTORY_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files")
+_LAB_PARAMETERS = (*_INVENTORY_PARAMETERS, "directory")
+
+
+def current_inventory_options() -> InventoryOptions:
+    """Return the inventory options of the current command, whose lab was made from them.
+
+    The inventory of Ansible's configuration is included.
+    """
+    parameters = click.get_current_context().params
+    inventory = InventoryOptions(**{name: parameters[name] for name in _INVENTORY_PARAMETERS})
+    return inventory.with_inventory_from_ansible_config()
 
 
 def command_line_of_lab_subcommand(subcommand: str) -> str:

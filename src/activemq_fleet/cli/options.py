@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,6 +91,22 @@ class InventoryOptions:
             "--vault-password-file": self.vault_password_files,
         }
         return [word for name, values in options.items() for value in values for word in (name, value)]
+
+    def input_paths_by_option(self) -> dict[str, list[Path]]:
+        """Return the files and directories that the inventory options name, by option.
+
+        The directories ``group_vars`` and ``host_vars`` next to an inventory file are included.
+        """
+        sources = [Path(source) for source in self.sources if "," not in source]
+        parents = [source.parent for source in sources if not os.path.isdir(source)]
+        variables = [parent / name for parent in parents for name in ("group_vars", "host_vars")]
+        identities = [Path(identity.rpartition("@")[2]) for identity in self.vault_ids]
+        return {
+            "-i": [*sources, *variables],
+            "-e": [Path(words.removeprefix("@")) for words in self.extra_vars if words.startswith("@")],
+            "--vault-id": identities,
+            "--vault-password-file": [Path(path) for path in self.vault_password_files],
+        }
 
     @property
     def prompts_for_vault_password(self) -> bool:

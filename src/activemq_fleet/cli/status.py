@@ -19,6 +19,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.output_paths import require_output_is_no_input
 from activemq_fleet.cli.printing import (
     fleet_command_line_with_words,
     print_escaped,
@@ -135,7 +136,7 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
     """
     if form == "nagios" and not query.name:
         raise InputError("--format nagios requires exactly one host: name it, as in `status HOST --format nagios`")
-    gather = _make_gatherer(query)
+    gather = _make_gatherer(query, html)
     while True:
         prompts = query.inventory.prompts_for_vault_password or _PROMPTING.search(query.ansible) is not None
         with ACTIVITY.spinner_with_text("Querying the hosts", prompts=prompts):
@@ -170,10 +171,10 @@ def _print_lab_hint(query: _StatusQuery) -> None:
         )
 
 
-def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
+def _make_gatherer(query: _StatusQuery, html: Path | None) -> Callable[[], FleetStatus]:
     """Return a function that queries the fleet and returns its status.
 
-    The inventory is read once, before the function is returned.
+    The inventory is read once, before the function is returned. Raises InputError if the file ``html`` is an input.
     """
     from activemq_fleet.status.selection import hosts_to_query, select_hosts
 
@@ -181,6 +182,7 @@ def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
         query = dataclasses.replace(query, inventory=query.inventory.with_inventory_from_ansible_config())
     if not (query.inventory or query.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
+    require_output_is_no_input("--html", html, query.inventory.input_paths_by_option())
     if not query.lab and query.directory is None:
         from activemq_fleet.cli.warnings_and_schemas import print_warnings_and_inventory_findings
 
@@ -193,7 +195,9 @@ def _make_gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
     from activemq_fleet.lab.lab_paths import lab_paths_for
     from activemq_fleet.lab.status_evidence import lab_fleet, lab_status
 
-    fleet = lab_fleet(lab_paths_for(query.inventory.sources, query.directory))
+    lab_paths = lab_paths_for(query.inventory.sources, query.directory)
+    require_output_is_no_input("--html", html, {"--dir": lab_paths.content_paths})
+    fleet = lab_fleet(lab_paths)
     chosen = select_hosts(fleet, query.name)
     return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, query.timeout)
 

@@ -43,6 +43,12 @@ class LabPaths:
         self.clients = directory / "clients"
         self.runs = directory / "run"
 
+    @property
+    def content_paths(self) -> list[Path]:
+        """The paths of all files and directories that a lab reads and writes, without the lab's lock."""
+        files = [self.state, self.overlay_inventory_path, self.names]
+        return [*files, self.host_vars, self.hosts, self.stores, self.clients, self.runs]
+
     def activemq_base_directory(self, host: str) -> Path:
         """Return the base directory (``activemq_base``) of a host's broker in a lab."""
         return self.hosts / host

@@ -38,6 +38,11 @@ class ReadOnlyLab:
         self._lab_paths = lab_paths
 
     @property
+    def content_paths(self) -> list[Path]:
+        """The paths of all files and directories that a lab reads and writes."""
+        return self._lab_paths.content_paths
+
+    @property
     def directory(self) -> Path:
         """The directory with all files of a lab (real brokers on loopback addresses)."""
         return self._lab_paths.directory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -109,3 +110,99 @@ def test_drill_refuses_unwritable_report_before_it_starts(
     file = Path.cwd() / "report.html"
     error = f"cannot write the file {file} (Permission denied): allow this account to write to this path"
     assert capsys.readouterr().err == f"activemq-fleet: error: {error}, or choose another path\n"
+
+
+def refuse_to_run(*arguments: object, **options: object) -> None:
+    raise AssertionError("the command reads an input before it refuses the output")
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["check", "-i", "hosts.yml", "-o", "hosts.yml"], ("-o", "-i")),
+        (["check", "-i", "hosts.yml", "-o", "link"], ("-o", "-i")),
+        (["check", "-i", "hosts.yml", "-o", "group_vars/all.yml"], ("-o", "-i")),
+        (["check", "-i", "directory", "-o", "directory/hosts.yml"], ("-o", "-i")),
+        (["check", "-i", "hosts.yml", "-e", "@more.yml", "-o", "more.yml"], ("-o", "-e")),
+        (["check", "-i", "hosts.yml", "--vault-id", "site@vault", "-o", "vault"], ("-o", "--vault-id")),
+        (["check", "-i", "hosts.yml", "--vault-password-file", "key", "-o", "key"], ("-o", "--vault-password-file")),
+        (["check", "-i", "hosts.yml", "--write-baseline", "hosts.yml"], ("--write-baseline", "-i")),
+        (["check", "-i", "hosts.yml", "--baseline", "known.json", "-o", "known.json"], ("-o", "--baseline")),
+        (["check", "-i", "hosts.yml", "-o", "activemq-fleet.toml"], ("-o", "--config")),
+        (["check", "activemq.xml", "-o", "activemq.xml"], ("-o", "--file")),
+        (["check", "--file", "conf", "--format", "sarif", "-o", "conf/activemq.xml"], ("-o", "--file")),
+        (["check", "--file", "conf", "-o", "conf/imported.xml"], ("-o", "--file")),
+        (["check", "--file", "conf", "-o", "conf/users.properties"], ("-o", "--file")),
+        (["check", "--file", "conf", "--release-from", "rel", "-o", "rel"], ("-o", "--release-from")),
+        (["check", "--file", "conf", "--write-baseline", "conf/activemq.xml"], ("--write-baseline", "--file")),
+        (["graph", "-i", "hosts.yml", "--status", "fleet.svg"], ("-o", "--status")),
+        (["graph", "-i", "hosts.svg", "-o", "hosts.svg"], ("-o", "-i")),
+        (["render", "-i", "out/hosts/hosts.yml", "-o", "out"], ("-o", "-i")),
+        (["status", "-i", "hosts.yml", "--html", "hosts.yml"], ("--html", "-i")),
+        (["status", "-i", "hosts.yml", "--lab", "--html", "hosts.yml"], ("--html", "-i")),
+        (["status", "--dir", "lab", "--html", "lab/lab.json"], ("--html", "--dir")),
+        (["lab", "drill", "-i", "hosts.yml", "--dir", "lab", "--report", "hosts.yml"], ("--report", "-i")),
+        (["lab", "drill", "-i", "hosts.yml", "--dir", "lab", "--report", "lab/lab.json"], ("--report", "--dir")),
+    ],
+    ids=" ".join,
+)
+def test_output_that_is_input_is_refused(
+    words: list[str], options: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = {
+        "group_vars/all.yml": "{}",
+        "directory/hosts.yml": INVENTORY,
+        "more.yml": "{}",
+        "vault": "secret",
+        "key": "secret",
+        "known.json": "{}",
+        "activemq-fleet.toml": "",
+        "activemq.xml": document("").decode(),
+        "conf/activemq.xml": '<beans><import resource="imported.xml"/><broker/></beans>',
+        "conf/imported.xml": "<beans/>",
+        "conf/users.properties": "",
+        "rel": "*.xml 6.3.1",
+        "fleet.svg": "{}",
+        "hosts.svg": INVENTORY,
+        "out/fleet.json": "{}",
+        "out/hosts/hosts.yml": INVENTORY,
+        "lab/lab.json": "{}",
+    }
+    for name, content in contents.items():
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
+        Path(name).write_text(content)
+    Path("link").symlink_to("hosts.yml")
+    files = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    monkeypatch.setattr("activemq_fleet.load_fleet", refuse_to_run)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "the command would overwrite a file that it also reads" in error
+    assert f"error: {options[0]} " in error
+    assert f" ({options[1]} " in error
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == files
+
+
+@pytest.mark.usefixtures("no_schema")
+def test_earlier_outputs_of_check_may_be_overwritten() -> None:
+    words = ("--output", "conf/report.txt", "--baseline", "conf/known.json", "--write-baseline", "conf/known.json")
+    Path("conf").mkdir()
+    Path("conf/known.json").write_text('{"version": 1, "findings": []}')
+    assert check_link("text", *words) == 0
+    assert check_link("text", *words) == 0
+    assert check_link("text", "--file", "conf/../activemq.xml", "--output", "/dev/null") == 1
+
+
+def test_check_refuses_two_outputs_in_one_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_link("json", "-o", "report", "--write-baseline", "./report") == 2
+    assert "-o and --write-baseline name the same file report" in capsys.readouterr().err
+    assert not Path("report").exists()
+
+
+def test_check_does_not_read_pipe_before_it_checks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("report").write_text("")
+    reader, writer = os.pipe()
+    os.write(writer, document(""))
+    os.close(writer)
+    assert main(["check", f"/dev/fd/{reader}", "--release", "5.18.3", "--select", "N001", "-o", "report"]) == 0
+    os.close(reader)
+    assert capsys.readouterr().err == ""

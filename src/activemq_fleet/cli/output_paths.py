@@ -1,0 +1,37 @@
+"""Refuse an output of a command that would overwrite an input of the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from activemq_fleet import InputError
+
+
+def require_output_is_no_input(
+    output_option: str, output: Path | None, input_paths_by_option: Mapping[str, Iterable[Path]]
+) -> None:
+    """Raise InputError if a command that writes a file or directory would overwrite a file that it also reads.
+
+    Each existing file below an input directory counts as an input. An output directory is replaced with all files
+    below it. A device, such as ``/dev/stdout``, is never refused.
+    """
+    if output is None or not (os.path.isfile(output) or os.path.isdir(output)):
+        return
+    for input_option, paths in input_paths_by_option.items():
+        for path in paths:
+            if _is_input_overwritten(output, path):
+                raise InputError(
+                    f"{output_option} {output}: the command would overwrite a file that it also reads ({input_option} "
+                    f"{path}): set {output_option} to another path"
+                )
+
+
+def _is_input_overwritten(output: Path, path: Path) -> bool:
+    if not os.path.exists(path):
+        return False
+    resolved_output, resolved_path = Path(os.path.realpath(output)), Path(os.path.realpath(path))
+    if os.path.isdir(output):
+        return resolved_path.is_relative_to(resolved_output)
+    return resolved_output.is_relative_to(resolved_path) or os.path.samefile(output, path)
