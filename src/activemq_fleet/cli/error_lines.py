@@ -79,6 +79,22 @@ def _exit_code_and_lines(error: BaseException) -> tuple[int, list[str]]:
     ]
 
 
+def open_closed_standard_streams() -> None:
+    """Open ``/dev/null`` for each standard stream that the caller of the process has closed.
+
+    Otherwise Python has no object for the stream, and the next file that the process opens gets its descriptor, so that
+    the output of a started process would be written into this file.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # This is the lowest free descriptor.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- open until the process ends
+
+
 def run_and_print_errors(command: Callable[[], int]) -> int:
     """Run the function of an ``activemq-fleet`` command, print its errors to stderr, and return the exit code."""
     _escape_unencodable_characters()

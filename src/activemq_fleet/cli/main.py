@@ -14,7 +14,7 @@ import click
 
 from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
-from activemq_fleet.cli.error_lines import PROGRAM, run_and_print_errors
+from activemq_fleet.cli.error_lines import PROGRAM, open_closed_standard_streams, run_and_print_errors
 from activemq_fleet.cli.terminal import add_color_and_pager_options, color_off_in_environment
 from activemq_fleet.similar_names import most_similar_name
 
@@ -83,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ``context.exit`` or by raising an error.
     """
     if arguments is None:
+        open_closed_standard_streams()
         collect_garbage_rarely()
         _use_utf8_locale()
     return run_and_print_errors(lambda: _invoke(arguments))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -159,6 +160,33 @@ def test_interrupted_command_exits_with_130_and_prints_nothing(
 def test_return_value_of_command_is_exit_code(set_check_outcome: SetOutcome) -> None:
     set_check_outcome(1)
     assert cli.main(["check"]) == 1
+
+
+@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("words", "code"), [(["names", "orders-mq01-a"], 0), (["names", "-i", "absent.yml"], 2)])
+def test_closed_standard_streams_do_not_change_exit_code(
+    words: list[str], code: int, redirection: str, tmp_path: Path
+) -> None:
+    command = shlex.join([sys.executable, "-m", "activemq_fleet", *words])
+    process = subprocess.run(
+        ["/bin/sh", "-c", f"{command} {redirection}"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert process.returncode == code, process.stderr
+    is_output_closed, is_error_closed = " >&-" in f" {redirection}", "2>&-" in redirection
+    assert bool(process.stdout) is (code == 0 and not is_output_closed)
+    assert bool(process.stderr) is (code == 2 and not is_error_closed)
+    assert "This is a bug" not in process.stderr
+
+
+def test_started_process_gets_null_device_for_closed_stream() -> None:
+    code = (
+        "import os, subprocess, sys; from activemq_fleet.cli.error_lines import open_closed_standard_streams;"
+        "open_closed_standard_streams();"
+        "sys.exit(subprocess.run(['sh', '-c', 'echo x && echo y >&2']).returncode or "
+        "any(os.readlink(f'/proc/self/fd/{number}') != os.devnull for number in range(3)))"
+    )
+    command = shlex.join([sys.executable, "-c", code])
+    assert subprocess.run(["/bin/sh", "-c", f"{command} <&- >&- 2>&-"], check=False).returncode == 0
 
 
 def test_closed_output_pipe_exits_with_141_without_traceback() -> None:
