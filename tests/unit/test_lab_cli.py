@@ -67,6 +67,30 @@ def test_command_for_existing_lab_requires_only_dir(
     assert "no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("status",), ("start", "orders-mq01-a"), ("freeze", "orders-mq01-a")])
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none", None, "contains no lab"),
+        ("with space", None, "cannot be used"),
+        ("damaged", "no JSON", "is damaged, or another version of activemq-fleet wrote it"),
+    ],
+)
+def test_lab_command_exits_with_2_for_directory_that_is_no_lab(
+    words: tuple[str, ...],
+    name: str,
+    content: str | None,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if content is not None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lab.json").write_text(content)
+    assert main(["lab", *words, "--dir", str(tmp_path / name)]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_lab_down_reports_directory_without_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other").mkdir(mode=0o755)
     for name in ("none", "other"):

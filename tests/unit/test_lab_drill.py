@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
 from activemq_fleet.drills.model import StateSpan
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import broker_state_changes_since, read_agent_journal, state_spans
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
@@ -79,7 +79,7 @@ def test_drill_load_has_account_of_brokers_if_acls_permit_agent_no_prefix() -> N
 
 def test_drill_refuses_mqtt_over_tls_without_certificates_of_agent() -> None:
     tls = {"keystore": "/k", "keystore_password": "s3cret-k", "truststore": "/t", "truststore_password": "s3cret-t"}
-    with pytest.raises(LabError, match="accepts MQTT only over TLS"):
+    with pytest.raises(InputError, match="accepts MQTT only over TLS"):
         spec_of(fleet_of(tls=tls))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.lab_paths import LabPaths, lab_paths_for, write_lab_file
 
 
@@ -48,7 +48,7 @@ def test_link_to_lab_directory_selects_same_lab(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["with space", "with,comma", "with%percent", "with:colon"])
 def test_lab_directory_that_brokers_cannot_use_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(LabError, match="--dir"):
+    with pytest.raises(InputError, match="--dir"):
         lab_paths_for(["x"], tmp_path / name)
 
 
@@ -59,7 +59,7 @@ def test_lab_directory_is_private(tmp_path: Path) -> None:
 
 def test_lab_directory_that_cannot_be_created_is_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LabError, match="--dir"):
+    with pytest.raises(InputError, match="--dir"):
         LabPaths(tmp_path / "file" / "lab").make_directory()
 
 

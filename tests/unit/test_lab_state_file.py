@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet import artifacts
 from activemq_fleet.cli.main import main
-from activemq_fleet.errors import ArtifactError, LabError
+from activemq_fleet.errors import ArtifactError, InputError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
@@ -140,7 +140,7 @@ def test_lab_error_about_full_disk_names_file(small_disk: Path) -> None:
 def test_lab_state_of_other_version_is_error_and_replaced_by_preparation(lab_paths: LabPaths) -> None:
     prepare(lab_paths, variables())
     lab_paths.state.write_text(json.dumps({"format": 0}))
-    with pytest.raises(LabError, match="of the lab is damaged, or another version"):
+    with pytest.raises(InputError, match="of the lab is damaged, or another version"):
         load_lab_state(lab_paths)
     prepare(lab_paths, variables())
     assert load_lab_state(lab_paths) is not None
@@ -261,7 +261,7 @@ def test_lab_overlay_outranks_host_variables_of_inventory(tmp_path: Path, lab_pa
 
 
 def test_error_about_lab_that_was_never_started_names_lab_up(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="lab up"):
+    with pytest.raises(InputError, match="lab up"):
         Lab.open("x", tmp_path / "lab").status()
 
 
@@ -295,7 +295,7 @@ def test_lab_down_terminates_processes_of_lab_whose_state_cannot_be_read(
     (tmp_path / "lab/lab.json").write_text("no JSON")
     monkeypatch.setattr(processes, "lab_processes", lambda _lab_paths: ["a process"])
     monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: terminated.extend(strays))
-    with pytest.raises(LabError, match="of the lab is damaged, or another version"):
+    with pytest.raises(InputError, match="of the lab is damaged, or another version"):
         lab.down()
     assert terminated == ["a process"]
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from activemq_fleet.audit.scraped_availability import QUERY
 from activemq_fleet.drills.model import DrillResult, Fault
-from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
@@ -72,7 +72,7 @@ def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None)
 def _is_running(lab: Lab) -> bool:
     try:
         return any(host.pid is not None for host in lab.status())
-    except LabError:
+    except (InputError, LabError):
         return False
 
 

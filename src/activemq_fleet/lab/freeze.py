@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.fence.shared_store import pair_lock_path
@@ -75,12 +75,12 @@ def freeze_and_resume_active_broker(
     """Freeze an active broker like a paused virtual machine, resume it after a time, and return the result.
 
     The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s after the takeover by its peer.
-    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
-    a broker that shares no store, or does not serve.
+    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises InputError
+    for a broker that shares no store, and LabError for a broker that does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_store_directory is None or broker.peer is None:
-        raise LabError(
+        raise InputError(
             f"{broker.host} cannot be frozen, because it shares no store with a second node (activemq_ha is "
             f"{broker.settings.ha}): choose a broker of a pair with a shared store"
         )

@@ -45,7 +45,8 @@ class Lab(ReadOnlyLab):
     Its methods start, stop and observe the brokers. Create one by ``Lab.open(inventory)`` or ``Lab.of_fleet(fleet,
     directory)``, and start its brokers by ``up()``. Leaving the lab as a context manager stops every process of it by
     process id, also after an exception. Hosts are named by their inventory name or its first label. Times are in
-    seconds. Every method raises LabError, with a message of one line, if it fails.
+    seconds. Every method raises LabError, with a message of one line, if it fails, and InputError for an inventory,
+    directory, host or pair that a lab cannot use.
 
     >>> from activemq_fleet.lab import Lab
     >>> with Lab.of_fleet(fleet, "/tmp/orders-lab") as lab:                                     # doctest: +SKIP

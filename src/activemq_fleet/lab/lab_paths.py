@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 
 from activemq_fleet import atomic_files
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.node.host_paths import OPERATIONS_FILE
 from activemq_fleet.settings.variable_types import check_absolute_path
 
@@ -63,13 +63,13 @@ class LabPaths:
     def make_directory(self) -> None:
         """Make the directory of a lab, private to its owner.
 
-        Raises LabError if it cannot be made or made private.
+        Raises InputError if it cannot be made or made private.
         """
         try:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             self.directory.chmod(PRIVATE_DIRECTORY)
         except OSError as error:
-            raise LabError(
+            raise InputError(
                 f"{self.directory}: the directory of the lab cannot be created or made private ({error.strerror}): "
                 "choose another directory with --dir"
             ) from None
@@ -101,14 +101,14 @@ def lab_paths_for(sources: Sequence[str], directory: Path | str | None = None) -
     The lab is in ``directory``, by default a directory derived from the sources. The default is in the user's state
     directory.
 
-    Raises LabError for a directory name that cannot be given to brokers.
+    Raises InputError for a directory name that cannot be given to brokers.
     """
     # The path is resolved, because it identifies the processes of the lab.
     chosen = (Path(directory).expanduser() if directory else _default_directory(sources)).resolve()
     try:
         check_absolute_path(str(chosen))
     except ValueError as error:
-        raise LabError(
+        raise InputError(
             f"the directory of the lab, {chosen}, cannot be used: {error}. Set --dir to a different directory"
         ) from None
     return LabPaths(chosen)

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.topology import Fleet, build_fleet
 
@@ -64,13 +64,13 @@ class LabState:
 
 
 def require_lab_state(lab_paths: LabPaths) -> LabState:
-    """Return the stored state of a lab, and raise LabError if there is none.
+    """Return the stored state of a lab, and raise InputError if there is none.
 
     A state of another version is an error, too.
     """
     state = load_lab_state(lab_paths)
     if state is None:
-        raise LabError(
+        raise InputError(
             f"the directory {lab_paths.directory} contains no lab: start one with `lab up`, or set -i to the inventory "
             "or --dir to the directory of a lab"
         )
@@ -80,7 +80,7 @@ def require_lab_state(lab_paths: LabPaths) -> LabState:
 def load_lab_state(lab_paths: LabPaths) -> LabState | None:
     """Load the stored state of a lab; return None if there is none.
 
-    Raises LabError for a file that another version wrote.
+    Raises InputError for a file that cannot be read, or that another version wrote.
     """
     try:
         known = json.loads(lab_paths.state.read_bytes())
@@ -91,11 +91,11 @@ def load_lab_state(lab_paths: LabPaths) -> LabState | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise LabError(
+        raise InputError(
             f"the file {lab_paths.state} of the lab cannot be read ({error.strerror}): correct its permissions"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise LabError(
+        raise InputError(
             f"the file {lab_paths.state} of the lab is damaged, or another version of activemq-fleet wrote it. Kill "
             f"the processes of this lab, which `pgrep -af {lab_paths.directory}` lists, and remove the lab with: "
             f"{shlex.join(['rm', '-r', str(lab_paths.directory)])}"

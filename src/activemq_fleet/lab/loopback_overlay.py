@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError
 from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import LabState
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
@@ -86,7 +86,7 @@ def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str]
 
     Brokers with equal ``activemq_address`` get the same one. The pair decides the third number and the node the last:
     127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay as they are, so that a lab
-    survives a change of its inventory.
+    survives a change of its inventory. Raises InputError for a fleet that has more brokers than addresses.
     """
     lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept_addresses = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
@@ -103,7 +103,7 @@ def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str]
         candidates = (f"127.{block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}" for step in steps)
         address = next((address for address in candidates if address not in used_addresses), None)
         if address is None:
-            raise LabError(
+            raise InputError(
                 f"{broker.host}: no loopback address is left for this broker of the lab: use an inventory with fewer "
                 "brokers"
             )

@@ -13,7 +13,7 @@ from typing import Any
 from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
 from activemq_fleet.deployment import files_to_deploy
-from activemq_fleet.errors import ArtifactError, FleetError, LabError
+from activemq_fleet.errors import ArtifactError, FleetError, InputError, LabError
 from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
@@ -58,7 +58,7 @@ def prepare_lab(
         progress(f"warning: {warning}")
     _report_findings(fleet, progress)
     before = None
-    with suppress(LabError):  # Another version created this lab, so the lab is created again.
+    with suppress(InputError):  # Another version created this lab, so the lab is created again.
         before = load_lab_state(lab_paths)
     executable = artifacts.java_executable(
         max([_OLDEST_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)])

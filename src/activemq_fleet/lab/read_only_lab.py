@@ -10,7 +10,7 @@ import psutil
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_connection
 from activemq_fleet.lab.lab_brokers import LabBrokers
@@ -31,7 +31,7 @@ class ReadOnlyLab:
     """Read-only access to a lab (real brokers on loopback addresses): it can be observed, but not changed.
 
     Hosts are named by inventory name or its first label. Times are in seconds. Every method raises LabError, with a
-    message of one line, if it fails.
+    message of one line, if it fails, and InputError for a directory without a lab and an unknown host or pair.
     """
 
     def __init__(self, lab_paths: LabPaths) -> None:
@@ -64,7 +64,7 @@ class ReadOnlyLab:
     def fleet(self) -> Fleet:
         """The fleet (brokers, pairs and links) that a lab runs on loopback addresses.
 
-        It has the brokers' own host names. Raises LabError if no lab was prepared.
+        It has the brokers' own host names. Raises InputError if no lab was prepared.
         """
         return self._hosts.fleet
 
@@ -278,5 +278,5 @@ class ReadOnlyLab:
 
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs_by_name:
-            raise LabError(f"{name} is not a pair of this lab: use one of {', '.join(self.fleet.pairs_by_name)}")
+            raise InputError(f"{name} is not a pair of this lab: use one of {', '.join(self.fleet.pairs_by_name)}")
         return self.fleet.pairs_by_name[name]

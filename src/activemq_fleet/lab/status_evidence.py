@@ -24,7 +24,7 @@ _SECONDS_PER_BROKER = 0.1
 def lab_fleet(lab_paths: LabPaths) -> Fleet:
     """Return the fleet of a lab (real brokers on loopback addresses).
 
-    The brokers have their own host names. Raises LabError where there is no lab.
+    The brokers have their own host names. Raises InputError where there is no lab.
     """
     return require_lab_state(lab_paths).fleet()
 

@@ -34,14 +34,15 @@ def inventory(tmp_path: Path) -> Path:
     ("arguments", "code", "message"),
     [
         (["absent"], 2, "the name is absent, which is not a host, pair or group of the inventory. Set, for example, "),
-        (["--dir", "none"], 1, "contains no lab: start one"),
+        (["--dir", "none"], 2, "contains no lab: start one"),
+        (["--dir", "none such"], 2, "cannot be used: "),
         (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
 )
 def test_wrong_usage_of_status_is_single_line(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
-    words = [str(tmp_path / word) if word == "none" else word for word in arguments]
+    words = [str(tmp_path / word) if word.startswith("none") else word for word in arguments]
     assert main(["status", "-i", str(inventory), *words]) == code
     err = capsys.readouterr().err
     assert message in err
@@ -49,7 +50,7 @@ def test_wrong_usage_of_status_is_single_line(
 
 
 def test_status_with_directory_option_requires_no_inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", "--dir", str(tmp_path)]) == 1
+    assert main(["status", "--dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith(f"activemq-fleet: error: the directory {tmp_path}")
     assert main(["status", "--lab"]) == 2
     assert "no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
