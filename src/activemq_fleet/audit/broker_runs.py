@@ -96,6 +96,8 @@ class ObservedBrokerRun:
     """The time at which the broker tried to acquire a lock in a database; later releases do not log the wait."""
     process_end: ProcessEnd | None = None
     """What the systemd journals show about the end of the run; None if they show nothing."""
+    lacks_end: bool = False
+    """True if the log lacks records that may show how the run ended."""
 
     @property
     def was_active(self) -> bool:
@@ -134,6 +136,20 @@ def observed_broker_runs(
     runs = reader.close()
     _extend_runs(runs, logged_minutes)
     return runs
+
+
+def mark_runs_with_missing_end(runs: Sequence[ObservedBrokerRun], times_before_gaps: Iterable[datetime]) -> None:
+    """Mark the runs of a broker whose log shows no end, and lacks records after the last record of the run.
+
+    ``times_before_gaps`` are the times of the last log records before missing parts of the log.
+    """
+    times = list(times_before_gaps)
+    for index, run in enumerate(runs):
+        following = runs[index + 1] if index + 1 < len(runs) else None
+        until = (following.first or following.chosen) if following else None
+        run.lacks_end = run.end in ("open", "silent") and any(
+            (run.last is None or run.last <= at) and (until is None or at < until) for at in times
+        )
 
 
 class _RunReader:

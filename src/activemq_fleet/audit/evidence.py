@@ -104,7 +104,8 @@ class PairNode:
     It may also be a host without a peer. ``complete`` is False where a part of its log is missing. ``generations`` are
     number and time (seconds since the epoch) of those that its guard made of a fenced store. ``risks`` are the records
     in its store. ``state`` is the state of its broker when its logs were collected, at the time ``collected``; None
-    where that is not known.
+    where that is not known. ``times_before_gaps`` are the times of the last log records before missing parts of its
+    log.
     """
 
     host: str
@@ -116,6 +117,7 @@ class PairNode:
     risks: tuple[DurableMessageLossRisk, ...] = ()
     state: str | None = None
     collected: datetime | None = None
+    times_before_gaps: tuple[datetime, ...] = ()
 
     def fencing_generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fencing generation (store directory) of a broker at a given time.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit.journal_lines import EventJournalFileSummary
 from activemq_fleet.audit.journals import AgentJournalGap
@@ -10,7 +11,7 @@ from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
 from activemq_fleet.audit.verdict_words import MissingJournalPart
 from activemq_fleet.logs.event_batches import INVALID_BYTES
-from activemq_fleet.logs.rolled_files import missing_rolled_file_messages
+from activemq_fleet.logs.rolled_files import RolledFile, is_direct_successor, missing_rolled_file_messages
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.printable import count_with_noun
 
@@ -52,6 +53,29 @@ def gaps_from_incomplete_log_files(
         if summary.has_loggers and not summary.has_class_names
     ]
     return gaps + [_gap_of_unread_records(summary) for summary in unread[:MAX_GAPS]]
+
+
+def times_before_log_gaps(logs: Iterable[LogFileSummary]) -> dict[str, tuple[datetime, ...]]:
+    """Return the times of the last log records before missing parts of each host's log, by host.
+
+    The rest of a file that is cut off is such a part, and a rolled file that is missing, also ``activemq.log``.
+    """
+    logs_by_host: dict[str, list[LogFileSummary]] = {}
+    for summary in sorted(logs, key=lambda summary: summary.order):
+        logs_by_host.setdefault(summary.host, []).append(summary)
+    return {host: tuple(_times_before_gaps(summaries)) for host, summaries in logs_by_host.items()}
+
+
+def _times_before_gaps(summaries: Sequence[LogFileSummary]) -> Iterator[datetime]:
+    """Yield the times of the last log records before missing parts of a host's log, whose oldest file is first."""
+    rolls = [RolledFile(summary.file) for summary in summaries]
+    last: int | None = None
+    for index, summary in enumerate(summaries):
+        last = max((at for at in (last, summary.last) if at is not None), default=None)
+        is_newest = index + 1 == len(rolls)
+        lacks_next_file = not (rolls[index].is_current if is_newest else is_direct_successor(rolls, index + 1))
+        if last is not None and (lacks_next_file or summary.problems - {_INVALID_BYTES_OF_SUMMARY}):
+            yield datetime.fromtimestamp(0, UTC) + timedelta(microseconds=last)
 
 
 def _has_many_unread_records(summary: LogFileSummary) -> bool:

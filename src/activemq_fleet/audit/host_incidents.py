@@ -158,7 +158,7 @@ def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogRecordEvidenc
     """
     for run, following in pairwise(runs):
         begins = following.first or following.chosen
-        if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
+        if run.end == "silent" and not run.lacks_end and run.started and begins and begins - run.started <= SOON:
             text = "the broker process ended soon after it had started, and logged no reason"
             yield LogRecordEvidence(run.host, run.place, run.last or run.started, _SILENT_END, {}, text)
 
@@ -215,7 +215,8 @@ def _crashes(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Inci
             run.started is None or begins is None or begins - run.started > SOON
         )  # Without these, its start failed.
         # A node that waits after its end lost its lock to its peer, and the takeover reports this.
-        is_crash = run.end == "silent" and run.was_active and is_late and following.waited is None
+        is_silent = run.end == "silent" and (not run.lacks_end or run.process_end is not None)
+        is_crash = is_silent and run.was_active and is_late and following.waited is None
         if series and (not is_crash or (ended is not None and ended - series[-1] > CRASHES_WITHIN)):
             yield from _incident_of_crashes(node, series, clauses)
             series, clauses = [], []

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
-from activemq_fleet.audit.broker_runs import ObservedBrokerRun, observed_broker_runs
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun, mark_runs_with_missing_end, observed_broker_runs
 from activemq_fleet.audit.down_link_incidents import down_link_incidents
 from activemq_fleet.audit.evidence import (
     SKEW,
@@ -207,6 +207,7 @@ def pair_findings_of_logs(
         node_evidence = sorted(evidence_by_host.get(node.host, ()), key=lambda record: record.sequence)
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
         runs = findings.runs[node.host] = observed_broker_runs(of_runs, list(periods.values()))
+        mark_runs_with_missing_end(runs, node.times_before_gaps)
         of_units = unit_records.get(node.host, [])
         hangs = hangs_from_watchdog_records(of_units)
         set_unlogged_process_ends(runs, of_units, hangs, list(periods.values()))

@@ -139,7 +139,7 @@ def _outage_incidents(
         advice.OUTAGE,
         began=began,
         began_from="log",
-        certainty="possible" if len(nodes) == 1 else "proved",
+        certainty="possible" if len(nodes) == 1 or any(run.lacks_end for run in newest.values()) else "proved",
         cause=f"No node has been active since {began:%Y-%m-%d %H:%M:%S} UTC: "
         f"{_describe_outage(waiting_runs, stopped_hosts)}. The lock is stale, or another process holds it.",
         recorded=began,
@@ -293,6 +293,9 @@ def _incident_of_takeover(
     end: ProcessEnd | None,
 ) -> Incident:
     kind_of_end = "unknown" if previous_run is None else "pure" if run.promoted else previous_run.end
+    lacks_end = previous_run is not None and previous_run.lacks_end and end is None
+    if lacks_end and not run.promoted:
+        kind_of_end = "unknown"
     advised = advice.TAKEOVERS["silent" if kind_of_end == "open" else kind_of_end]
     if end is not None and not run.promoted:
         advised = advice.TAKEOVERS_BY_END.get(end.kind, advised)
@@ -310,7 +313,7 @@ def _incident_of_takeover(
         downtime_min=downtime.shortest,
         downtime_max=downtime.longest,
         began_from=measured.source,
-        certainty="proved" if certain else "possible",
+        certainty="proved" if certain and not lacks_end else "possible",
         cause=_cause_of_takeover(run, previous_run, measured, end) + downtime.note,
         recorded=run.started,
     )
@@ -333,6 +336,8 @@ def _cause_of_takeover(
         }[previous_run.end]
         if end is not None:
             ending = describe_process_end(old, end)
+        elif previous_run.lacks_end:
+            ending = f"the end of the log of {old} is missing, so it is unknown why {old} stopped"
         who = (
             f"{short_name(run.host)}, its slave, was promoted" if run.promoted else f"{short_name(run.host)} took over"
         )
@@ -367,6 +372,7 @@ def _failed_takeovers(
                 ended=ended,
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
+                certainty="possible" if run.lacks_end else "proved",
                 cause=f"{short_name(host)} was standby. It {reason}.",
                 recorded=began or ended,
             )

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet.audit.evidence import ConnectionLoss, LoggedMinute, LogRecordEvidence, PairNode
 from activemq_fleet.audit.finality import EvidenceEnds
+from activemq_fleet.audit.gaps import times_before_log_gaps
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import PlannedOperation
@@ -117,7 +118,7 @@ def find_incidents(
     pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
     rows are final; ``new_figures`` makes the figures to which a task adds the incidents that it finds.
     """
-    fleet = _describe_fleet(inputs, horizons)
+    fleet = _describe_fleet(inputs, logs, horizons)
     evidence = _evidence_frame(output.read_written_dataset("events"), logs, fleet)
     unit_records = _unit_records_frame(spark, inputs, fleet)
     if unit_records is not None:
@@ -157,8 +158,11 @@ def find_incidents(
     return log_figures
 
 
-def _describe_fleet(inputs: AuditInputs, horizons: EvidenceEnds | None) -> _Fleet:
+def _describe_fleet(
+    inputs: AuditInputs, log_summaries: Sequence[LogFileSummary], horizons: EvidenceEnds | None
+) -> _Fleet:
     """Return the hosts, nodes and planned work of an audit by pair."""
+    times_before_gaps = times_before_log_gaps(log_summaries)
     logs = {file.host for file in inputs.files_of_kind("log")}
     journals = {file.host for file in inputs.files_of_kind("journal")}
     fleet = _Fleet({name: host.pair or name for name, host in inputs.hosts.items()}, horizons)
@@ -176,6 +180,7 @@ def _describe_fleet(inputs: AuditInputs, horizons: EvidenceEnds | None) -> _Flee
                 host.risks,
                 host.state,
                 host.collected,
+                times_before_gaps.get(name, ()),
             )
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)

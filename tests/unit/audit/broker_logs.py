@@ -165,12 +165,15 @@ def audit_pair(
     generations: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
     states: Mapping[str, str] | None = None,
     collected: str = "",
+    gaps: Mapping[str, str] | None = None,
 ) -> list[Incident]:
     """Return the incidents of the pair A and B from evidence in reverse order.
 
-    ``states``: the states of brokers when their logs were ``collected``.
+    ``states``: the states of brokers when their logs were ``collected``. ``gaps``: the time after which a part of a
+    host's log is missing.
     """
     generations_by_host, states_by_host = generations or {}, states or {}
+    times_before_gaps = {host: (_at(text, 0),) for host, text in (gaps or {}).items()}
     at = _at(collected, 0) if collected else None
     nodes = [
         PairNode(
@@ -182,6 +185,7 @@ def audit_pair(
             generations=generations_by_host.get(host, ()),
             state=states_by_host.get(host),
             collected=at,
+            times_before_gaps=times_before_gaps.get(host, ()),
         )
         for host in (A, B)
     ]
