@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -155,8 +155,14 @@ def inputs_from_files(
         )
         for name in names
     }
-    unknown = [name for name in names if (name, HOST_FILE) not in contents and name not in (inventory_hosts or {})]
-    hosts |= {name: _with_pair(hosts[name], pair) for name, pair in _pairs_by_name(unknown).items()}
+    # host.json of a single broker has its group, and no pair.
+    unknown = [
+        name
+        for name, host in hosts.items()
+        if host.pair is None and host.group is None and name not in (inventory_hosts or {})
+    ]
+    known_pairs = {name: host.pair for name, host in hosts.items() if host.pair is not None}
+    hosts |= {name: _with_pair(hosts[name], pair) for name, pair in _pairs_by_name(unknown, known_pairs).items()}
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
     problems += [*_problems_of_missing_files(files, hosts), *_problems_of_large_files(files)]
     agent_hosts = {host.agent: name for name, host in (inventory_hosts or {}).items() if host.agent}
@@ -271,20 +277,24 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
     )
 
 
-def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
-    """Return the pair of each host whose name is that of one node of a pair, where both nodes exist."""
+def _pairs_by_name(names: Collection[str], known_pairs: Mapping[str, str]) -> dict[str, str]:
+    """Return the pair of each host whose name is that of one node of a pair, where both nodes exist.
+
+    ``known_pairs`` are the pairs of other hosts. If the other node is one of them, its pair is that of both.
+    """
     nodes: dict[tuple[str, str], list[str]] = {}
-    for name in names:
+    for name in [*names, *known_pairs]:
         identity = Naming().identify_broker(name)
         if identity is not None:
             nodes.setdefault((identity.pair, identity.domain), []).append(name)
     domains = Counter(pair for pair, _ in nodes)
-    return {
-        name: pair if domains[pair] == 1 or not domain else f"{pair}.{domain}"
-        for (pair, domain), members in nodes.items()
-        if len(members) > 1
-        for name in members
-    }
+    pairs: dict[str, str] = {}
+    for (pair, domain), members in nodes.items():
+        pair_by_name = pair if domains[pair] == 1 or not domain else f"{pair}.{domain}"
+        possible_pairs = {known_pairs[name] for name in members if name in known_pairs} or {pair_by_name}
+        if len(members) > 1 and len(possible_pairs) == 1:
+            pairs |= dict.fromkeys((name for name in members if name not in known_pairs), *possible_pairs)
+    return pairs
 
 
 def _with_pair(host: AuditedHost, pair: str) -> AuditedHost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,15 +13,19 @@ HOST = "orders-mq01-a.example.com"
 PEER = "orders-mq01-b.example.com"
 
 
-def inputs_with(content: bytes) -> AuditInputs:
+def inputs_with(
+    content: bytes,
+    of_peer: bytes = b'{"pair": "orders-mq01", "timezone": "UTC"}',
+    inventory_hosts: Mapping[str, AuditedHost] | None = None,
+) -> AuditInputs:
     """Return inputs of two hosts, of which the first has this content of host.json."""
     files = tuple(
         InputFile(f"file:/x/{host}/{name}", host, name, kind, 10, False)  # type: ignore[arg-type]
         for host in (HOST, PEER)
         for name, kind in (("activemq.log", "log"), ("host.json", "host"))
     )
-    valid = json.dumps({"pair": "orders-mq01", "timezone": "UTC"}).encode()
-    return inputs_from_files("file:/x", files, {(HOST, "host.json"): content, (PEER, "host.json"): valid}, None)
+    contents = {(HOST, "host.json"): content, (PEER, "host.json"): of_peer}
+    return inputs_from_files("file:/x", files, contents, inventory_hosts)
 
 
 @pytest.mark.parametrize(
@@ -37,9 +42,30 @@ def inputs_with(content: bytes) -> AuditInputs:
 def test_unusable_host_json_is_reported_and_host_json_of_peer_is_read(content: bytes) -> None:
     inputs = inputs_with(content)
 
-    assert inputs.hosts[HOST] == AuditedHost(HOST, problems=inputs.hosts[HOST].problems)
+    assert inputs.hosts[HOST] == AuditedHost(HOST, pair="orders-mq01", problems=inputs.hosts[HOST].problems)
     assert f"{HOST}: the file host.json cannot be used (" in inputs.problems[0]
     assert inputs.hosts[PEER].pair == "orders-mq01"
+
+
+@pytest.mark.parametrize(
+    ("content", "of_peer", "pairs"),
+    [
+        (b"{broken", b'{"timezone": "UTC"}', ("orders-mq01", "orders-mq01")),
+        (b"{broken", b'{"group": "g", "pair": "other"}', ("other", "other")),
+        (b"{broken", b'{"group": "g", "pair": null}', (None, None)),
+        (b'{"group": "g"}', b'{"group": "g"}', (None, None)),
+    ],
+)
+def test_host_json_without_group_and_pair_leaves_pair_to_host_names(
+    content: bytes, of_peer: bytes, pairs: tuple[str | None, str | None]
+) -> None:
+    hosts = inputs_with(content, of_peer).hosts
+    assert (hosts[HOST].pair, hosts[PEER].pair) == pairs
+
+
+def test_pair_of_inventory_precedes_pair_of_host_names() -> None:
+    hosts = inputs_with(b"{broken", b"{}", {HOST: AuditedHost(HOST, group="g")}).hosts
+    assert (hosts[HOST].pair, hosts[PEER].pair) == (None, None)
 
 
 @pytest.mark.parametrize("zone", ["../../../../etc/passwd", "x" * 100_000, "a\0b", "\ud800"])
