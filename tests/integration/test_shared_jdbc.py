@@ -228,7 +228,7 @@ def small_disk(directory: Path) -> Iterator[Path]:
 
 @in_every_situation
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("release", ["6.3.1", *further("5.8.0", "5.11.4", "5.18.3")])
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.8.0", "5.9.1", "5.11.4", "5.18.3")])
 def test_frozen_node_that_resumes_after_end_of_its_database_lease_steps_down(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
@@ -253,7 +253,9 @@ def test_frozen_node_that_resumes_after_end_of_its_database_lease_steps_down(
         lab.addresses(successor, "stomp"), "/queue/T", lab.credentials(successor), expected=370, timeout=15
     )
     numbers = {int(body) for body in bodies}
-    assert numbers >= {*range(acknowledged), *range(1000, 1050)}
+    # 5.8 acknowledges messages after the freeze that the database has rejected (L032).
+    acknowledged_before = 20 if release == "5.8.0" else acknowledged
+    assert numbers >= {*range(acknowledged_before), *range(1000, 1050)}
     assert lab.state(successor) == "active"
 
 
