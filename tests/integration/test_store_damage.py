@@ -18,6 +18,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.shared_store import current_store_directory
 from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store_journal
 from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
+from activemq_fleet.node.kahadb.indexed_messages import read_index
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
@@ -101,6 +102,37 @@ def test_repair_loses_only_damaged_message(tmp_path: Path, release: str) -> None
 @pytest.mark.parametrize("release", further("6.3.1", "5.18.3"))
 def test_start_without_repair_settings_loses_more_than_damaged_message(tmp_path: Path, release: str) -> None:
     assert len(DamagedStore(tmp_path, release).messages_lost_with({})["one"]) > COUNT // 2
+
+
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3")])
+def test_broker_removes_messages_that_inspect_reports_after_end_of_cut_off_journal(
+    tmp_path: Path, release: str
+) -> None:
+    account = {"network_username": "network", "network_password": "s3cret-network"}
+    inventory = write_inventory(tmp_path / "inventory", [HOST], release=release, ha="none", **account)
+    with Lab.open([inventory.parent], tmp_path / "lab") as lab:
+        lab.up()
+        store = Path(lab.fleet.broker(HOST).store_directory)
+        credentials = lab.credentials(HOST)
+        stomp_send(lab.addresses(HOST, "stomp"), "/queue/one", [f"one-{n}" for n in range(COUNT)], credentials)
+        until(
+            lambda: sum(map(len, read_index(str(store)).offsets.values())) == COUNT,
+            PATIENCE,
+            "a checkpoint writes the positions of all messages to the index",
+        )
+        assert not inspect_store_journal(str(store)).is_damaged
+        lab.kill(HOST)
+        assert not inspect_store_journal(str(store)).is_damaged
+        data_file = store / "db-1.log"
+        with data_file.open("r+b") as file:
+            file.truncate(data_file.read_bytes().index(b"one-40"))
+        inspection = inspect_store_journal(str(store))
+        assert inspection.is_damaged
+        assert inspection.cut_off is not None
+        assert inspection.cut_off.messages == {"0:one": COUNT - 40}
+        lab.up()
+        delivered = stomp_drain(lab.addresses(HOST, "stomp"), "/queue/one", credentials, expected=40)
+        assert delivered == [f"one-{n}" for n in range(40)]
 
 
 STORE_PER_DESTINATION: dict[str, Any] = {"by_destination": [{"per_destination": True}]}

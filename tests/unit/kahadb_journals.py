@@ -136,9 +136,9 @@ def index_content(
     def position(number: int | None) -> bytes:
         return b"\0" if number is None else struct.pack(">?ii", True, number, 0)
 
-    head = struct.pack(">BqqiiQ", 2, 7, 0, 0, 2, 1)
     positions = b"".join(map(position, (last_update, in_progress, audit)))
-    return bytes(4096) + head + positions + struct.pack(">i", 5) + position(acks) + bytes(4000)
+    root = struct.pack(">iQ", 2, 1) + positions + struct.pack(">i", 5) + position(acks)
+    return bytes(4096) + _index_page(root) + _index_page(_index_leaf([], []))
 
 
 @contextmanager
@@ -155,21 +155,55 @@ def index_with_topics(subscriptions: dict[str, list[str]], last_update: int, ver
     Page 1 contains the tree of destinations, page N + 2 the tree of the subscriptions of topic N.
     """
 
-    def page(kind: int, following: int, content: bytes) -> bytes:
-        return (struct.pack(">Bqqi", kind, 7, following, 0) + content).ljust(4096, b"\0")
-
-    def leaf(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
-        words = b"".join(struct.pack(">H", len(key)) + key.encode() for key in keys)
-        return struct.pack(">H", len(keys)) + words + b"\0" + b"".join(values) + struct.pack(">q", -1)
-
     positions = struct.pack(">?ii", True, last_update, 0) + b"\0\0" + struct.pack(">i", version) + b"\0"
-    pages = [page(2, 60, struct.pack(">iq", 2, 1) + positions)]
+    pages = [_index_page(struct.pack(">iq", 2, 1) + positions)]
     records = [
         struct.pack(">qqq?qqqqqq", 9, 9, 9, True, number + 2, 9, 9, 9, 9, 9) for number in range(len(subscriptions))
     ]
-    trees = [leaf(sorted(f"1:{topic}" for topic in subscriptions), records)]
+    trees = [_index_leaf([_index_text(f"1:{topic}") for topic in sorted(subscriptions)], records)]
     for topic in sorted(subscriptions):
         keys = sorted(subscriptions[topic])
         values = [_varint(len(body)) + body for key in keys for body in [_field(2, key)]]
-        trees.append(leaf(keys, values))
-    return bytes(4096) + b"".join([*pages, *(page(2, len(tree), tree) for tree in trees)])
+        trees.append(_index_leaf([_index_text(key) for key in keys], values))
+    return bytes(4096) + b"".join([*pages, *map(_index_page, trees)])
+
+
+def index_with_messages(
+    last_update: tuple[int, int], messages: dict[str, list[tuple[int, int]]], version: int = 7
+) -> bytes:
+    """Return an index (``db.data``) with queues and the positions (data file, offset) of their messages.
+
+    Page 1 contains the tree of destinations, page N + 2 the tree of the positions of queue N.
+    """
+    root = struct.pack(">iq?ii", 2, 1, True, *last_update) + b"\0\0" + struct.pack(">i", version) + b"\0"
+    statistics = struct.pack(">q", 9) if version >= 7 else b""
+    records = [struct.pack(">qqq?qq", 9, number + 2, 9, False, 9, 9) + statistics for number in range(len(messages))]
+    size = struct.pack(">i", 99) if version >= 6 else b""
+    trees = [
+        _index_leaf(
+            [struct.pack(">ii", *position) + size for position in positions],
+            [struct.pack(">q", number) for number in range(len(positions))],
+        )
+        for positions in messages.values()
+    ]
+    queues = _index_leaf([_index_text(f"0:{queue}") for queue in messages], records)
+    return bytes(4096) + b"".join(map(_index_page, (root, queues, *trees)))
+
+
+def redo_content(index: bytes) -> bytes:
+    """Return the ``db.redo`` with all pages of an index, as a broker writes it before the pages of ``db.data``."""
+    pages = [index[at : at + 4096] for at in range(4096, len(index), 4096)]
+    head = struct.pack(">qqi", 7, zlib.adler32(b"".join(pages)), len(pages)).ljust(4096, b"\0")
+    return head + b"".join(struct.pack(">q", number) + page for number, page in enumerate(pages))
+
+
+def _index_page(record: bytes) -> bytes:
+    return (struct.pack(">Bqqi", 2, 7, len(record), 0) + record).ljust(4096, b"\0")
+
+
+def _index_leaf(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
+    return struct.pack(">H", len(keys)) + b"".join(keys) + b"\0" + b"".join(values) + struct.pack(">q", -1)
+
+
+def _index_text(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()

@@ -11,7 +11,8 @@ import pytest
 from activemq_fleet.node.fence.generation import copy_store_into_new_generation, hard_link_generation
 from activemq_fleet.node.kahadb import index_keeper
 from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
-from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
+from activemq_fleet.node.kahadb.index_pages import IndexPageError
+from activemq_fleet.node.kahadb.indexed_subscriptions import subscriptions_in_index
 from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_journal_commands
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk

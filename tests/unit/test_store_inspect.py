@@ -8,13 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from activemq_fleet.cli.store import store_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_inspection import JournalDamage, StoreInspection, inspect_store_journal
+from tests.support.store_inspections import inspect_store
 from tests.unit.kahadb_journals import (
     add_record,
     audit_record,
@@ -37,14 +36,6 @@ def change_byte(path: Path, searched: bytes, occurrence: int = 0) -> int:
     file_bytes[offset] ^= 0xFF
     path.write_bytes(file_bytes)
     return offset
-
-
-def inspect_store(store: Path, *options: str) -> tuple[int, str]:
-    """Return the exit code and the output of ``store inspect``."""
-    invocation = CliRunner().invoke(store_command, ["inspect", str(store), *options], standalone_mode=False)
-    if invocation.exception:
-        raise invocation.exception
-    return invocation.return_value, invocation.output
 
 
 def test_inspection_of_undamaged_store_lists_files_and_remaining_messages(tmp_path: Path) -> None:
@@ -139,7 +130,7 @@ def test_end_of_complete_file_is_no_damage_and_incomplete_write_is_reported(tmp_
     exit_code, report = inspect_store(tmp_path)
     assert exit_code == 0
     assert "db-2.log: these data files do not exist" in report
-    assert "db-3.log ends with an incomplete write of a killed broker" in report
+    assert "db-3.log ends with an incomplete write, as a killed broker leaves it" in report
 
 
 def test_store_inspection_states_number_of_unlisted_missing_files(tmp_path: Path) -> None:
@@ -171,7 +162,8 @@ def test_store_journal_without_records_is_damaged(tmp_path: Path) -> None:
     ],
 )
 def test_index_that_requires_missing_data_files_is_reported(tmp_path: Path, content: bytes, missing: str) -> None:
-    write_data_file(tmp_path, add_record("m1"))
+    for number in (1, 10):
+        write_data_file(tmp_path, add_record("m1"), number=number)
     (tmp_path / "db.data").write_bytes(content)
     exit_code, report = inspect_store(tmp_path)
     assert exit_code == bool(missing)

@@ -63,7 +63,7 @@ def inspect_command(directory: Path, form: str) -> int:
     with ACTIVITY.spinner_with_text("Reading the store"):
         report = _run_as_owner(directory, lambda: inspect_store_as_dict(str(directory)))
     print_escaped(json.dumps(report, indent=2) if form == "json" else "\n".join(store_report_lines(report)))
-    return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
+    return 1 if report["is_damaged"] else 0
 
 
 @store_command.command("behind", short_help="List the messages that only an old generation (copy) of the store holds.")

@@ -35,20 +35,9 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
             f"  {names}: these data files do not exist. This is not an error: a broker removes data files "
             "that it no longer needs"
         )
-    if report["index_lacks_files"]:
-        yield (
-            "DAMAGED: the store's index db.data requires these data files, which do not exist: "
-            f"{', '.join(report['index_lacks_files'])}"
-        )
-        yield (
-            "  Brokers up to 5.13 do not start with this index. Stop both nodes, and move db.data and db.redo "
-            "to another directory: at its next start the broker builds a new index from the store journal"
-        )
+    yield from _index_lines(report)
     if end["unfinished"]:
-        yield (
-            f"  {end['file']} ends with an incomplete write of a killed broker. No acknowledged message is lost, "
-            "because the broker acknowledges a message only after the complete write"
-        )
+        yield f"  {end['file']} ends with an incomplete write, as a killed broker leaves it. {_unfinished_note(report)}"
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
         number = f"{unchecked:,} of {report['batches']:,} batches of records"
@@ -59,7 +48,10 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     yield "messages:"
     yield from _content_lines(report) or ("  none",)
     if not report["damaged_places"]:
-        yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
+        if not report["is_damaged"]:
+            yield "no damage was found"
+        elif not report["cut_off"]:
+            yield "the store journal is not damaged"
         return
     repair = "activemq-fleet help shared-stores Repair a damaged store"
     yield (
@@ -77,6 +69,52 @@ def _generation_state_text(generation: dict[str, Any]) -> str:
     kept_note = ", and only this copy holds some messages (activemq-fleet store behind lists them)"
     kept_note = kept_note if generation["kept"] else ""
     return f"{broker_note}{kept_note}"
+
+
+def _index_lines(report: dict[str, Any]) -> Iterator[str]:
+    if report["index_state"] == "damaged":
+        yield f"DAMAGED: the store's index db.data cannot be read ({escape_unprintable(report['index_problem'])})"
+        yield (
+            "  Stop both nodes, and move db.data and db.redo to another directory: at its next start the broker "
+            "builds a new index from the store journal. Brokers up to 5.13.0 then lose messages of durable "
+            "subscriptions: see activemq-fleet help shared-stores Durable subscriptions"
+        )
+    if report["index_state"] == "changing":
+        yield "  a broker changed the index db.data while it was read, so it was not compared with the store journal"
+    if report["index_lacks_files"]:
+        yield (
+            "DAMAGED: the store's index db.data requires these data files, which do not exist: "
+            f"{', '.join(report['index_lacks_files'])}"
+        )
+        yield (
+            "  Brokers up to 5.13 do not start with this index. Stop both nodes, and move db.data and db.redo "
+            "to another directory: at its next start the broker builds a new index from the store journal"
+        )
+    if cut_off := report["cut_off"]:
+        yield (
+            f"DAMAGED: the end of the store journal is missing: the index db.data refers to a record at byte "
+            f"{cut_off['index_offset']} of {cut_off['file']}, but the records of this file end at byte {cut_off['end']}"
+        )
+        for row in cut_off["messages"]:
+            number = count_with_noun(row["messages"], "message")
+            yield f"    lost: {escape_unprintable(row['destination'])}  {number} in the index"
+        yield (
+            "  Later messages, which the index does not have yet, may also be lost. Restore the data files from a copy "
+            "or a backup before a broker opens the store. Brokers up to 5.8 do not start with this store, and later "
+            "brokers remove the lost messages from the index"
+        )
+
+
+def _unfinished_note(report: dict[str, Any]) -> str:
+    """Return what an incomplete write at the end of the journal means; only the index shows whether more is missing."""
+    if report["index_state"] != "read":
+        return "Without the index, the command does not detect whether complete records after it are missing"
+    if report["cut_off"]:
+        return "Complete records after it are missing"
+    return (
+        "The index refers to no record after it. If only a kill caused it, no acknowledged message is lost, because "
+        "the broker acknowledges a message only after the complete write"
+    )
 
 
 def _content_lines(report: dict[str, Any]) -> list[str]:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports the content of a kahaDB store and its damage, from the journal, before a broker opens the store.
 
-From the index it reads only which data files a broker with this index requires at its start. Any other missing data
-file shows only as a gap in the numbers. A broker also leaves such gaps when it removes files that are out of use.
+From the index it reads which data files a broker with this index requires at its start, and to which records of the
+journal the index refers. Any other missing data file shows only as a gap in the numbers. A broker also leaves such gaps
+when it removes files that are out of use.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
 from ..kahadb import journal
 from ..kahadb.index import missing_journal_files
+from ..kahadb.indexed_messages import IndexReading, JournalCutOff, read_index
 from ..kahadb.journal import DamagedRange, JournalCommand, JournalEnd
 from ..kahadb.remaining_messages import MessageCounts, RecoverySimulation
 from .shared_store import SharedStore
@@ -67,7 +69,8 @@ class StoreInspection:
     ``index_lacks`` are missing data files that a broker with this index requires at its start. ``missing`` are the
     missing numbers of data files between the first and the last. ``unfinished`` is the number of bytes after the end
     that belong to a batch which a killed broker did not finish, 4096 at most. ``damages`` lists at most 1,000 of
-    ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
+    ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum. ``reading`` are the positions to which
+    the index refers, ``cut_off`` those after the end of the journal.
     """
 
     files: tuple[JournalFile, ...]
@@ -81,6 +84,13 @@ class StoreInspection:
     unfinished: int
     batches: int
     checked_batches: int
+    reading: IndexReading
+    cut_off: JournalCutOff | None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the journal or the index of the kahaDB store is damaged, or a part of them is missing."""
+        return bool(self.damaged or self.index_lacks or self.reading.state == "damaged" or self.cut_off)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the files, messages and damage found in a kahaDB store as a dict for JSON.
@@ -91,7 +101,10 @@ class StoreInspection:
         return {
             "files": [asdict(file) for file in self.files],
             "index": self.index,
+            "index_state": self.reading.state,
+            "index_problem": self.reading.problem,
             "index_lacks_files": list(self.index_lacks),
+            "cut_off": _cut_off_to_dict(self.cut_off) if self.cut_off else None,
             "end": {"file": self.end[0], "offset": self.end[1], "unfinished": self.unfinished},
             "batches": self.batches,
             "checked_batches": self.checked_batches,
@@ -102,12 +115,25 @@ class StoreInspection:
                 for (topic, key), number in sorted(counts.subscriptions.items())
             ],
             "prepared_transactions": counts.prepared,
+            "is_damaged": self.is_damaged,
             "damaged_places": self.damaged,
             "damages": [
                 {**asdict(damage), "messages": [{"destination": d, "message": m} for d, m in damage.messages]}
                 for damage in self.damages
             ],
         }
+
+
+def _cut_off_to_dict(cut_off: JournalCutOff) -> dict[str, Any]:
+    return {
+        "file": f"db-{cut_off.file}.log",
+        "index_offset": cut_off.offset,
+        "end": cut_off.end,
+        "messages": [
+            {"destination": journal.destination_url(destination), "messages": number}
+            for destination, number in sorted(cut_off.messages.items())
+        ],
+    }
 
 
 @dataclass
@@ -176,9 +202,11 @@ def _has_journal(directory: str) -> bool:
 def inspect_store_journal(store_directory: str) -> StoreInspection:
     """Inspect the journal of a kahaDB store, and return its files, its remaining messages and its damage.
 
-    Only the journal is read; nothing is written or locked. While a broker writes, the result is a snapshot. Raises
-    NodeError for content that no broker writes, OSError.
+    Nothing is written or locked. While a broker writes, the result is a snapshot. Raises NodeError for content that no
+    broker writes, OSError.
     """
+    # The index first: a broker writes a record to the journal before the index refers to it.
+    reading = read_index(store_directory)
     scan, tail = _Scan(), JournalEnd()
     for command in journal.read_journal_commands(store_directory, tail, verify=True):
         scan.note(command, tail.file)
@@ -187,6 +215,8 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
         sizes = {name: opened.entry_status(name).st_size for _unused, name in numbered}
         index = {name: opened.entry_status(name).st_size for name in _INDEX if opened.exists(name)}
     numbers = [number for number, _unused in numbered]
+    # Without the files that a running broker removed meanwhile, and with those that it created.
+    ends = {number: tail.ends.get(number, sizes[name]) for number, name in numbered}
     files = tuple(
         JournalFile(name, sizes[name], scan.records[number], tail.ends.get(number, 0)) for number, name in numbered
     )
@@ -202,6 +232,8 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
         unfinished=tail.unfinished,
         batches=tail.batches,
         checked_batches=tail.checked,
+        reading=reading,
+        cut_off=reading.find_cut_off(ends),
     )
 
 

@@ -119,6 +119,17 @@ def describe_unusable_index(store: str) -> str:
     return ""
 
 
+def index_file_states(store: str) -> dict[str, tuple[int, int, int]]:
+    """Return inode, size and time of the last change of each index file of a kahaDB store, by file name."""
+    states = {}
+    for name in INDEX:
+        with suppress(FileNotFoundError), open(os.path.join(store, name), "rb") as file:
+            # The file is opened, because only then NFS reliably shows changes by other clients.
+            status = os.fstat(file.fileno())
+            states[name] = status.st_ino, status.st_size, status.st_mtime_ns
+    return states
+
+
 def move_index_aside(store: str) -> None:
     """Move the index files of a kahaDB store aside, so that the broker rebuilds the index from the journal.
 

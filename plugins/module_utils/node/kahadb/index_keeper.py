@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from .index import INDEX
-from .indexed_subscriptions import IndexPageError, subscriptions_in_index
+from .index_pages import IndexPageError
+from .indexed_subscriptions import subscriptions_in_index
 from .kept_index import SETTLING, KeptIndex
 from .store_repair import store_directories
 

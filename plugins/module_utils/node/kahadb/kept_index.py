@@ -26,8 +26,9 @@ from contextlib import suppress
 from ..files import disk
 from ..printable import count_with_noun
 from . import journal
-from .index import INDEX, journal_file_numbers_for_recovery, recovery_start_position
-from .indexed_subscriptions import IndexPageError, subscriptions_in_index
+from .index import INDEX, index_file_states, journal_file_numbers_for_recovery, recovery_start_position
+from .index_pages import IndexPageError
+from .indexed_subscriptions import subscriptions_in_index
 from .moved_subscriptions import replace_moved_subscription_records
 
 DIRECTORY = "kept-index"
@@ -214,9 +215,9 @@ def try_copy_settled_index(store: str, target: str, settling_seconds: float = SE
     A settled index does not change for ``settling_seconds`` before and after the copy. Returns False if it changed, or
     is missing; an unusable copy may then remain in the directory. The files of the copy are synced to the disk.
     """
-    states_before = _index_file_states(store)
+    states_before = index_file_states(store)
     time.sleep(settling_seconds)
-    if _index_file_states(store) != states_before or INDEX[0] not in states_before:
+    if index_file_states(store) != states_before or INDEX[0] not in states_before:
         return False
     for name in states_before:
         try:
@@ -224,17 +225,7 @@ def try_copy_settled_index(store: str, target: str, settling_seconds: float = SE
         except FileNotFoundError:
             return False
     time.sleep(settling_seconds)
-    return _index_file_states(store) == states_before
-
-
-def _index_file_states(store: str) -> dict[str, tuple[int, int, int]]:
-    states = {}
-    for name in INDEX:
-        with suppress(FileNotFoundError), open(os.path.join(store, name), "rb") as file:
-            # The file is opened, because only then NFS reliably shows changes by other clients.
-            status = os.fstat(file.fileno())
-            states[name] = status.st_ino, status.st_size, status.st_mtime_ns
-    return states
+    return index_file_states(store) == states_before
 
 
 def _data_file_inodes(directory: str) -> dict[str, int]:

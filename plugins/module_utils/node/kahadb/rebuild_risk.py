@@ -11,7 +11,8 @@ from contextlib import suppress
 from ..errors import NodeError
 from . import journal
 from .index import INDEX, UNUSABLE_SUFFIX
-from .indexed_subscriptions import IndexPageError, index_version, subscriptions_in_index
+from .index_pages import IndexPageError
+from .indexed_subscriptions import index_version, subscriptions_in_index
 from .kept_index import DIRECTORY as KEPT
 from .remaining_messages import RecoverySimulation
 from .risk_records import NO_RISK, RebuildRisk

@@ -1,0 +1,178 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the records and the B-trees in the pages of a kahaDB store's index.
+
+The index (``db.data``) is a file of pages of 4096 bytes with B-trees: page 0 names the tree of destinations, and the
+record of a destination there names the trees of its messages and its subscriptions (PageFile, BTreeNode and
+MessageDatabase.StoredDestinationMarshaller of 5.5.1 to 6.3.1).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from ..files.untrusted_paths import open_file
+
+HEADER_SIZE = 4096
+"""Bytes before page 0 of an index, and before the first page of ``db.redo`` (PageFile.PAGE_FILE_HEADER_SIZE)."""
+_HEADER_TEXT = 2048
+_PAGE_HEAD = struct.Struct(">Bqqi")
+"""Type, transaction, next page (of the last page of a record: the length of its content), checksum."""
+_PART_PAGE, _LAST_PAGE = 1, 2
+_REDO_HEAD = struct.Struct(">qqi")
+"""The head of ``db.redo``: transaction, Adler-32 of the pages, their number. The number of a page is before it."""
+_LONG = struct.Struct(">q")
+_SHORT = struct.Struct(">H")
+_MAX_PAGES = 1_000_000
+"""Maximum pages of one tree that are read, because the pages of a damaged index may form a cycle."""
+_MAX_REDO_PAGES = 1 << 16
+"""Maximum pages of ``db.redo`` in memory; a broker writes about 1,000 by default (indexWriteBatchSize)."""
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class IndexPageError(ValueError):
+    """An error for a page of a kahaDB index (``db.data``) that is damaged or has an unknown format.
+
+    ``detail`` is what is wrong with the page.
+    """
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(f"the index {path} is damaged ({detail}): restore the store from a backup")
+        self.detail = detail
+
+
+def read_text_key(content: bytes, at: int) -> tuple[str, int]:
+    """Return a text that is a key in a B-tree of a kahaDB index, and the offset after it."""
+    (size,) = _SHORT.unpack_from(content, at)
+    at += _SHORT.size
+    return content[at : at + size].decode(), at + size
+
+
+class PageFile:
+    """The pages of a kahaDB store's index, opened for reading.
+
+    ``redo_path``: the path of its ``db.redo``, whose pages replace those of an index that was not closed, as in a
+    broker that starts (PageFile.redoRecoveryUpdates). Raises IndexPageError, OSError.
+    """
+
+    def __init__(self, path: str, redo_path: str = "") -> None:
+        self.path = path
+        self._file = os.fdopen(open_file(path), "rb")
+        header = self._file.read(_HEADER_TEXT)
+        sizes = [line for line in header.split(b"\n") if line.startswith(b"pageSize=")]
+        self._page_size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
+        if not _PAGE_HEAD.size < self._page_size <= 1 << 20:
+            self._file.close()
+            raise IndexPageError(path, f"page size {self._page_size}")
+        is_closed = b"\ncleanshutdown=true" in header.lower()
+        status = os.fstat(self._file.fileno())
+        self._size = status.st_size
+        # Each page belongs to one record, so that no page of an intact index is read twice.
+        self._reads_left = _MAX_PAGES + status.st_blocks * 512 // self._page_size
+        self._redone_pages = {} if is_closed or not redo_path else _read_redo_pages(redo_path, self._page_size)
+
+    def __enter__(self) -> PageFile:
+        return self
+
+    def __exit__(self, *_unused: object) -> None:
+        self._file.close()
+
+    def read_record_at_page(self, number: int) -> bytes:
+        """Return the content of the record that begins at a page of an index file.
+
+        Raises IndexPageError.
+        """
+        content = b""
+        for _index in range(_MAX_PAGES):
+            if number < 0:
+                break
+            page = self._read_page(number)
+            if len(page) < _PAGE_HEAD.size:
+                break
+            kind, _unused, following, _unused = _PAGE_HEAD.unpack_from(page)
+            if kind == _LAST_PAGE:
+                return content + page[_PAGE_HEAD.size : _PAGE_HEAD.size + following]
+            if kind != _PART_PAGE or len(content) > 1 << 26:
+                break
+            content += page[_PAGE_HEAD.size :]
+            number = following
+        raise IndexPageError(self.path, f"incomplete page {number}")
+
+    def has_pages(self) -> bool:
+        """Return whether a kahaDB index has pages: a broker that was killed in its first start leaves one without.
+
+        A broker does not restore pages into an empty file.
+        """
+        return self._size > HEADER_SIZE or (self._size > 0 and bool(self._redone_pages))
+
+    def _read_page(self, number: int) -> bytes:
+        if number in self._redone_pages:
+            return self._redone_pages[number]
+        self._reads_left -= 1
+        offset = HEADER_SIZE + number * self._page_size
+        if offset >= self._size or self._reads_left < 0:
+            return b""
+        self._file.seek(offset)
+        return self._file.read(self._page_size)
+
+    def walk_btree(
+        self,
+        root: int,
+        read_key: Callable[[bytes, int], tuple[_Key, int]],
+        read_value: Callable[[bytes, int], tuple[_Value, int]],
+        visited: set[int] | None = None,
+    ) -> Iterator[tuple[_Key, _Value]]:
+        """Walk a B-tree in the index file of a kahaDB store, and yield its keys and values.
+
+        ``visited`` are pages of other trees, which cannot be pages of this tree, too; the pages of this tree are added.
+        """
+        visited = set() if visited is None else visited
+        first_count = len(visited)
+        pending: list[int] = [root]
+        while pending:
+            number = pending.pop()
+            if number in visited or len(visited) - first_count > _MAX_PAGES:
+                raise IndexPageError(self.path, f"repeated page {number}")
+            visited.add(number)
+            content = self.read_record_at_page(number)
+            (count,) = _SHORT.unpack_from(content)
+            at = _SHORT.size
+            keys = []
+            for _index in range(count):
+                key, at = read_key(content, at)
+                keys.append(key)
+            is_branch, at = content[at], at + 1
+            if is_branch:
+                pending += struct.unpack_from(f">{count + 1}q", content, at)
+                continue
+            for key in keys:
+                value, at = read_value(content, at)
+                yield key, value
+
+
+def _read_redo_pages(path: str, page_size: int) -> dict[int, bytes]:
+    """Return the pages in ``db.redo`` by number; empty if it is missing or was not written completely."""
+    try:
+        with os.fdopen(open_file(path), "rb") as file:
+            head = file.read(_REDO_HEAD.size)
+            if len(head) < _REDO_HEAD.size:
+                return {}
+            _transaction, expected_checksum, count = _REDO_HEAD.unpack(head)
+            if count > _MAX_REDO_PAGES:
+                return {}
+            file.seek(HEADER_SIZE)
+            pages, checksum = {}, 1
+            for _index in range(count):
+                entry = file.read(_LONG.size + page_size)
+                if len(entry) < _LONG.size + page_size:
+                    return {}
+                checksum = zlib.adler32(entry[_LONG.size :], checksum)
+                pages[_LONG.unpack_from(entry)[0]] = entry[_LONG.size :]
+    except FileNotFoundError:
+        return {}
+    return pages if checksum == expected_checksum else {}

@@ -1,0 +1,142 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the index of a kahaDB store with its journal: messages of the index that the journal does not contain.
+
+A broker writes a record to the journal before the index refers to it. So an index that refers to a position after the
+end of a data file shows that the file was cut off. At its start, a broker removes such messages of the last data file
+from its index, and logs "Rolled back N messages from the index" (MessageDatabase.recoverIndex of 5.5.1 to 6.3.1).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .index import INDEX, index_file_states
+from .index_pages import IndexPageError, PageFile, read_text_key
+from .indexed_subscriptions import read_destination, root_and_version
+
+_ATTEMPTS = 3
+"""How often the index is read while a running broker changes it."""
+_ROOT_STATE_SIZE = 4 + 8
+_POSITION = struct.Struct(">?ii")
+_SHORT_KEY, _LONG_KEY = struct.Struct(">ii"), struct.Struct(">ii4x")
+_FIRST_VERSION_WITH_SIZES = 6
+"""The first version of an index whose positions of messages also have the size of the record (5.12)."""
+
+
+@dataclass(frozen=True)
+class JournalCutOff:
+    """A kahaDB journal that was cut off: its index refers to records after the end of a data file.
+
+    ``offset`` is that of the last such record in the data file ``file``, whose records end at ``end``. ``messages`` are
+    the numbers of messages of the index that data files no longer contain, by destination (``0:orders``).
+    """
+
+    file: int
+    offset: int
+    end: int
+    messages: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class IndexReading:
+    """The positions in the journal to which the index of a kahaDB store refers.
+
+    ``state`` is ``missing`` (a broker builds a new index), ``changing`` (a running broker changed the index while it
+    was read), ``damaged`` (``problem`` is the reason) or ``read``. ``last_update`` is the data file and offset of the
+    last record in the index. ``offsets`` are those of the messages, by destination and data file.
+    """
+
+    state: str
+    problem: str = ""
+    last_update: tuple[int, int] | None = None
+    offsets: Mapping[tuple[str, int], array[int]] = field(default_factory=dict)
+
+    def find_cut_off(self, ends: Mapping[int, int]) -> JournalCutOff | None:
+        """Return how the journal was cut off, by the offsets at which the records of each data file end.
+
+        The index must have been read before the journal. Returns None if no record is missing. A missing data file
+        between others does not count, because a broker up to 5.13 removes a file before it writes the index.
+        """
+        last_file = max(ends, default=0)
+
+        def end_of(file: int) -> int | None:
+            return ends.get(file, 0 if file > last_file else None)
+
+        missing_positions = []
+        messages: dict[str, int] = {}
+        for (destination, file), offsets in self.offsets.items():
+            end = end_of(file)
+            missing = [] if end is None else [offset for offset in offsets if offset >= end]
+            if missing:
+                messages[destination] = messages.get(destination, 0) + len(missing)
+                missing_positions.append((file, max(missing)))
+        if self.last_update is not None:
+            file, offset = self.last_update
+            end = end_of(file)
+            if end is not None and offset >= end:
+                missing_positions.append(self.last_update)
+        if not missing_positions:
+            return None
+        file, offset = max(missing_positions)
+        return JournalCutOff(file, offset, end_of(file) or 0, messages)
+
+
+def read_index(store: str) -> IndexReading:
+    """Read from the index of a kahaDB store to which positions of the journal it refers.
+
+    Time and memory are proportional to the size of the index. Raises OSError.
+    """
+    for _attempt in range(_ATTEMPTS):
+        states = index_file_states(store)
+        if INDEX[0] not in states:
+            return IndexReading("missing")
+        try:
+            reading = _read_positions(os.path.join(store, INDEX[0]), os.path.join(store, INDEX[1]))
+        except FileNotFoundError:
+            continue
+        except IndexPageError as error:
+            reading = IndexReading("damaged", problem=error.detail)
+        if index_file_states(store) == states:
+            return reading
+    return IndexReading("changing")
+
+
+def _read_positions(path: str, redo_path: str) -> IndexReading:
+    with PageFile(path, redo_path) as pages:
+        if not pages.has_pages():
+            return IndexReading("missing")
+        offsets: dict[tuple[str, int], array[int]] = {}
+        visited: set[int] = set()
+        try:
+            page = pages.read_record_at_page(0)
+            root, version = root_and_version(page)
+            key = _LONG_KEY if version >= _FIRST_VERSION_WITH_SIZES else _SHORT_KEY
+            destinations = pages.walk_btree(
+                root, read_text_key, lambda content, at: _read_message_tree(content, at, version), visited
+            )
+            for destination, tree in destinations:
+                for (file, offset), _unused in pages.walk_btree(
+                    tree, lambda content, at: (key.unpack_from(content, at), at + key.size), _skip_number, visited
+                ):
+                    offsets.setdefault((destination, file), array("i")).append(offset)
+        except IndexPageError:
+            raise
+        except (struct.error, IndexError, ValueError) as error:
+            raise IndexPageError(path, str(error)) from None
+    is_set, file, offset = _POSITION.unpack_from(page.ljust(_ROOT_STATE_SIZE + _POSITION.size, b"\0"), _ROOT_STATE_SIZE)
+    return IndexReading("read", last_update=(file, offset) if is_set else None, offsets=offsets)
+
+
+def _read_message_tree(content: bytes, at: int, version: int) -> tuple[int, int]:
+    """Return the page of the tree with the positions of a destination's messages, and the offset of the next record."""
+    _order, tree = struct.unpack_from(">qq", content, at)
+    return tree, read_destination(content, at, version)[1]
+
+
+def _skip_number(_content: bytes, at: int) -> tuple[None, int]:
+    return None, at + 8
