@@ -18,7 +18,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.schema import CORE
 from tests.integration.old_java import java_11
 from tests.integration.single_brokers import BrokerSandbox, Fate, Outcome
-from tests.rule_examples import complete
+from tests.rule_examples import complete, rule_findings
 from tests.situations import fact_of_activemq, further, in_every_situation
 
 _SCHEMA = "cvc-complex-type"
@@ -52,6 +52,9 @@ CAUSES = {
     "V052": "KeyStoreException: someTypeOfFile not found",
     "V055": "NumberFormatException",
     "V057": "Address already in use",
+    "V064": 'IllegalArgumentException: You must|because "key" is null',
+    "V065": "NoSuchBeanDefinitionException",
+    "V066": "RedeliveryPlugin requires schedulerSupport=true",
     "V016": "Bean name '[^']+' is already used",
 }
 REFUSAL_RULES = [rule for rule in rules_of_scope("file") if rule.refuses]
@@ -130,6 +133,36 @@ def test_broker_element_as_root_starts_only_with_schema_location(
     hint = f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{location}"'
     root = f'<broker xmlns="{CORE}"{hint if location else ""} brokerName="north" useJmx="false" persistent="false"/>'
     assert outcome_of(sandbox, release, root, fate).fate == fate
+
+
+def virtual_destinations(inside: str) -> str:
+    """Return the XML of a broker's virtual destinations."""
+    return (
+        "<broker><destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
+        f"{inside}</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors></broker>"
+    )
+
+
+@in_every_situation
+@pytest.mark.parametrize(
+    ("release", "snippet", "cause"),
+    [
+        ("5.5.1", '<networkConnector name="south"/>', "discoveryAgent"),
+        ("6.3.1", '<networkConnector name="south" uri=""/>', 'because "uri" is null'),
+        ("6.3.1", '<policyEntry queue=""/>', "a non-empty name is required"),
+        ("5.8.0", "<broker><destinations><queue/></destinations></broker>", '"this.physicalName" is null'),
+        ("5.18.3", "<broker><persistenceAdapter/></broker>", "Cannot convert value of type"),
+        ("5.18.3", virtual_destinations('<compositeQueue name="a"/>'), "Collection.size"),
+        ("5.8.0", virtual_destinations("<compositeTopic><forwardTo/></compositeTopic>"), "String.trim"),
+    ],
+)
+def test_v064_broker_refuses_element_without_required_part(
+    sandbox: BrokerSandbox, release: str, snippet: str, cause: str
+) -> None:
+    assert [finding.severity for finding in rule_findings("V064", snippet, release)] == ["error"]
+    outcome = outcome_of(sandbox, release, complete(snippet, Release.of(release)).decode(), "refused")
+    assert outcome.fate == "refused", outcome.output
+    assert cause in outcome.output, outcome.output
 
 
 LOOPBACK_ONLY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")

@@ -59,8 +59,8 @@ def test_repair_corrects_misspelled_attribute_with_unambiguous_name(wrong: str, 
             '<persistenceAdapter><kahaDB directory="a>b"><!-- </KahaDb> --></kahaDB></persistenceAdapter>',
         ),
         (
-            '<transportConectors><transportConector nmae="a"/></transportConectors>',
-            '<transportConnectors><transportConnector name="a"/></transportConnectors>',
+            '<transportConectors><transportConector nmae="a" uri="vm://a"/></transportConectors>',
+            '<transportConnectors><transportConnector name="a" uri="vm://a"/></transportConnectors>',
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_repair_sorts_elements_with_their_comments_if_release_requires_order() -
     content = broker(
         "<!-- of the broker -->\n"
         "  <!-- the doors -->\n"
-        '  <transportConnectors><transportConnector name="a"/></transportConnectors> <!-- open -->\n'
+        '  <transportConnectors><transportConnector name="a" uri="vm://a"/></transportConnectors> <!-- open -->\n'
         "  <!-- what\n  is done -->\n"
         "  <plugins/>\n"
         '  <persistenceAdapter><kahaDB directory="x"/></persistenceAdapter>\n  <!-- end -->\n'
@@ -111,7 +111,7 @@ def test_repair_sorts_elements_with_their_comments_if_release_requires_order() -
         "  <!-- what\n  is done -->\n"
         "  <plugins/>\n"
         "  <!-- the doors -->\n"
-        '  <transportConnectors><transportConnector name="a"/></transportConnectors> <!-- open -->\n'
+        '  <transportConnectors><transportConnector name="a" uri="vm://a"/></transportConnectors> <!-- open -->\n'
         "  <!-- end -->\n"
     )
     content, expected = (text.replace(b">\n<!-- of", b"> <!-- of") for text in (content, expected))
@@ -274,7 +274,7 @@ def test_repair_replaces_deprecated_name_by_name_with_same_effect(
             '<bean id="a" class="a.B"><property name="b"><ref bean="c"/></property></bean>',
         ),
         ('<bean id="a" class="a.B" singleton="true"/>', '<bean id="a" class="a.B" singleton="true"/>'),
-        ('<bean id="a" class="a.B" factory-beans="b"/>', '<bean id="a" class="a.B" factory-bean="b"/>'),
+        ('<bean id="a" class="a.B" factory-methods="b"/>', '<bean id="a" class="a.B" factory-method="b"/>'),
     ],
 )
 def test_repair_corrects_misspelled_names_of_spring_beans(wrong: str, right: str) -> None:
