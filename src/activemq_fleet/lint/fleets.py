@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from activemq_fleet.addresses import may_be_same_host
 from activemq_fleet.connection_refusals import ListenersByAddress
@@ -34,7 +34,8 @@ class FleetView:
     def __init__(self, fleet: Fleet, documents: Mapping[str, XmlDocument]) -> None:
         self.fleet = fleet
         self.documents = documents
-        self._parse_cached = lru_cache(maxsize=_CACHED_DOCUMENTS)(self._parse)
+        # A cache of a bound method would refer to this view, which only Python's garbage collector could then free.
+        self._parse_cached = lru_cache(maxsize=_CACHED_DOCUMENTS)(partial(_parse_document, fleet, documents))
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -57,13 +58,6 @@ class FleetView:
         """
         if self.broker_document(broker) and has_network_connector_fragments(broker):
             self.documents[broker.host].network_connectors  # noqa: B018 -- cached
-
-    def _parse(self, host: str) -> Document | None:
-        broker = self.fleet.broker(host)
-        try:
-            return Document(self.documents[host], broker.release, broker, file=ACTIVEMQ_XML)
-        except (KeyError, UnreadableXmlError):
-            return None
 
     @cached_property
     def brokers_with_user_xml(self) -> tuple[Broker, ...]:
@@ -149,6 +143,14 @@ class FleetView:
                 as_planned=True,
             ).refused
         )
+
+
+def _parse_document(fleet: Fleet, documents: Mapping[str, XmlDocument], host: str) -> Document | None:
+    broker = fleet.broker(host)
+    try:
+        return Document(documents[host], broker.release, broker, file=ACTIVEMQ_XML)
+    except (KeyError, UnreadableXmlError):
+        return None
 
 
 def _has_user_xml(broker: Broker) -> bool:
