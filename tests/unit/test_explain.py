@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,32 @@ class TestStore:
         explanation = explain_host_by_name(shop(release=release), "orders-mq01-a")
         assert entry(explanation, "store", "lock").data == {"acquire_ms": acquire}
         assert entry(explanation, "store", "keep-alive").data == {"keepalive_ms": keepalive}
+
+    @pytest.mark.parametrize(
+        "variables",
+        [
+            {},
+            {"release": "5.5.1"},
+            {"fence": "guard"},
+            {"fence": "guard", "release": "5.5.1"},
+            {"fence": "guard", "release": "5.12.0"},
+            {"ha": "shared-jdbc", "jdbc": JDBC},
+            {"ha": "none"},
+        ],
+        ids=str,
+    )
+    def test_explained_default_of_store_is_valid_value_of_its_variable(self, variables: dict[str, Any]) -> None:
+        section = explain_host_by_name(shop(**variables), "orders-mq01-a").section("store")
+        defaults = {
+            explained.variable.removeprefix("activemq_"): explained.data[key]
+            for explained in section.entries
+            for key in ("acquire_ms", "keepalive_ms", "directory")
+            if explained.origin == "default" and explained.data.get(key)
+        }
+        assert defaults
+        explicit_section = explain_host_by_name(shop(**{**variables, **defaults}), "orders-mq01-a").section("store")
+        explicit_texts = [explained.text for explained in explicit_section.entries]
+        assert explicit_texts == [explained.text for explained in section.entries]
 
     def test_explained_lease_has_length_renewal_and_holder(self) -> None:
         explanation = explain_host_by_name(

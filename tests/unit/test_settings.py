@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
+from pydantic_core import PydanticUndefined
 
+from activemq_fleet import settings as settings_package
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.settings.connectors_and_links import ImmutableSettingsBase
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.variable_validation import KNOWN, probable_activemq_variable, read_settings
 
@@ -434,3 +439,26 @@ def test_settings_error_has_problems_by_host_without_host_name() -> None:
     assert joined.problems_by_host == {"a": problems, "b": problems}
     assert joined.lines == (*(f"{host}: {p}" for host in "ab" for p in problems), "the inventory: no host")
     assert joined.hosts_by_line == {f"{host}: {p}": (host,) for host in "ab" for p in problems}
+
+
+def test_short_lock_acquire_interval_requires_fence() -> None:
+    variables = {"activemq_lock_acquire_interval": 60}
+    assert read_settings("h", {**variables, "activemq_fence": "guard"}).lock_acquire_interval == 60
+    assert "activemq_lock_acquire_interval must be at least 100, not 60, because without" in settings_error(variables)
+
+
+def test_each_default_is_valid_value_of_its_setting() -> None:
+    for module in pkgutil.iter_modules(settings_package.__path__, f"{settings_package.__name__}."):
+        importlib.import_module(module.name)
+    models, pending = set[type[ImmutableSettingsBase]](), [ImmutableSettingsBase]
+    while pending:
+        subclasses = set(pending.pop().__subclasses__())
+        models |= subclasses
+        pending += subclasses
+    checked_defaults = 0
+    for model in models:
+        for field in model.model_fields.values():
+            if field.default not in (None, PydanticUndefined):
+                checked_defaults += 1
+                TypeAdapter(field.rebuild_annotation()).validate_python(field.default)
+    assert checked_defaults > 100

@@ -17,6 +17,8 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
+from activemq_fleet.render.store_and_lock import guarded_lock_intervals
+from activemq_fleet.settings.host_settings import MIN_UNFENCED_ACQUIRE_INTERVAL
 
 # Paths at which operators usually mount shared storage.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
@@ -184,27 +186,31 @@ def _propose_lock(
 ) -> None:
     """Propose the lock intervals of a store if they differ from the defaults.
 
-    ``default_acquire`` and ``default_keepalive`` are in ms.
+    ``default_acquire`` and ``default_keepalive`` are those of a broker without a guard, in ms.
 
     ``locker`` is the name of the element that configures the lock.
     """
     store = _store_element(document)
     if store is None:
         return
+    shortest_acquire = MIN_UNFENCED_ACQUIRE_INTERVAL
+    if store.get("directory").endswith(_FENCED_PATH):
+        shortest_acquire = 0
+        default_acquire, default_keepalive = guarded_lock_intervals(document.release)
     locker_element = store.find(f"locker/{locker}")
     acquire_text = (
         locker_element.get("lockAcquireSleepInterval") if locker_element else store.get("databaseLockedWaitDelay")
     )
-    _propose_interval(proposal, document, "lock_acquire_interval", acquire_text, default_acquire)
+    _propose_interval(proposal, document, "lock_acquire_interval", acquire_text, default_acquire, shortest_acquire)
     _propose_interval(
         proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), default_keepalive
     )
 
 
 def _propose_interval(
-    proposal: VariableProposal, document: AdoptedDocument, name: str, text: str, default: int
+    proposal: VariableProposal, document: AdoptedDocument, name: str, text: str, default: int, shortest: int = 0
 ) -> None:
-    if text.isascii() and text.isdigit() and int(text) != default:
+    if text.isascii() and text.isdigit() and int(text) != default and int(text) >= shortest:
         proposal.propose_value_if_valid(document.host, name, int(text))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+from activemq_fleet.releases import Release
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from activemq_fleet.settings.xml_beans import XmlElement, bean_to_xml
 from activemq_fleet.topology import Broker
@@ -44,9 +45,9 @@ def store_with_lock(broker: Broker) -> RenderedStore:
     """Return the store of a broker with its lock or lease, as elements and attributes of activemq.xml."""
     settings, release = broker.settings, broker.release
     # With a guard, the broker's lock is on the host's own disk.
-    gate = _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL
-    acquire = settings.lock_acquire_interval or (gate if broker.has_guard else None)
-    keep_alive = settings.lock_keepalive_interval or (_GATE_KEEP_ALIVE if broker.has_guard else None)
+    default_acquire, default_keep_alive = guarded_lock_intervals(release) if broker.has_guard else (None, None)
+    acquire = settings.lock_acquire_interval or default_acquire
+    keep_alive = settings.lock_keepalive_interval or default_keep_alive
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
     if broker.ha_profile.has_database_lease:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE_MILLISECONDS
@@ -84,6 +85,14 @@ def store_with_lock(broker: Broker) -> RenderedStore:
         XmlElement("shared-file-locker", (("lockAcquireSleepInterval", str(wait)),)),
         parts=parts,
     )
+
+
+def guarded_lock_intervals(release: Release) -> tuple[int, int]:
+    """Return the default lock intervals of a broker with a guard, in milliseconds.
+
+    They are the defaults of ``activemq_lock_acquire_interval`` and ``activemq_lock_keepalive_interval``.
+    """
+    return _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL, _GATE_KEEP_ALIVE
 
 
 def io_exception_handler(broker: Broker) -> XmlElement | None:

@@ -69,6 +69,11 @@ NOT_SETTINGS = frozenset({
     "activemq_collect_dumps",
 })  # fmt: skip
 # Names under which a broker's ports are listed next to those of its connectors.
+MIN_UNFENCED_ACQUIRE_INTERVAL = 100
+"""The shortest ``activemq_lock_acquire_interval`` of a broker without a guard, in milliseconds.
+
+With a guard, the broker tries a lock on the host's own disk, so that shorter intervals cost nothing.
+"""
 _PORTS_OF_OURS = frozenset({"console", "jmx", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
 _DECIDED = {
@@ -239,7 +244,7 @@ class _Broker(ImmutableSettingsBase):
     fence_command: FenceCommandSettings | None = None
     index_rebuild: Literal["serve", "refuse"] = "serve"
     jdbc: JdbcSettings | None = None
-    lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
+    lock_acquire_interval: int | None = Field(default=None, ge=50, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     environment: variable_types.Principal | None = None
     discovery: Literal["masterslave", "failover", "static", "multicast"] | None = None
@@ -360,6 +365,13 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
             yield (
                 f"activemq_fence is {self.fence}, but with activemq_ha: {self.ha} the broker shares no directory: "
                 "set activemq_fence to none"
+            )
+        acquire = self.lock_acquire_interval
+        if acquire is not None and acquire < MIN_UNFENCED_ACQUIRE_INTERVAL and self.fence == "none":
+            yield (
+                f"activemq_lock_acquire_interval must be at least {MIN_UNFENCED_ACQUIRE_INTERVAL}, not {acquire}, "
+                "because without activemq_fence each attempt accesses the shared store or the database: write a number "
+                "of milliseconds, such as 5000 for 5 s"
             )
         # What follows would have to know the journals of several stores.
         several = self.kahadb is not None and self.kahadb.by_destination
