@@ -55,6 +55,9 @@ CAUSES = {
     "V064": 'IllegalArgumentException: You must|because "key" is null',
     "V065": "NoSuchBeanDefinitionException",
     "V066": "RedeliveryPlugin requires schedulerSupport=true",
+    "V067": "/ by zero|IllegalArgumentException|PatternSyntaxException",
+    "V068": "Could not create discovery agent",
+    "V069": "URLDecoder: (Illegal hex characters|Incomplete trailing escape)",
     "V016": "Bean name '[^']+' is already used",
 }
 REFUSAL_RULES = [rule for rule in rules_of_scope("file") if rule.refuses]

@@ -124,6 +124,16 @@ def _split_brackets(rest: str) -> tuple[str, str]:
     return rest[1:], ""
 
 
+def members_as_written(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (position, text) of each URI in the list of a composite URI, with the white space around it."""
+    rest = text.partition(":")[2].removeprefix("//")
+    content, _ = _split_brackets(rest)
+    position = len(text) - len(rest) + rest.startswith("(")
+    for member in _split_at_commas(content):
+        yield position, member
+        position += len(member) + 1
+
+
 def _split_at_commas(text: str) -> Iterator[str]:
     """Yield the parts of a text between its commas; commas in brackets do not count."""
     depth, part_start = 0, 0

@@ -393,3 +393,28 @@ def test_repair_of_rule_examples_causes_no_new_error(file_rule: Rule) -> None:
         assert errors_after - errors_before == Counter()
         assert bool(repair.repaired) == (repair.content != content)
         assert repair_file(repair.content, release, schema_of=None).content == repair.content
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("static:(tcp://a:1, tcp://b:2)", "static:(tcp://a:1,tcp://b:2)"),
+        ("static:(\r\n\ttcp://a:1?x=1&amp;y=2,\r\n\ttcp://b:2)", "static:(tcp://a:1?x=1&amp;y=2,tcp://b:2)"),
+        (" masterslave: (tcp://a:1, tcp://b:2 )", " masterslave:(tcp://a:1,tcp://b:2 )"),
+        ("static:(failover:(tcp://a:1, tcp://b:2), tcp://c:3)", "static:(failover:(tcp://a:1, tcp://b:2),tcp://c:3)"),
+    ],
+)
+def test_repair_removes_white_space_in_list_of_uris(wrong: str, right: str) -> None:
+    content = complete('<networkConnector name="n" uri="URI"/>', RELEASE)
+    wrong_content, right_content = (content.replace(b"URI", uri.encode()) for uri in (wrong, right))
+    repair = repair_content(
+        wrong_content, lambda edited: file_findings(edited, RELEASE), lambda finding: finding.rule == "V068"
+    )
+    assert repair.content == right_content
+
+
+@pytest.mark.parametrize("uri", ["static:(127.0.0.1:1)", "static:(tcp://a:1, 127.0.0.1:1)"])
+def test_uri_without_scheme_in_list_has_no_repair(uri: str) -> None:
+    content = complete(f'<networkConnector name="n" uri="{uri}"/>', RELEASE)
+    findings = [finding for finding in file_findings(content, RELEASE) if finding.rule == "V068"]
+    assert [finding.edits for finding in findings] == [()]

@@ -191,7 +191,10 @@ PLANTED = {
         "6.2.7",
         link("static:(failover://(tcp://a:1,tcp://b:1)?randomize=false&#38;[[N002]]maxReconnectAttempts=5)"),
     ),
-    "N005, spaces": ("6.3.1", link("  [[N005]]static:(nio://mq-master:1 , nio://mq-slave:1)?maxReconnectDelay=9")),
+    "N005, spaces": (
+        "6.3.1",
+        link("  [[N005]]static:(nio://mq-master:1 , [[V068]]nio://mq-slave:1)?maxReconnectDelay=9"),
+    ),
     "N006 second": ("6.3.1", link("static:(tcp://a:1)?initialReconnectDelay=500&amp;[[N006]]maxReconnectAttempts=3")),
     "N007 in both": (
         "5.18.3",
