@@ -209,6 +209,8 @@ def print_report_and_return_exit_code(
     0 otherwise, and after writing a baseline.
     """
     not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
+    # A new baseline also has the findings that the present one waives.
+    findings_of_baseline = [finding for finding in report.findings if finding.rule != INPUT_ERROR]
     if baseline is not None:
         report = replace(report, findings=with_baseline_waived(report.findings, read_baseline(baseline)))
     if output is not None:
@@ -216,7 +218,7 @@ def print_report_and_return_exit_code(
         form = "text"
     (print_through_pager if form == "text" else click.echo)(report_formatter(form)(report))
     if write_to is not None:
-        known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
+        known = write_baseline(write_to, findings_of_baseline)
         print_escaped_to_stderr(
             f"{write_to}: the baseline contains {count_with_noun(known, 'finding')}, which check ignores with "
             f"--baseline {write_to}"

@@ -136,6 +136,16 @@ def test_unknown_rule_in_select_is_refused(bad_file: Path, capsys: pytest.Captur
     assert "--select N777: no rule has an id that begins with N777" in capsys.readouterr().err
 
 
+def test_new_baseline_keeps_findings_that_present_baseline_waives(bad_file: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "known.json"
+    assert run_check(bad_file, "--release", "5.18.3", "--write-baseline", baseline) == 0
+    written = baseline.read_bytes()
+
+    assert run_check(bad_file, "--release", "5.18.3", "--baseline", baseline, "--write-baseline", baseline) == 0
+
+    assert baseline.read_bytes() == written
+
+
 def test_only_findings_missing_from_baseline_fail(
     bad_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
