@@ -22,7 +22,7 @@ from activemq_fleet.node.kahadb.store_files import allocated_bytes
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
-from activemq_fleet.operations.resync_source import PurePairNodeStore
+from activemq_fleet.operations.resync_source_choice import PurePairNodeStore
 
 _ROUNDS = 200
 _ZONE = re.compile(r"-Duser\.timezone=GMT\+(\d\d:\d\d)")

@@ -22,7 +22,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operations.resync_source import ResyncRefusedError
+from activemq_fleet.operations.resync_source_choice import ResyncRefusedError
 from tests.integration.labs import pair, write_inventory
 from tests.integration.relay import Relay
 from tests.integration.resyncing import Controller, Cut

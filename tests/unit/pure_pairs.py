@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.operations.resync import PurePairNode
-from activemq_fleet.operations.resync_source import LoggedBrokerRun, PurePairNodeStore
+from activemq_fleet.operations.resync_source_choice import LoggedBrokerRun, PurePairNodeStore
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 TRACE, ADD, REMOVE = 0, 1, 2

@@ -7,7 +7,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
-from activemq_fleet.operations.resync_source import PurePairNodeStore, ResyncRefusedError
+from activemq_fleet.operations.resync_source_choice import PurePairNodeStore, ResyncRefusedError
 from tests.unit.pure_pairs import MASTER, RUN_OF_ACTIVE_SLAVE, SLAVE, broker_run, master_store, pair_node, slave_store
 
 EQUAL = (master_store("| 1 2"), slave_store("| 1 2"))

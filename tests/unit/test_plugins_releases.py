@@ -18,7 +18,7 @@ from activemq_fleet.deployment import FleetFacts, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError
 from activemq_fleet.operations.preflight import host_rule_findings
-from activemq_fleet.operations.release_directories_and_archives import mismatched_release_files_refusal
+from activemq_fleet.operations.release_and_archive_preflight import mismatched_release_files_refusal
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import create_release_directory, jar_content, write_archive
 

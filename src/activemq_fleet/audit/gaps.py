@@ -55,7 +55,7 @@ def gaps_from_incomplete_log_files(
     return gaps + [_gap_of_unread_records(summary) for summary in unread[:MAX_GAPS]]
 
 
-def times_before_log_gaps(logs: Iterable[LogFileSummary]) -> dict[str, tuple[datetime, ...]]:
+def last_record_times_before_gaps(logs: Iterable[LogFileSummary]) -> dict[str, tuple[datetime, ...]]:
     """Return the times of the last log records before missing parts of each host's log, by host.
 
     The rest of a file that is cut off is such a part, and a rolled file that is missing, also ``activemq.log``.

@@ -11,7 +11,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.evidence import LogRecordEvidence
 from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, incident_evidence_in_log_record, start_error_text
-from activemq_fleet.node.log.kinds import with_error_of_stack
+from activemq_fleet.node.log.kinds import fields_with_error_of_stack_trace
 
 TEXT = 2000
 """Maximum number of characters of message and stack trace that are searched."""
@@ -47,7 +47,7 @@ def evidence_in_log(records: Iterable[LogRecordEvidence]) -> Iterator[LogRecordE
     minutes: dict[tuple[str, str, str, str, str, datetime], LogRecordEvidence] = {}
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in LOCKS or record.kind in _UNCOUNTED_KINDS:
-            fields = with_error_of_stack(record.fields, record.text.partition("\n")[2])
+            fields = fields_with_error_of_stack_trace(record.fields, record.text.partition("\n")[2])
             yield _failed_start(record) if record.kind in STARTS_FAILED else replace(record, fields=fields, text="")
         sign = incident_evidence_in_log_record(record)
         if sign is None:

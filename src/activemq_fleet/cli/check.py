@@ -13,7 +13,7 @@ from activemq_fleet.cli.completion_values import complete_releases, complete_rul
 from activemq_fleet.cli.configuration import CheckConfiguration, read_nearest_configuration
 from activemq_fleet.cli.formats import FORMATS, report_formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.output_paths import require_output_is_no_input
+from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.printing import print_warning
 
 _PATH = click.Path(path_type=Path)
@@ -235,10 +235,10 @@ def _check_output_files(
     if not any(path and os.path.isfile(path) for path in (output, write_baseline)):
         return
     input_paths = {**inputs, "--file": paths_read_by_check(inputs["--file"])}
-    require_output_is_no_input("--write-baseline", write_baseline, input_paths)
+    require_output_differs_from_inputs("--write-baseline", write_baseline, input_paths)
     if baseline is not None:
         input_paths["--baseline"] = [baseline]
-    require_output_is_no_input("-o", output, input_paths)
+    require_output_differs_from_inputs("-o", output, input_paths)
 
 
 def _check_configured_rules(configuration: CheckConfiguration) -> None:

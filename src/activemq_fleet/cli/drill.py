@@ -17,7 +17,7 @@ from activemq_fleet.cli.lab_options import (
     sigterm_as_interrupt,
 )
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.output_paths import require_output_is_no_input
+from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 from activemq_fleet.node.state.fault_kinds import FAULT_KINDS
 
@@ -80,7 +80,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
         raise InputError(f"{report}: the directory of the report does not exist: create it, or choose another --report")
     if report is not None:
         inputs = current_inventory_options().input_paths_by_option()
-        require_output_is_no_input("--report", Path(report), {**inputs, "--dir": lab.content_paths})
+        require_output_differs_from_inputs("--report", Path(report), {**inputs, "--dir": lab.content_paths})
         check_writable(Path(report))
     require_lab_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, run_drill

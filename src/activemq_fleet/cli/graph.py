@@ -10,7 +10,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.output_paths import require_output_is_no_input
+from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
@@ -45,7 +45,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
             param_hint="-o",
         )
     inputs = {**inventory.input_paths_by_option(), "--status": [status] if status else []}
-    require_output_is_no_input("-o", output, inputs)
+    require_output_differs_from_inputs("-o", output, inputs)
     fleet = inventory.load_fleet()
     print_warnings_and_inventory_findings(fleet)
     states: dict[str, str] = {}

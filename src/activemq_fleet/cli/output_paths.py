@@ -9,7 +9,7 @@ from pathlib import Path
 from activemq_fleet import InputError
 
 
-def require_output_is_no_input(
+def require_output_differs_from_inputs(
     output_option: str, output: Path | None, input_paths_by_option: Mapping[str, Iterable[Path]]
 ) -> None:
     """Raise InputError if a command that writes a file or directory would overwrite a file that it also reads.

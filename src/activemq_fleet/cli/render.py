@@ -10,7 +10,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.output_paths import require_output_is_no_input
+from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
@@ -43,7 +43,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     from activemq_fleet.validation import fleet_with_check_findings
 
     check_output_directory(output)
-    require_output_is_no_input("-o", output, inventory.input_paths_by_option())
+    require_output_differs_from_inputs("-o", output, inventory.input_paths_by_option())
     fleet = inventory.load_fleet()
     if fleet.blocking_findings:
         print_warnings_and_findings(fleet)

@@ -19,7 +19,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.output_paths import require_output_is_no_input
+from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.printing import (
     fleet_command_line_with_words,
     print_escaped,
@@ -182,7 +182,7 @@ def _make_gatherer(query: _StatusQuery, html: Path | None) -> Callable[[], Fleet
         query = dataclasses.replace(query, inventory=query.inventory.with_inventory_from_ansible_config())
     if not (query.inventory or query.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
-    require_output_is_no_input("--html", html, query.inventory.input_paths_by_option())
+    require_output_differs_from_inputs("--html", html, query.inventory.input_paths_by_option())
     if not query.lab and query.directory is None:
         from activemq_fleet.cli.warnings_and_schemas import print_warnings_and_inventory_findings
 
@@ -196,7 +196,7 @@ def _make_gatherer(query: _StatusQuery, html: Path | None) -> Callable[[], Fleet
     from activemq_fleet.lab.status_evidence import lab_fleet, lab_status
 
     lab_paths = lab_paths_for(query.inventory.sources, query.directory)
-    require_output_is_no_input("--html", html, {"--dir": lab_paths.content_paths})
+    require_output_differs_from_inputs("--html", html, {"--dir": lab_paths.content_paths})
     fleet = lab_fleet(lab_paths)
     chosen = select_hosts(fleet, query.name)
     return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, query.timeout)

@@ -347,11 +347,11 @@ def node_serves_after_losing_lease_up_to_5_8(view: FleetView) -> Iterator[Proble
     for node, _ in _node_pairs(view):
         if node.ha_profile.has_database_lease:
             consequence = (
-                "continues to serve: both nodes are then active"
+                "it continues to serve when it resumes: both nodes are then active"
                 if node.release.is_within_span("5.7.0 !5.8.0")
-                else "acknowledges messages for some seconds after the freeze: some of them are lost"
+                else "it acknowledges messages for some seconds after it resumes, and some of them are lost"
             )
-            text = f"a node of the pair that freezes and loses its database lease {consequence}"
+            text = f"if a node of the pair freezes and loses its database lease, {consequence}"
             yield Problem(text, host=node.host)
 
 

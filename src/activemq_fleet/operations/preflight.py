@@ -19,7 +19,7 @@ from activemq_fleet.operations.operation_decisions import (
     read_evidence_by_host,
     register_operation,
 )
-from activemq_fleet.operations.release_directories_and_archives import (
+from activemq_fleet.operations.release_and_archive_preflight import (
     mismatched_release_files_refusal,
     refuse_release_line_changes,
 )

@@ -24,7 +24,7 @@ from activemq_fleet.operations.operation_decisions import (
     OperationStep,
     register_operation,
 )
-from activemq_fleet.operations.resync_source import (
+from activemq_fleet.operations.resync_source_choice import (
     PurePairNodeStore,
     ResyncRefusedError,
     StoreChoice,

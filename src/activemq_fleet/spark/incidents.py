@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet.audit.evidence import ConnectionLoss, LoggedMinute, LogRecordEvidence, PairNode
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import times_before_log_gaps
+from activemq_fleet.audit.gaps import last_record_times_before_gaps
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import PlannedOperation
@@ -162,7 +162,7 @@ def _describe_fleet(
     inputs: AuditInputs, log_summaries: Sequence[LogFileSummary], horizons: EvidenceEnds | None
 ) -> _Fleet:
     """Return the hosts, nodes and planned work of an audit by pair."""
-    times_before_gaps = times_before_log_gaps(log_summaries)
+    times_before_gaps = last_record_times_before_gaps(log_summaries)
     logs = {file.host for file in inputs.files_of_kind("log")}
     journals = {file.host for file in inputs.files_of_kind("journal")}
     fleet = _Fleet({name: host.pair or name for name, host in inputs.hosts.items()}, horizons)

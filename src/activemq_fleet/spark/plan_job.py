@@ -55,7 +55,7 @@ from activemq_fleet.spark.task_results import (
     repartition_by_key,
     unpickle_objects,
 )
-from activemq_fleet.spark.workers import rare_garbage_collection
+from activemq_fleet.spark.workers import less_frequent_garbage_collection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -214,7 +214,7 @@ def _number_of_tasks(spark: SparkSession, brokers: int) -> int:
 
 def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentPlanRows]:
     """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
-    with rare_garbage_collection():
+    with less_frequent_garbage_collection():
         for component, hosts in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
             in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
             computed = plan_fleet_component(component, in_order, context)

@@ -20,7 +20,7 @@ _REQUIRED_MODULES = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2",
 
 
 @contextmanager
-def rare_garbage_collection() -> Iterator[None]:
+def less_frequent_garbage_collection() -> Iterator[None]:
     """Let Python collect garbage rarely inside a ``with`` block of a Spark task, and restore the thresholds afterwards.
 
     Other tasks use the same worker process later. With Python's thresholds, the search through the objects of large

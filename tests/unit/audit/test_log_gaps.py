@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from activemq_fleet.audit.evidence import SystemdJournalRecord
-from activemq_fleet.audit.gaps import times_before_log_gaps
+from activemq_fleet.audit.gaps import last_record_times_before_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.logs.decompression import TRUNCATED
 from activemq_fleet.logs.host_log_batches import CUT_OFF
@@ -36,7 +36,7 @@ def summaries(*files: tuple[str, int | None, str]) -> list[LogFileSummary]:
     ],
 )
 def test_times_before_gaps_are_those_of_last_records(files: list[tuple[str, int | None, str]], gaps: list[int]) -> None:
-    times = times_before_log_gaps(summaries(*files))["h"]
+    times = last_record_times_before_gaps(summaries(*files))["h"]
     assert times == tuple(datetime.fromtimestamp(seconds, UTC) for seconds in gaps)
 
 

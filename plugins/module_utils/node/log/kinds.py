@@ -156,12 +156,12 @@ def parse_log_event(record: Record) -> LogEvent | None:
         match = kind.regex.match(record.message[:COMPARED])
         if match is not None:
             fields = {name: text for name, text in match.groupdict().items() if text is not None}
-            event = LogEvent(kind.id, record, dict(with_error_of_stack(fields, record.stack)))
+            event = LogEvent(kind.id, record, dict(fields_with_error_of_stack_trace(fields, record.stack)))
             return event if kind.can_be_written_by(record.logger, record.thread) else None
     return None
 
 
-def with_error_of_stack(fields: Mapping[str, str], stack: str) -> Mapping[str, str]:
+def fields_with_error_of_stack_trace(fields: Mapping[str, str], stack: str) -> Mapping[str, str]:
     """Return the fields of a log message with the error of its stack trace if the message has only ``{}`` as error.
 
     Some releases (such as 5.11.4 and 5.17.2) do not fill this placeholder. ``e`` is the field of the error.

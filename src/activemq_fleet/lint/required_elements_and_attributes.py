@@ -205,5 +205,5 @@ def redelivery_plugin_without_scheduler(plugin: Element) -> Iterator[Problem]:
     if broker is None or _has_unknown_parts(broker) or broker.children("jobSchedulerStore"):
         return
     if broker.boolean_attribute(_SCHEDULER, False) is False:
-        text = f"<redeliveryPlugin> requires {_SCHEDULER}, which <broker> does not enable: the broker does not start"
+        text = f"<redeliveryPlugin> requires {_SCHEDULER}, which <broker> does not set: the broker does not start"
         yield plugin.problem(text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operations.resync_source import (
+from activemq_fleet.operations.resync_source_choice import (
     PurePairNodeStore,
     ResyncRefusedError,
     choose_store_to_keep,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.release_directories_and_archives import (
+from activemq_fleet.operations.release_and_archive_preflight import (
     ObservedReleaseDirectory,
     ReleaseArchive,
     release_line_change_messages,
