@@ -62,9 +62,14 @@ def directory_entry_paths(directory: Path, *, recursive: bool = False) -> list[P
 def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write ``content`` to a file atomically.
 
-    The file's mode follows the umask unless ``mode`` is given. Missing parent directories are created. Raises
-    OutputError when the file cannot be written.
+    The file's mode follows the umask unless ``mode`` is given. Missing parent directories are created. A device, a pipe
+    and a standard stream, such as ``/dev/stdout``, are not replaced: the content is written to them. Raises OutputError
+    when the file cannot be written.
     """
+    if _is_device_or_pipe(path):
+        with os_errors_as_output_errors("write to", path), path.open("wb") as stream:
+            stream.write(content)
+        return
     target = path.resolve()
     with os_errors_as_output_errors("write the file", target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -75,6 +80,13 @@ def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -
             temporary=str(target.with_name(f".{target.name}.{secrets.token_hex(8)}")),
             durable=False,
         )
+
+
+def _is_device_or_pipe(path: Path) -> bool:
+    # A standard stream is a link, and can lead to a file that another program has open.
+    if str(path.absolute()).startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return True
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def replace_content_atomically(path: Path, content: bytes) -> None:

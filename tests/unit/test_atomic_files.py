@@ -25,6 +25,31 @@ def read_tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_content_is_written_to_device_or_pipe_which_stays(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "output"
+    if kind == "pipe":
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    else:
+        reader, terminal = os.openpty()
+        path.symlink_to(os.ttyname(terminal))
+
+    write_file_atomically(path, b"report")
+
+    assert os.read(reader, 100) == b"report"
+    assert path.is_fifo() or path.is_char_device()
+
+
+def test_standard_stream_is_written_even_if_it_leads_to_file(tmp_path: Path) -> None:
+    with (tmp_path / "stdout").open("wb") as stream:
+        inode = os.fstat(stream.fileno()).st_ino
+        write_file_atomically(Path(f"/dev/fd/{stream.fileno()}"), b"report")
+
+    assert (tmp_path / "stdout").read_bytes() == b"report"
+    assert (tmp_path / "stdout").stat().st_ino == inode
+
+
 def test_write_of_output_tree_to_full_disk_is_error_and_existing_tree_stays(small_disk: Path) -> None:
     write_tree(small_disk / "out", FILES)
 

@@ -190,6 +190,7 @@ def test_earlier_outputs_of_check_may_be_overwritten() -> None:
     assert check_link("text", *words) == 0
     assert check_link("text", *words) == 0
     assert check_link("text", "--file", "conf/../activemq.xml", "--output", "/dev/null") == 1
+    assert Path("/dev/null").is_char_device()
 
 
 def test_check_refuses_two_outputs_in_one_file(capsys: pytest.CaptureFixture[str]) -> None:
