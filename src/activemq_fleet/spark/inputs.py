@@ -1,8 +1,7 @@
 """List the files that the playbook ``collect`` wrote, and the hosts from which they come.
 
 ``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/journal/*.service.log*``, ``DIR/HOST/host.json``,
-``DIR/HOST/operations.jsonl``. Logs that log4j2 renamed by date, such as ``activemq-2026-03-01-1.log``, are read as
-well. Listed and read through Spark, so that DIR may be any path that Hadoop reads. A file of
+``DIR/HOST/operations.jsonl``. Listed and read through Spark, so that DIR may be any path that Hadoop reads. A file of
 no bytes is not listed.
 """
 
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 FileKind = Literal["log", "journal", "unit_journal", "host", "operations", "other"]
 
 HOST_FILE = "host.json"
-_LOGS_NAMED_BY_DATE_PATTERN = "activemq[-_.][0-9]*.log,activemq[-_.][0-9]*.log.gz"
-_FILE_NAMES_PATTERN = f"{{{BROKER_LOG}*,{_LOGS_NAMED_BY_DATE_PATTERN},*.jsonl*,*.service.log*,{HOST_FILE}}}"
+_FILE_NAMES_PATTERN = f"{{{BROKER_LOG}*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
 _HOST_FILES_PATTERN = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 _NO_LOG_MESSAGE = "no log of a broker or agent was collected from this host: run the playbook collect again"
 _MAXIMUM_TEXT_LENGTH = 1000
@@ -249,7 +247,7 @@ def file_kind(file: str) -> FileKind:
 
     An example of a path is ``agent/journal.jsonl``.
     """
-    if re.fullmatch(r"activemq\.log[^/]*|activemq[-_.]\d{4}[-_.]?\d{2}[^/]*\.log(\.gz)?", file):
+    if re.fullmatch(r"activemq\.log[^/]*", file):
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
         return "journal"
