@@ -14,6 +14,7 @@ from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 from activemq_fleet.status.selection import select_hosts
 from activemq_fleet.topology import Fleet, build_fleet
+from activemq_fleet.topology.named_hosts import NamedHosts, SelectableHost, find_named_hosts
 from tests.unit.fleets import hosts
 
 SINGLE, PAIR_OF_GROUP = "stock.example.com", hosts("stock-mq01")
@@ -45,6 +46,19 @@ def hosts_of_lab(fleet: Fleet, name: str, directory: Path, monkeypatch: pytest.M
     lab_brokers = SimpleNamespace(fleet=fleet, loopback_address=lambda host: host)
     monkeypatch.setattr(ReadOnlyLab, "_hosts", lab_brokers)
     return tuple(host for host, _ in ReadOnlyLab(LabPaths(directory)).addresses(name, "openwire"))
+
+
+def test_group_is_selected_if_first_labels_of_hosts_are_ambiguous() -> None:
+    brokers = [SelectableHost(host, "", "stock") for host in ("stock.a.example", "stock.b.example")]
+    assert find_named_hosts("stock", brokers, option="--target") == NamedHosts(
+        "group", ("stock.a.example", "stock.b.example")
+    )
+
+
+def test_ambiguous_first_label_is_refused_if_no_group_has_this_name() -> None:
+    brokers = [SelectableHost(host, "", "orders") for host in ("stock.a.example", "stock.b.example")]
+    with pytest.raises(InputError, match="2 host names begin with this name"):
+        find_named_hosts("stock", brokers, option="--target")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal
 from activemq_fleet.node.kahadb.index import INDEX
+from activemq_fleet.node.kahadb.index_pages import read_text_key
 from activemq_fleet.node.kahadb.indexed_messages import read_index
 from activemq_fleet.node.kahadb.journal import JournalCommand, JournalEnd, read_data_file_commands
 from tests.support.store_inspections import inspect_store
@@ -56,6 +58,18 @@ def test_index_that_agrees_with_journal_is_no_damage(store: Path, version: int) 
     assert exit_code == 0
     assert report.endswith("no damage was found\n")
     assert inspect_store_journal(str(store)).reading.state == "read"
+
+
+def test_name_of_destination_in_modified_utf_8_is_read() -> None:
+    # Java writes the surrogates of a character above 65535 separately, and the character 0 as two bytes.
+    content = b"\xed\xa0\xbd\xed\xb8\x80\xc0\x80"
+    assert read_text_key(len(content).to_bytes(2, "big") + content, 0) == ("\N{GRINNING FACE}\0", 2 + len(content))
+
+
+def test_pipe_with_name_of_index_file_does_not_block(store: Path) -> None:
+    write_index(store)
+    os.mkfifo(store / "db.free")
+    assert read_index(str(store)).state == "read"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

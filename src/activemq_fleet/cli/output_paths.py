@@ -8,6 +8,9 @@ from pathlib import Path
 
 from activemq_fleet import InputError
 
+_UNREAD_SUFFIXES = frozenset({".md", ".rst", ".txt"})
+"""Suffixes of files in the directory of an inventory or of broker files that no command reads."""
+
 
 def require_output_differs_from_inputs(
     output_option: str, output: Path | None, input_paths_by_option: Mapping[str, Iterable[Path]]
@@ -34,4 +37,6 @@ def _is_input_overwritten(output: Path, path: Path) -> bool:
     resolved_output, resolved_path = Path(os.path.realpath(output)), Path(os.path.realpath(path))
     if os.path.isdir(output):
         return resolved_path.is_relative_to(resolved_output)
-    return resolved_output.is_relative_to(resolved_path) or os.path.samefile(output, path)
+    if os.path.isdir(path):
+        return resolved_output.is_relative_to(resolved_path) and output.suffix not in _UNREAD_SUFFIXES
+    return os.path.samefile(output, path)

@@ -28,6 +28,12 @@ _NAMES_OF_SPRING = frozenset({
 _PASSWORD_ATTRIBUTE = re.compile("passw|passphrase|pwd|secret", re.IGNORECASE)
 """Attributes whose value can be a password that begins with #, which no message may contain."""
 _LITERAL_FIX = "define a bean with this id. If the value is no reference, write ## in place of its first #"
+_NULL_VALUE = "#null"
+"""The value that represents null, in any attribute of ActiveMQ's elements."""
+_PACKAGES_WITHOUT_FURTHER_BEANS = (
+    "java.", "javax.", "org.apache.", "org.springframework.", "org.postgresql.", "com.mysql."
+)  # fmt: skip
+"""The packages of classes that register no further beans, unless the name of a class matches ``_REGISTERS_BEANS``."""
 _REGISTERS_BEANS = re.compile(r"PostProcessor|Regist|Scanner")
 
 
@@ -88,6 +94,7 @@ def _may_have_further_beans(document: Document) -> bool:
     return any(
         (node.namespace not in (BEANS, CORE) and node.name != "property-placeholder")
         or _REGISTERS_BEANS.search(node.get("class"))
+        or (node.get("class") and not node.get("class").startswith(_PACKAGES_WITHOUT_FURTHER_BEANS))
         or any(node.has_placeholder_value(attribute) for attribute in ("id", "name", "alias"))
         for node in document.nodes
     )
@@ -106,12 +113,13 @@ def _references(node: Element) -> Iterator[tuple[str, str]]:
     if node.namespace == CORE:
         for attribute in node.attributes:
             value = node.get(attribute)
-            if value.startswith("#") and value[1:2] != "#" and node.literal_value(attribute):
+            if value.startswith("#") and value[1:2] != "#" and value != _NULL_VALUE and node.literal_value(attribute):
                 yield attribute, value[1:]
     elif node.namespace == BEANS:
         for attribute in _REFERENCE_ATTRIBUTES.get(node.name, ()):
             names = node.literal_value(attribute) or ""
-            yield from ((attribute, name) for name in _NAME_SEPARATORS.split(names) if name)
+            # &name is the factory that creates the bean of this name.
+            yield from ((attribute, name.lstrip("&")) for name in _NAME_SEPARATORS.split(names) if name)
 
 
 def _is_created(node: Element) -> bool:

@@ -36,11 +36,12 @@ _COMPOSITE_DESTINATION = (
     _Requirement(("name",), "name", "set name to the destination that clients use", empty="5.11.4"),
     _Requirement(("forwardTo",), "forwardTo", "add <forwardTo> with the target destinations", missing="5.11.4"),
 )
+_NAMES_OF_DESTINATION = ("physicalName", "compositeDestinations")
 _PHYSICAL_NAME_FIX = "set physicalName to the name of the destination"
 _PHYSICAL_NAME = (
-    _Requirement(("physicalName",), "physicalName", _PHYSICAL_NAME_FIX, ("destinations",), empty="5.11.4"),
+    _Requirement(_NAMES_OF_DESTINATION, "physicalName", _PHYSICAL_NAME_FIX, ("destinations",), empty="5.11.4"),
     _Requirement(
-        ("physicalName",), "physicalName", _PHYSICAL_NAME_FIX, ("forwardTo",), missing="5.11.4", empty="5.11.4"
+        _NAMES_OF_DESTINATION, "physicalName", _PHYSICAL_NAME_FIX, ("forwardTo",), missing="5.11.4", empty="5.11.4"
     ),
 )
 _REQUIREMENTS: Mapping[str, tuple[_Requirement, ...]] = MappingProxyType({
@@ -166,9 +167,17 @@ def _requirement_problems(element: Element, requirement: _Requirement) -> Iterat
         return
     if element.children(*requirement.names) or element.leading_text or not _applies(requirement.missing, release):
         return
+    if element.name == "networkConnector" and _are_links_started_asynchronously(element):
+        return
     names = (*element.attributes, *(child.name for child in element.children()))
     if not any(sole_similar_name(name, requirement.names, frozenset()) for name in names):  # V002 reports misspellings
         yield element.problem(f"{tag} has no {requirement.part}: the broker does not start", fix=requirement.fix)
+
+
+def _are_links_started_asynchronously(connector: Element) -> bool:
+    """Return whether the broker may start without this connector, because another thread starts it."""
+    broker = connector.nearest_ancestor_with_given_name("broker")
+    return broker is not None and broker.get("networkConnectorStartAsync", "false").strip().lower() != "false"
 
 
 def _applies(span: str | None, release: Release) -> bool:

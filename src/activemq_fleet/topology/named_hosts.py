@@ -42,13 +42,14 @@ def find_named_hosts(
     errors name. Raises InputError for an unknown or ambiguous name.
     """
     all_hosts = (*brokers, *other_hosts)
-    if hosts := hosts_with_name(name, [broker.host for broker in brokers]):
-        return NamedHosts("host", (_only_host(name, hosts, option),))
+    brokers_with_name = hosts_with_name(name, [broker.host for broker in brokers])
+    if len(set(brokers_with_name)) == 1:
+        return NamedHosts("host", (brokers_with_name[0],))
     if hosts := [candidate.host for candidate in all_hosts if candidate.pair == name]:
         return NamedHosts("pair", tuple(hosts))
     if hosts := [candidate.host for candidate in all_hosts if candidate.group == name]:
         return NamedHosts("group", tuple(hosts))
-    if hosts := hosts_with_name(name, [candidate.host for candidate in other_hosts]):
+    if hosts := brokers_with_name or hosts_with_name(name, [candidate.host for candidate in other_hosts]):
         return NamedHosts("host", (_only_host(name, hosts, option),))
     known = {
         text

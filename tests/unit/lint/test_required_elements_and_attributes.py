@@ -73,6 +73,9 @@ STRING = '<bean id="clock" class="java.lang.String"{}><constructor-arg ref="{}"/
         STRING.format("", "environment"),
         STRING.format("", "openwire"),
         STRING.format("", "time") + '<bean class="com.example.BeanRegistrar"/>',
+        STRING.format("", "time") + '<bean class="com.example.DataSources"/>',
+        STRING.format("", "&amp;time") + '<bean id="time" class="java.util.Date"/>',
+        '<networkConnector name="a" uri="static:(tcp://a:61616)" userName="b" password="#null"/>',
         '<networkConnector name="a" uri="static:(tcp://a:61616)" userName="b" password="##c"/>',
         '<networkConnector name="a" uri="static:(tcp://a:61616)" userName="b" password="#{c}"/>',
     ],
@@ -93,3 +96,16 @@ def test_finding_about_reference_does_not_contain_password() -> None:
 def test_redelivery_plugin_is_reported_only_without_scheduler(value: str, count: int) -> None:
     broker = f'<broker schedulerSupport="{value}"><plugins><redeliveryPlugin/></plugins></broker>'
     assert len(rule_findings("V066", broker)) == count
+
+
+@pytest.mark.parametrize(("asynchronous", "count"), [("false", 1), ("true", 0), ("${later}", 0)])
+def test_connector_without_uri_is_reported_only_if_broker_waits_for_it(asynchronous: str, count: int) -> None:
+    broker = (
+        f'<broker networkConnectorStartAsync="{asynchronous}"><networkConnectors><networkConnector name="a"/>'
+        "</networkConnectors></broker>"
+    )
+    assert len(rule_findings("V064", broker)) == count
+
+
+def test_composite_destination_needs_no_physical_name() -> None:
+    assert rule_findings("V064", '<destinations><queue compositeDestinations="#list"/></destinations>') == []

@@ -119,12 +119,16 @@ def describe_unusable_index(store: str) -> str:
     return ""
 
 
+def _open_without_blocking(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def index_file_states(store: str) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and time of the last change of each index file of a kahaDB store, by file name."""
     states = {}
     for name in INDEX:
-        with suppress(FileNotFoundError), open(os.path.join(store, name), "rb") as file:
-            # The file is opened, because only then NFS reliably shows changes by other clients.
+        # The file is opened, because only then NFS reliably shows changes by other clients. A pipe does not block.
+        with suppress(FileNotFoundError), open(os.path.join(store, name), "rb", opener=_open_without_blocking) as file:
             status = os.fstat(file.fileno())
             states[name] = status.st_ino, status.st_size, status.st_mtime_ns
     return states

@@ -50,7 +50,9 @@ def read_text_key(content: bytes, at: int) -> tuple[str, int]:
     """Return a text that is a key in a B-tree of a kahaDB index, and the offset after it."""
     (size,) = _SHORT.unpack_from(content, at)
     at += _SHORT.size
-    return content[at : at + size].decode(), at + size
+    # Java writes the character 0 as two bytes, and a character above 65535 as its two surrogates.
+    text = content[at : at + size].replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), at + size
 
 
 class PageFile:

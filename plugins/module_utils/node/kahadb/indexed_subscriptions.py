@@ -62,7 +62,8 @@ def root_and_version(page: bytes) -> tuple[int, int]:
     at = _INT.size + _LONG.size
     for _index in range(3):
         at += _POSITION.size if page[at] else 1
-    return root, _INT.unpack_from(page, at)[0]
+    # An index of version 1 does not name its version.
+    return root, _INT.unpack_from(page, at)[0] if len(page) >= at + _INT.size else 1
 
 
 def read_destination(content: bytes, at: int, version: int) -> tuple[int | None, int]:
