@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import fetch_jar_directory, postgresql_driver_jar
+from activemq_fleet.artifacts import fetch_jar_directory, postgresql_driver_jar_path
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.database import postgresql_program_path
 from activemq_fleet.releases import Release
@@ -42,7 +42,7 @@ def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFa
     directory = tmp_path_factory.mktemp("shared")
     controller = Controller.of_convention(repository, rack, convention, directory)
     controller.start_pair(share=str(Path(DRIVER).parent))
-    shutil.copy(postgresql_driver_jar(), rack.shared(str(Path(DRIVER).parent)) / Path(DRIVER).name)
+    shutil.copy(postgresql_driver_jar_path(), rack.shared(str(Path(DRIVER).parent)) / Path(DRIVER).name)
     with database(rack, directory):
         checked_output(controller.run_playbook("site"))
         yield controller

@@ -27,7 +27,7 @@ from activemq_fleet.artifacts import (
     java_feature_release,
     load_schema,
     local_distribution_directory,
-    postgresql_driver_jar,
+    postgresql_driver_jar_path,
     schema_bytes,
 )
 from activemq_fleet.artifacts._maven import maven_error_line
@@ -246,7 +246,7 @@ def test_incomplete_jar_download_is_not_kept(repository: Path, monkeypatch: pyte
 
 def test_error_of_unavailable_jar_names_jar_and_reason(repository: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^the jar org\.postgresql:postgresql:\S+ is not available: Maven: Could"):
-        postgresql_driver_jar()
+        postgresql_driver_jar_path()
 
 
 def test_partial_jar_download_of_killed_process_is_discarded(repository: Path) -> None:

@@ -15,7 +15,7 @@ from activemq_fleet.artifacts._jars_and_archives import (
     fetch_jar_directory,
     local_archive_hint,
     local_distribution_directory,
-    postgresql_driver_jar,
+    postgresql_driver_jar_path,
     prometheus_jmx_exporter_jar,
 )
 from activemq_fleet.artifacts._java import java_executable, java_feature_release
@@ -38,7 +38,7 @@ __all__ = [
     "load_schema",
     "local_archive_hint",
     "local_distribution_directory",
-    "postgresql_driver_jar",
+    "postgresql_driver_jar_path",
     "prometheus_jmx_exporter_jar",
     "schema_bytes",
 ]

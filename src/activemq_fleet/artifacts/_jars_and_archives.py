@@ -168,7 +168,7 @@ def _unpacked_local_archive(archive: Path, release: Release, sha512: str | None,
     return ensure_cached(f"distributions/{release}-{digest[:16]}", unpack, progress=progress)
 
 
-def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
+def postgresql_driver_jar_path(*, progress: Progress = log_progress) -> Path:
     """Return the path of the jar with PostgreSQL's JDBC driver.
 
     Its class is ``org.postgresql.Driver``; 1 MB, for Java 8 on. Raises ArtifactError when Maven does not have it.

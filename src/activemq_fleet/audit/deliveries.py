@@ -84,7 +84,7 @@ class _Stream:
         end = None if subscription.end is None else subscriber.subscription_change_count_before(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
-                event_range.include_range(extremes)
+                event_range.extend_to_include_range(extremes)
         return event_range
 
 

@@ -28,7 +28,7 @@ from activemq_fleet.audit.takeover_durations import (
 )
 from activemq_fleet.audit.takeover_order import (
     ClockCorrections,
-    active_runs_in_order,
+    active_runs_in_takeover_order,
     clock_corrections,
     to_common_clock,
 )
@@ -69,7 +69,7 @@ def takeover_incidents_of_pair(
     Neither do takeovers after an orderly stop.
     """
     corrections = clock_corrections(runs, skew)
-    order = active_runs_in_order(runs, corrections)
+    order = active_runs_in_takeover_order(runs, corrections)
     by_host = {node.host: node for node in nodes}
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}

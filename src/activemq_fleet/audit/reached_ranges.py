@@ -42,7 +42,7 @@ class EventRange:
         else:
             self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
 
-    def include_range(self, other: EventRange) -> None:
+    def extend_to_include_range(self, other: EventRange) -> None:
         """Extend a range of one publisher's events so that it includes another range."""
         self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
         self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)

@@ -35,7 +35,7 @@ def clock_corrections(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: 
     return {first: _NO_OFFSET, second: best}
 
 
-def active_runs_in_order(
+def active_runs_in_takeover_order(
     by_host: Mapping[str, Sequence[ObservedBrokerRun]], corrections: ClockCorrections
 ) -> list[ObservedBrokerRun]:
     """Return the broker runs of a pair that became active, in the order in which their brokers acquired the store."""

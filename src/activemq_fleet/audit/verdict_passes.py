@@ -101,7 +101,7 @@ def merge_received_event_ranges(parts: Iterable[Reach]) -> Reach:
     reach: Reach = {}
     for part in parts:
         for key, extremes in part.items():
-            reach.setdefault(key, EventRange()).include_range(extremes)
+            reach.setdefault(key, EventRange()).extend_to_include_range(extremes)
     return reach
 
 

@@ -71,7 +71,7 @@ def prepare_lab(
     addresses = over.assign_loopback_addresses(fleet, block, before.addresses if before else None)
     driver = ""
     if any(broker.ha_profile.has_database_lease for broker in fleet.brokers):
-        driver = str(artifacts.postgresql_driver_jar(progress=progress))
+        driver = str(artifacts.postgresql_driver_jar_path(progress=progress))
     exporter = ""
     if metrics or any(broker.settings.metrics for broker in fleet.brokers):
         exporter = str(artifacts.prometheus_jmx_exporter_jar(progress=progress))

@@ -26,7 +26,7 @@ class _Attachment(NamedTuple):
     node: Element | None = None
     attribute: str = ""
 
-    def slave_connection_problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
+    def slave_to_master_connection_problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
         """Return a lint problem about the connection of a pure pair's slave to its master.
 
         The problem names a line only if an XML fragment was merged.
@@ -67,7 +67,7 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
         slave = attachment.slave
         first_slave = first_slaves.setdefault(attachment.master.host, slave)
         if first_slave is not slave:
-            yield attachment.slave_connection_problem(
+            yield attachment.slave_to_master_connection_problem(
                 f"{attachment.master.host} is the master of both {first_slave.host} and {slave.host}: "
                 "when it fails, both slaves become masters",
                 fix=f"remove the masterConnector of {slave.host} from activemq_xml_fragments",
@@ -76,7 +76,7 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
         if attachment.master.host in slave_hosts:
             is_planned = attachment.slave.pair == attachment.master.pair
             slave_with_fragment = attachment.master if is_planned else attachment.slave
-            yield attachment.slave_connection_problem(
+            yield attachment.slave_to_master_connection_problem(
                 f"{attachment.master.host}, the master of {slave.host}, is a slave itself: "
                 "a slave copies nothing to another slave",
                 fix=f"remove the masterConnector of {slave_with_fragment.host} from activemq_xml_fragments",
@@ -218,7 +218,7 @@ def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
     """
     for attachment in _attachments(view):
         if not attachment.master.release.has_pure_master_slave:
-            yield attachment.slave_connection_problem(
+            yield attachment.slave_to_master_connection_problem(
                 f"slave {attachment.slave.host} gets no copies of messages: its master {attachment.master.host} runs "
                 f"{attachment.master.release}, which does not support slaves"
             )

@@ -25,7 +25,7 @@ def render_log_configuration(name: str) -> bytes:
     return render_template(f"broker/{name}.j2", quiet=_LOGGERS_AT_WARN, size=_LOG_SIZE, backups=_LOG_BACKUPS)
 
 
-def log_files_by_property(broker: Broker) -> dict[str, str]:
+def log_configuration_files_by_property(broker: Broker) -> dict[str, str]:
     """Return the release's logging configuration files, by the system property that names each.
 
     Debian links its package to Log4j 1 whatever the release ships (seen with 5.17.2): both are there then.

@@ -83,7 +83,7 @@ def hardened_xml_parser() -> etree.XMLParser:
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
-def parse_xml_root_element(document: bytes) -> etree._Element:
+def parse_xml_document(document: bytes) -> etree._Element:
     """Parse an XML document given as bytes, and return its root element.
 
     The function raises UnreadableXmlError for a document that is rejected.

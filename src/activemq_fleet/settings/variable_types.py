@@ -34,11 +34,11 @@ _LINE_END = re.compile(r"[\r\n\t]")
 _EVALUATED = ("${", "#{", "{{", "{%", "{#")
 # The directories that the start script hands to the JVM; attributes may refer to them.
 _DIRECTORIES = re.compile(r"\$\{activemq\.(?:base|home|data|conf)\}")
-# Where the broker takes a URI, these start another broker or load a file from anywhere.
 _SHOWN = 60
 """The number of characters of a wrong value that an error quotes."""
 SETTING_VALUE = "the value of the setting"
 """The subject of errors about a value that they do not quote; ``read_settings`` adds the name of the setting."""
+# Where the broker takes a URI, these start another broker or load a file from anywhere.
 _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 

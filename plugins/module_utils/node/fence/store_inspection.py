@@ -233,7 +233,7 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
         batches=tail.batches,
         checked_batches=tail.checked,
         reading=reading,
-        cut_off=reading.find_cut_off(ends),
+        cut_off=reading.find_missing_journal_end(ends),
     )
 
 

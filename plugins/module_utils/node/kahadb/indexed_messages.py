@@ -56,11 +56,12 @@ class IndexReading:
     last_update: tuple[int, int] | None = None
     offsets: Mapping[tuple[str, int], array[int]] = field(default_factory=dict)
 
-    def find_cut_off(self, ends: Mapping[int, int]) -> JournalCutOff | None:
-        """Return how the journal was cut off, by the offsets at which the records of each data file end.
+    def find_missing_journal_end(self, ends: Mapping[int, int]) -> JournalCutOff | None:
+        """Return which records are missing at the end of the journal; None if there are none.
 
-        The index must have been read before the journal. Returns None if no record is missing. A missing data file
-        between others does not count, because a broker up to 5.13 removes a file before it writes the index.
+        ``ends`` maps each data file to the offset at which its records end. The index must have been read before the
+        journal. A missing data file between others does not count, because a broker up to 5.13 removes a file before it
+        writes the index.
         """
         last_file = max(ends, default=0)
 

@@ -1,4 +1,4 @@
-"""Rules N about messages that must return to a broker from which they came."""
+"""Rules N about messages that must return to a broker from which they came, and about selectors that links ignore."""
 
 from __future__ import annotations
 
