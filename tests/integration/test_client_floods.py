@@ -34,9 +34,9 @@ NO_MQTT = ("5.5.1",)
 PROVEN = 150 << 20
 """Bytes that a broker of 512 MB accepts at least before flow control blocks the publishers."""
 # No setting of a release limits these floods: docs/security.md, "Floods by clients with a login".
-STOPS = {"topic_slow_prefetch_mqtt", "queue_slow_prefetch", "transactions", "frames"}
+STOPS = {"topic_slow_prefetch_mqtt", "queue_slow_prefetch", "transactions", "frames", "destinations", "subscriptions"}
 """Floods that still stop a default broker, or block it."""
-COUNTED = {"destinations", "temporary_destinations", "durable_subscriptions", "subscriptions", "connections"}
+COUNTED = {"temporary_destinations", "durable_subscriptions", "connections"}
 """Floods by number and not by bytes."""
 ACCEPTED = 1_000
 SLOW = 400_000
