@@ -344,6 +344,12 @@ def variable_to_change(element: Element, attribute: str) -> str | None:
     return variable_of_attribute(path, attribute)
 
 
+def in_variable_phrase(element: Element, attribute: str) -> str:
+    """Return " in VARIABLE" for the end of a fix, with the variable that sets an attribute; "" if no variable does."""
+    variable = variable_to_change(element, attribute)
+    return f" in {variable}" if variable else ""
+
+
 def _xml_path(element: Element) -> XmlPath:
     path = [(element.name, element.attributes)]
     while element.parent is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from activemq_fleet.lint.document import Element, Problem
-from activemq_fleet.lint.engine import rule, variable_to_change
+from activemq_fleet.lint.engine import in_variable_phrase, rule
 from activemq_fleet.network.uri_parser import members_as_written
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
@@ -63,7 +63,7 @@ def unusable_member_of_composite_uri(connector: Element) -> Iterator[Problem]:
 
 def _unusable_members(connector: Element, attribute: str, text: str) -> Iterator[Problem]:
     """Yield the problems of a composite URI: one for all its white space, and one for each URI without a scheme."""
-    place = _variable_phrase(connector, attribute)
+    place = in_variable_phrase(connector, attribute)
     spaced = []
     for position, member in members_as_written(text):
         scheme_part = _SCHEME_PART.match(member)
@@ -139,10 +139,5 @@ def _invalid_escapes(connector: Element, attribute: str) -> Iterator[Problem]:
         message = (
             f"{escape} in {attribute} of <{connector.name}> is not a valid escape sequence: the broker does not start"
         )
-        fix = f"write a percent sign as %25, or % with two hexadecimal digits{_variable_phrase(connector, attribute)}"
+        fix = f"write a percent sign as %25, or % with two hexadecimal digits{in_variable_phrase(connector, attribute)}"
         yield connector.problem(message, attribute, escape, fix=fix)
-
-
-def _variable_phrase(connector: Element, attribute: str) -> str:
-    variable = variable_to_change(connector, attribute)
-    return f" in {variable}" if variable else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.java_patterns import java_pattern_error
 from activemq_fleet.lint.document import Document, Problem
-from activemq_fleet.lint.engine import rule, variable_to_change
+from activemq_fleet.lint.engine import in_variable_phrase, rule
 
 _AT_LEAST_ONE = ("indexWriteBatchSize", "maxAsyncJobs")
 
@@ -52,7 +52,7 @@ def number_or_pattern_refused_at_start(document: Document) -> Iterator[Problem]:
             number = store.integer_attribute(attribute)
             if number is not None and (number == 0 or (number < 0 and attribute == "maxAsyncJobs")):
                 message = f'{attribute}="{number}" of <kahaDB> must be at least 1: the broker does not start'
-                place = _variable_phrase(variable_to_change(store, attribute))
+                place = in_variable_phrase(store, attribute)
                 yield store.problem(message, attribute, fix=f"write a number of at least 1 as {attribute}{place}")
     for plugin in document.elements_with_given_names("discardingDLQBrokerPlugin"):
         for pattern in (plugin.literal_value("dropOnly") or "").split():
@@ -61,10 +61,6 @@ def number_or_pattern_refused_at_start(document: Document) -> Iterator[Problem]:
                     f"the regular expression {pattern} in dropOnly of <discardingDLQBrokerPlugin> is not valid in "
                     f"Java, because {reason}: the broker does not start"
                 )
-                place = _variable_phrase(variable_to_change(plugin, "dropOnly"))
+                place = in_variable_phrase(plugin, "dropOnly")
                 fix = f"write a valid regular expression{place}, in which .* matches any characters"
                 yield plugin.problem(message, "dropOnly", pattern, fix=fix)
-
-
-def _variable_phrase(variable: str | None) -> str:
-    return f" in {variable}" if variable else ""
