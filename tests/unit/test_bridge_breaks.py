@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from activemq_fleet.node.log.bridge_breaks import flapping_bridges, is_frame_size_error
+from activemq_fleet.node.log.broker_log import read_log_records
 from activemq_fleet.node.log.log_records import Record
 
 NOW = 1_796_000_000.0
@@ -67,6 +70,19 @@ def test_error_of_stack_is_reported_if_release_logs_unfilled_placeholder() -> No
     (bridge,) = flapping_bridges(records, NOW)
 
     assert bridge["error"] == ERROR
+
+
+def test_records_of_running_broker_have_error_of_bridge_from_stack(tmp_path: Path) -> None:
+    failed = failed_record(time.time() - 5, 0)
+    text = failed.message.replace(ERROR, "{}")
+    line = f"{failed.time:%Y-%m-%d %H:%M:%S},000 | INFO  | {text} | {failed.logger} | Task-1\n"
+    (tmp_path / "activemq.log").write_text(f"{line}{ERROR}\n\tat java.lang.Thread.run(Thread.java:1)\n")
+
+    (log_record,) = read_log_records(str(tmp_path), 0)
+
+    assert log_record.message == text
+    assert log_record.message_with_error == failed.message
+    assert failed.message_with_error == failed.message
 
 
 def test_bridge_that_breaks_repeatedly_without_logged_error_is_reported() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.log_tail import log_records_of_broker_run
@@ -108,7 +108,8 @@ class ExpectedLinks:
 
     def _records(self, broker: Broker) -> Sequence[Record]:
         run = self._hosts.last_broker_process_run(broker)
-        return log_records_of_broker_run(self._hosts.data_directory(broker), run) if run else ()
+        records = log_records_of_broker_run(self._hosts.data_directory(broker), run) if run else ()
+        return [replace(record, message=record.message_with_error) for record in records]
 
 
 def _is_up(

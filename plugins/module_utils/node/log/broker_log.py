@@ -65,10 +65,10 @@ def read_log_records(data_directory: str, since: float) -> list[Record]:
     """Read the records that a broker has written to its log since a time, and return them.
 
     They are those of activemq.log and the file before it in ``data_directory``. ``since`` is in seconds since the
-    epoch; of each file its last 4 MiB are read.
+    epoch; of each file its last 4 MiB are read. Records have their stack traces, which can hold the error of a bridge.
     """
     lines = [*_read_last_lines(data_directory, f"{BROKER_LOG}.1"), *_read_last_lines(data_directory, BROKER_LOG)]
-    return [record for record in parse_records(lines) if _is_in_period(record, since)]
+    return [record for record in _complete_records(lines, stacks=True) if _is_in_period(record, since)]
 
 
 def unreadable_log_reason(data_directory: str, since: float) -> str:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .log_records import Record, is_client_thread
+from .log_records import UNFILLED_ERROR, Record, error_of_stack_trace, is_client_thread
 
 COMPARED = 1000
 """Characters of a message that are compared with the kinds. Clients put names of any length into messages, and some
@@ -164,8 +164,8 @@ def parse_log_event(record: Record) -> LogEvent | None:
 def fields_with_error_of_stack_trace(fields: Mapping[str, str], stack: str) -> Mapping[str, str]:
     """Return the fields of a log message with the error of its stack trace if the message has only ``{}`` as error.
 
-    Some releases (such as 5.11.4 and 5.17.2) do not fill this placeholder. ``e`` is the field of the error.
+    ``e`` is the field of the error.
     """
-    if fields.get("e", "").strip() != "{}":
+    if fields.get("e", "").strip() != UNFILLED_ERROR:
         return fields
-    return {**fields, "e": next((line.strip() for line in stack.split("\n") if line.strip()), "")}
+    return {**fields, "e": error_of_stack_trace(stack)}

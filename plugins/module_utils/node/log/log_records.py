@@ -21,6 +21,9 @@ from .log_layouts import START, LogLineRewriter
 CONSOLE_START = r"(?:TRACE|DEBUG| INFO| WARN|ERROR|FATAL) \| "
 """The regular expression of a record's beginning in the console's layout."""
 
+UNFILLED_ERROR = "{}"
+"""The placeholder that some releases (such as 5.11.4 and 5.17.2) log in place of the error of a bridge. The error is in
+the stack trace."""
 _START = re.compile(START, re.ASCII)
 # A layout that every release ships commented out has the connector before the level, 20 wide.
 _FIRST = re.compile(r"(?P<time>.{23}) \| (?:[^\n]{20} \| )??(?:(?P<level>[A-Z]+) +|\[ *(?P<bracketed>[A-Z]+) *\] *)\| ")
@@ -90,6 +93,18 @@ class Record:
     def is_of_client_thread(self) -> bool:
         """Whether the log record was written by a thread that serves a client's connection."""
         return is_client_thread(self.thread)
+
+    @property
+    def message_with_error(self) -> str:
+        """The log message with the error of the stack trace, if the message ends with ``{}`` in its place."""
+        if not self.message.endswith(UNFILLED_ERROR):
+            return self.message
+        return self.message[: -len(UNFILLED_ERROR)] + (error_of_stack_trace(self.stack) or "an unknown error")
+
+
+def error_of_stack_trace(stack: str) -> str:
+    """Return the first line of a Java stack trace that is not empty, which has the error; "" without one."""
+    return next((line.strip() for line in stack.split("\n") if line.strip()), "")
 
 
 class IncrementalLogParser:

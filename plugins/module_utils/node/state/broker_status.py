@@ -120,7 +120,7 @@ def _link_and_warning_records(records: list[Record]) -> list[dict[str, str]]:
     return [
         {
             "level": record.level,
-            "message": escape_unprintable(mask_text(" ".join(record.message.split())[:_MAX_CHARACTERS])),
+            "message": escape_unprintable(mask_text(" ".join(record.message_with_error.split())[:_MAX_CHARACTERS])),
         }
         for record in selected[-_MAX_RECORDS:]
     ]
