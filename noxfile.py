@@ -57,7 +57,7 @@ def controller(session: nox.Session, core: str) -> None:
     )
     variables = {"ANSIBLE_HOME": str(ROOT / ".ansible"), "PYTHONPATH": "src:agent/src"}
     session.run("python", "-m", "pytest", "-q", *paths_of(PLUGIN_TESTS), env=variables)
-    session.run("python", "-m", "scripts.check_documentation", env=variables, silent=True)
+    session.run("python", "-m", "scripts.check_ansible_doc", env=variables, silent=True)
     playbooks = sorted(f"activemq.fleet.{path.stem}" for path in ROOT.glob("playbooks/*.yml"))
     session.run("ansible-playbook", "--syntax-check", "-i", EXAMPLE, *playbooks, env=variables, silent=True)
     session.run("ansible-playbook", "-i", EXAMPLE, "activemq.fleet.check", env=variables, silent=True)

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from activemq_fleet import __version__
-from scripts.check_documentation import COLLECTION, documented_plugins
+from scripts.check_ansible_doc import COLLECTION, documented_plugins
 from scripts.docsite.ansible_pages import markdown
 from scripts.generated_page import write_or_check
 

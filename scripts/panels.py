@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substitute_grafana_variables
+from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, replace_grafana_variables_by_values
 from activemq_fleet.reports import pages
 from activemq_fleet.reports.charts import SvgChart, tick_interval_seconds
 from activemq_fleet.reports.pages import utc_time_text
@@ -137,7 +137,9 @@ def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tupl
     """Yield the legend and the points of each series of a panel; a point is (epoch seconds, value)."""
     for expr, legend in panel.queries:
         response: dict[str, Any] = json.loads(
-            lab.monitoring.query_prometheus_range_json(substitute_grafana_variables(expr, interval="15s"), began, ended)
+            lab.monitoring.query_prometheus_range_json(
+                replace_grafana_variables_by_values(expr, interval="15s"), began, ended
+            )
         )
         for series in response["data"]["result"]:
             name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(series["metric"])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.check_documentation import COLLECTION, documented_plugins
+from scripts.check_ansible_doc import COLLECTION, documented_plugins
 from scripts.docsite.ansible_pages import markdown
 from scripts.generated_page import write_or_check
 

@@ -64,7 +64,7 @@ CHECKS = (
     ),
     Check("install lines", [PYTHON, "-m", "scripts.check_install_lines"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
-    Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
+    Check("documentation", [PYTHON, "-m", "scripts.check_ansible_doc"]),
     Check("prose", [PYTHON, "-m", "scripts.check_prose"]),
     Check("documentation site", [PYTHON, "-m", "scripts.docsite"]),
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),

@@ -58,12 +58,12 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
     import_library_module,
-    raise_as_filter_error,
+    translate_errors_to_filter_error,
 )
 
 
 def bridge_uri(brokers: Any, release: str, kind: str | None = None, scheme: str = "tcp") -> str:
-    with raise_as_filter_error("bridge_uri", brokers):
+    with translate_errors_to_filter_error("bridge_uri", brokers):
         addresses = import_library_module("endpoints").broker_endpoints(brokers, "openwire")
         return str(
             import_library_module("uris").bridge_uri(

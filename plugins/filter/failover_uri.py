@@ -48,11 +48,14 @@ _value:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_library_module,
+    translate_errors_to_filter_error,
+)
 
 
 def failover_uri(brokers: Any, options: Mapping[str, Any] | None = None, scheme: str = "tcp") -> str:
-    with raise_as_filter_error("failover_uri", brokers):
+    with translate_errors_to_filter_error("failover_uri", brokers):
         addresses = import_library_module("endpoints").broker_endpoints(brokers, "openwire")
         return str(import_library_module("uris").failover_uri(addresses, options, scheme=scheme))
 

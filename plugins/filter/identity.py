@@ -31,14 +31,17 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_library_module,
+    translate_errors_to_filter_error,
+)
 
 
 def identity(
     name: str, pattern: str | None = None, master_node: str | None = None, parity: str | None = None
 ) -> dict[str, str]:
     naming = import_library_module("naming")
-    with raise_as_filter_error("identity", name):
+    with translate_errors_to_filter_error("identity", name):
         if not isinstance(name, str):
             raise TypeError(
                 f"the input of the filter activemq.fleet.identity is of type {type(name).__name__}, but it must "

@@ -47,11 +47,14 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_library_module,
+    translate_errors_to_filter_error,
+)
 
 
 def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
-    with raise_as_filter_error("jndi_properties", brokers):
+    with translate_errors_to_filter_error("jndi_properties", brokers):
         if not isinstance(group, str) or not group.isprintable():
             raise ValueError(
                 f"the argument 'group' is {group!r}, but it must be one line of text. Set it to the name of the group"

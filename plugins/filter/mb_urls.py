@@ -39,11 +39,14 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_library_module,
+    translate_errors_to_filter_error,
+)
 
 
 def mb_urls(brokers: Any) -> str:
-    with raise_as_filter_error("mb_urls", brokers):
+    with translate_errors_to_filter_error("mb_urls", brokers):
         return str(
             import_library_module("addresses").format_mb_urls_of_agent_conf(
                 import_library_module("endpoints").broker_endpoints(brokers, "mqtt")

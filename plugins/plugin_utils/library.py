@@ -109,8 +109,8 @@ def import_host_module(name: str) -> ModuleType:
 
 
 @contextmanager
-def raise_as_filter_error(plugin: str, value: object) -> Iterator[None]:
-    """Raise the library's errors in a ``with`` block as AnsibleFilterError.
+def translate_errors_to_filter_error(plugin: str, value: object) -> Iterator[None]:
+    """Translate the library's errors in a ``with`` block to AnsibleFilterError.
 
     The error names the filter and its input.
     """

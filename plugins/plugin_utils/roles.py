@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_library_module,
+    translate_errors_to_filter_error,
+)
 
 
 def has_preferred_role(
@@ -16,7 +19,7 @@ def has_preferred_role(
     invalid.
     """
     naming = import_library_module("naming")
-    with raise_as_filter_error(role, host_name):
+    with translate_errors_to_filter_error(role, host_name):
         if not isinstance(host_name, str):
             raise TypeError(
                 f"the input of the test activemq.fleet.{role} is of type {type(host_name).__name__}, but it must be "

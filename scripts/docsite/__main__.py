@@ -21,7 +21,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet import __version__
-from scripts.check_documentation import documented_plugins
+from scripts.check_ansible_doc import documented_plugins
 from scripts.docsite.ansible_pages import plugin_pages, variable_pages
 from scripts.docsite.command_pages import command_line_page
 from scripts.docsite.page_links import rewrite_links

@@ -14,7 +14,7 @@ from ansible._internal._templating._jinja_common import Marker, TruncationMarker
 from ansible._internal._templating._marker_behaviors import MarkerBehavior, RoutingMarkerBehavior
 from ansible.module_utils._internal._event_utils import format_event_brief_message
 
-from activemq_fleet._variable_lines import line_of_last_definition, line_of_variable_key
+from activemq_fleet._variable_lines import line_of_last_definition_in_section, line_of_variable_key
 
 __all__ = [
     "DeferredWarningContext",
@@ -49,7 +49,7 @@ def variable_origin(name: object, value: object) -> tuple[str, int] | None:
     path, line = positions[0]
     lines = [line for position_path, line in positions if position_path == path]
     if not Origin.is_tagged_on(value):
-        return path, line_of_last_definition(path, str(name), line)
+        return path, line_of_last_definition_in_section(path, str(name), line)
     if len(lines) > 1 and lines[0] == lines[1]:
         return path, line
     # A list or a mapping begins at its first part, often below its key.

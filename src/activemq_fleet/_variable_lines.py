@@ -33,7 +33,7 @@ def line_of_variable_key(path: str, name: str, value_line: int) -> int | None:
     return None
 
 
-def line_of_last_definition(path: str, name: str, first_line: int) -> int:
+def line_of_last_definition_in_section(path: str, name: str, first_line: int) -> int:
     """Return the line number of a variable's last definition in one mapping or INI section of a file.
 
     ``first_line`` is the line number of the first definition, which is returned if the section does not define the

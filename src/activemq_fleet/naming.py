@@ -275,7 +275,7 @@ class Naming:
 
 
 def hosts_with_name(name: str, hosts: Collection[str]) -> list[str]:
-    """Return the hosts that a name means: the host with exactly this name, or else all whose first label it is."""
+    """Return the hosts that a full or short name identifies: the host of this name, else all with this first label."""
     return [name] if name in hosts else [host for host in hosts if host.partition(".")[0] == name]
 
 

@@ -1,8 +1,8 @@
 """Two linked pairs of a release: links carry messages before and after a kill of the active broker under load.
 
 FAILOVER_RELEASES lists the releases, separated by spaces: none by default, because other tests show failovers of pairs
-with links, and `all` for those of `downloadable_releases`. docs/releases.md has the measurements: FLEET_GOLDEN=update
-writes the row of the release there.
+with links, and `all` for those of `releases_available_in_maven`. docs/releases.md has the measurements:
+FLEET_GOLDEN=update writes the row of the release there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.releases import downloadable_releases
+from activemq_fleet.releases import releases_available_in_maven
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.traffic import numbered_bodies, send_across
 
@@ -33,7 +33,7 @@ def _releases() -> Sequence[Any]:
     if not names:
         skip = pytest.mark.skip(reason="FAILOVER_RELEASES is not set: set FAILOVER_RELEASES=all for further releases")
         return [pytest.param("none", marks=skip)]
-    return [str(release) for release in downloadable_releases()] if names == "all" else names.split()
+    return [str(release) for release in releases_available_in_maven()] if names == "all" else names.split()
 
 
 @pytest.mark.timeout(900)
@@ -96,5 +96,5 @@ def _write_row(release: str, row: str) -> None:
     first = lines.index(HEAD) + 2
     last = next((number for number in range(first, len(lines)) if not lines[number].startswith("|")), len(lines))
     rows = {line.split("|")[1].strip(): line for line in lines[first:last]} | {release: row}
-    lines[first:last] = [rows[str(known)] for known in downloadable_releases() if str(known) in rows]
+    lines[first:last] = [rows[str(known)] for known in releases_available_in_maven() if str(known) in rows]
     PAGE.write_text("\n".join(lines) + "\n")

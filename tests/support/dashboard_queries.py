@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, substitute_grafana_variables
+from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, replace_grafana_variables_by_values
 
 
 def dashboard_panel_queries(*, host: str = ".*", pair: str = ".*") -> Iterator[tuple[str, str, str]]:
@@ -15,4 +15,4 @@ def dashboard_panel_queries(*, host: str = ".*", pair: str = ".*") -> Iterator[t
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:
             for expr, _ in panel.queries:
-                yield dashboard.name, panel.title, substitute_grafana_variables(expr, host=host, pair=pair)
+                yield dashboard.name, panel.title, replace_grafana_variables_by_values(expr, host=host, pair=pair)

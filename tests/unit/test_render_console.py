@@ -11,7 +11,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, file_mode_of, render_broker
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Broker
 from tests.unit.fleets import fleet
 
@@ -29,7 +29,7 @@ def broker(release: str = "5.18.3", **variables: Any) -> Broker:
 
 
 def console_files_of(release: str = "5.18.3", *, reveal: bool = False, **variables: Any) -> dict[str, bytes]:
-    return console.console_files(broker(release, **variables), SecretSource(HOST, reveal))
+    return console.console_files(broker(release, **variables), SecretRenderer(HOST, reveal))
 
 
 def beans(document: bytes, kind: str) -> list[etree._Element]:

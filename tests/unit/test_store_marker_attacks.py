@@ -14,7 +14,7 @@ from activemq_fleet.node.fence import guard_cli
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.kahadb import store_marker
-from activemq_fleet.node.process.denied_access import explain_denied_path_access
+from activemq_fleet.node.process.denied_access import describe_denied_path_access
 from activemq_fleet.node.process.system_accounts import SystemAccount
 from tests.unit.attackers import BROKER, call_as, create_owned_directory, directory_for_all_accounts, requires_root
 
@@ -102,7 +102,7 @@ def test_store_is_created_for_account_below_mount_point_of_root(common: Path, mo
 def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mode: int, uid: int) -> None:
     store = create_owned_directory(common / "store", uid, mode)
     account = SystemAccount(BROKER, BROKER)
-    explanation = explain_denied_path_access(account, str(store))
+    explanation = describe_denied_path_access(account, str(store))
     owner = "root:root" if uid == 0 else f"account {BROKER}:{BROKER}"
     assert explanation == (
         f"the broker runs as account {BROKER}, and cannot use {store}, which belongs to {owner} (mode {mode:04o}): "
@@ -112,13 +112,13 @@ def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mod
 
 def test_inaccessible_directory_above_store_is_named(common: Path) -> None:
     store = create_owned_directory(create_owned_directory(common / "share", 0, 0o700) / "store")
-    explanation = explain_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
+    explanation = describe_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
     assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in explanation
     assert explanation.endswith(f"run chmod a+x {common}/share")
 
 
 def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Path) -> None:
-    assert "check the access lists" in explain_denied_path_access(SystemAccount(BROKER, BROKER), str(shared))
+    assert "check the access lists" in describe_denied_path_access(SystemAccount(BROKER, BROKER), str(shared))
 
 
 def test_store_of_root_is_refused_for_account_of_broker(common: Path) -> None:

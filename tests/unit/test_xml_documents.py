@@ -21,13 +21,13 @@ LINK = {
 @pytest.mark.parametrize("fragments", [[], [LINK]])
 def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
-    parse_xml_elements = _documents.parse_xml_elements
+    parse_all_xml_elements = _documents.parse_all_xml_elements
 
     def record_and_parse(content: bytes) -> list[etree._Element]:
         parsed.append(content)
-        return parse_xml_elements(content)
+        return parse_all_xml_elements(content)
 
-    monkeypatch.setattr(_documents, "parse_xml_elements", record_and_parse)
+    monkeypatch.setattr(_documents, "parse_all_xml_elements", record_and_parse)
     built_fleet = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
     documents = {broker.host: render_activemq_xml_document(broker) for broker in built_fleet.brokers}
     fleet_with_check_findings(built_fleet, documents, None)

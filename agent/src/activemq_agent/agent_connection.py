@@ -204,7 +204,7 @@ class AgentConnection:
             self._process_machine_event(TimePassedEvent())
             yield from self._yield_state_changes()
 
-    def handle_or_drop_event(self, event: Any, handler: Callable[[Any], bool | None]) -> bool:
+    def handle_event_or_drop_on_error(self, event: Any, handler: Callable[[Any], bool | None]) -> bool:
         """Handle a connection event by a function, or drop the event if the function fails.
 
         Return True if the event needs no more processing: it was dropped, or the function returned True. Only a packet
@@ -226,7 +226,7 @@ class AgentConnection:
             case PubackReceived() | MessageReceived() | SubackReceived() if (
                 item.conn == self.conn and self.session is not None
             ):
-                if not self.handle_or_drop_event(item, self._process_canary_event):
+                if not self.handle_event_or_drop_on_error(item, self._process_canary_event):
                     yield item
             case PubackReceived() | MessageReceived() | SubackReceived():
                 pass  # an event of an earlier connection

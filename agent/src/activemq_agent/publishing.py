@@ -174,7 +174,7 @@ class Publisher:
         It processes connection events, sends events of the outbox, and records what was sent.
         """
         for event in self.link.run_once_and_yield_events(FLUSH if any(self._unrecorded.values()) else POLL):
-            self.link.handle_or_drop_event(event, self._process_event)
+            self.link.handle_event_or_drop_on_error(event, self._process_event)
         now = self.last_loop_start = self._clock()
         if self._is_connected and self._are_pubacks_in_time(now):
             self._check_canaries(now)

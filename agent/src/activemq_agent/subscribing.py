@@ -123,7 +123,7 @@ class Subscriber:
         It processes connection events, stores messages, and subscribes again to refused topics.
         """
         for event in self.link.run_once_and_yield_events(IDLE):
-            self.link.handle_or_drop_event(event, self._process_event)
+            self.link.handle_event_or_drop_on_error(event, self._process_event)
         now = self.last_loop_start = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered_count == 0 and now >= lane.retry_at:

@@ -49,7 +49,7 @@ from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.credentials import credentials_file_content
-from activemq_fleet.render.secrets import SecretSource as Shown
+from activemq_fleet.render.secrets import SecretRenderer as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.validation import SchemaSource, cached_schema, fleet_with_check_findings

@@ -75,9 +75,9 @@ class ComparedElement:
         return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
 
     @cached_property
-    def comparison_key(self) -> tuple[Any, ...]:
-        """The comparison key of the XML element, which is equal for elements that mean the same."""
-        children = [child.comparison_key for child in self.children]
+    def equivalence_key(self) -> tuple[Any, ...]:
+        """The equivalence key of the XML element, which is equal for elements that mean the same."""
+        children = [child.equivalence_key for child in self.children]
         return (
             self.tag,
             tuple(sorted(self.attributes.items())),

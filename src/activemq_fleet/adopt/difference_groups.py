@@ -32,7 +32,7 @@ class DifferenceGroup:
 
 @dataclass(frozen=True, slots=True)
 class AdditionGroup:
-    """A group of equal additions that rendered activemq.xml files have to the existing ones.
+    """A group of equal additions: content that rendered activemq.xml files have and the existing files lack.
 
     The additions are at one or more paths. The group has their common effect and the variables that undo all of them.
     """

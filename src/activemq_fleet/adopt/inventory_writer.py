@@ -16,7 +16,7 @@ import yaml
 
 from activemq_fleet.adopt.broker_variables import DEFAULT_HEAP
 from activemq_fleet.adopt.companion_file_variables import is_heap_known_for_all_hosts
-from activemq_fleet.adopt.profiles import hosts_with_unknown_store
+from activemq_fleet.adopt.profiles import hosts_with_unknown_store_path
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
 from activemq_fleet.group_names import MASTERS, SLAVES, inventory_group_name
@@ -92,7 +92,7 @@ def _unknown_values_comment(proposal: VariableProposal) -> str:
         "activemq_home: /opt/activemq": "the directory of the installed release",
         "activemq_user: activemq": "the account that owns the store",
     }
-    if hosts_with_unknown_store(proposal):
+    if hosts_with_unknown_store_path(proposal):
         lines["activemq_store_directory: /opt/activemq/data/kahadb"] = "the directory that holds the messages now"
     if not is_heap_known_for_all_hosts(proposal):
         lines[f"activemq_heap: {DEFAULT_HEAP}"] = "the value of -Xmx"

@@ -79,7 +79,7 @@ def propose_attributes_and_fragments(
             continue  # An empty property has no effect.
         if missing_part is not None:
             fragments.append(_fragment_entry(proposal, document, missing_part, None))
-    unmatched = Counter(child.comparison_key for child in rendered.children)
+    unmatched = Counter(child.equivalence_key for child in rendered.children)
     for child in document.root.children:
         if child is document.broker or id(child) in skipped.elements or is_console_import(child):
             continue
@@ -88,8 +88,8 @@ def propose_attributes_and_fragments(
             continue  # Each of two such beans would reject the placeholders that only the other one replaces.
         if ".insight.log" in child.get("class"):
             continue  # activemq_log_query, or a class that the release does not have
-        if unmatched[child.comparison_key]:
-            unmatched[child.comparison_key] -= 1
+        if unmatched[child.equivalence_key]:
+            unmatched[child.equivalence_key] -= 1
         else:
             fragments.append(_fragment_entry(proposal, document, child, "beans"))
     if fragments:
@@ -221,7 +221,7 @@ def _missing_in_property(
 ) -> ComparedElement | None:
     """Return the parts of a property element that the rendered one lacks, at any depth; None without such parts."""
     missing = []
-    unmatched = Counter(child.comparison_key for child in rendered.children)
+    unmatched = Counter(child.equivalence_key for child in rendered.children)
     destination_keys = {_destination_key(other) for other in rendered.children}
     rendered_by_key: dict[object, ComparedElement] = {}
     for other in rendered.children:
@@ -229,8 +229,8 @@ def _missing_in_property(
     for child in original.children:
         if id(child) in skipped.elements:
             continue
-        if unmatched[child.comparison_key]:
-            unmatched[child.comparison_key] -= 1
+        if unmatched[child.equivalence_key]:
+            unmatched[child.equivalence_key] -= 1
             continue
         if child.name == "authorizationEntry" and _destination_key(child) in destination_keys:
             continue  # The broker merges the entries of a destination, so another entry has no effect.

@@ -266,7 +266,7 @@ def propose_store_directories_below_base(proposal: VariableProposal) -> None:
         )
 
 
-def hosts_with_unknown_store(proposal: VariableProposal) -> list[str]:
+def hosts_with_unknown_store_path(proposal: VariableProposal) -> list[str]:
     """Return the hosts whose files do not show the absolute path of the broker's store."""
     return [
         document.host

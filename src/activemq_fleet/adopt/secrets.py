@@ -16,7 +16,7 @@ from typing import Any
 from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.inventory_yaml import escape_jinja_delimiters
 from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
-from activemq_fleet.schema import UnreadableXmlError, parse_xml_document
+from activemq_fleet.schema import UnreadableXmlError, parse_xml_root_element
 from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.site_refusals import placeholder_of_missing_password
 
@@ -169,11 +169,11 @@ def file_contains_password(path: str, text: str) -> bool:
     Comments are included. A text that is not XML, although its file is imported as such, counts as one that does.
     """
     try:
-        node = compared_element_from_lxml(parse_xml_document(text.encode()))
+        node = compared_element_from_lxml(parse_xml_root_element(text.encode()))
     except (UnreadableXmlError, UnicodeEncodeError):
         return True
     masked = with_masked_passwords(node)
-    return masked.comparison_key != node.comparison_key or mask_configuration_file(f"{path}.xml", text) != text
+    return masked.equivalence_key != node.equivalence_key or mask_configuration_file(f"{path}.xml", text) != text
 
 
 def with_masked_passwords(node: ComparedElement) -> ComparedElement:

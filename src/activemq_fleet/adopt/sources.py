@@ -40,7 +40,7 @@ from activemq_fleet.schema import (
     decode_xml_document,
     local_name,
     namespace_of,
-    parse_xml_document,
+    parse_xml_root_element,
 )
 
 ACTIVEMQ_XML = "activemq.xml"
@@ -353,7 +353,7 @@ def _read_document(
         mistake = f"the file is {kind.name}, not an activemq.xml"
         raise InputError(f"{path}: {join_problem_and_remedy(mistake, kind.fix)}")
     try:
-        element = parse_xml_document(content)
+        element = parse_xml_root_element(content)
     except UnreadableXmlError as error:
         if mark:
             reason = f"the file is a template with {text[:40]!r}: render it first, and adopt the result"
@@ -381,7 +381,7 @@ def _read_document(
 
 def _wrap_in_beans(broker: etree._Element) -> etree._Element:
     """Return a ``<beans>`` element with the broker inside, for a file whose root is the broker."""
-    beans = parse_xml_document(f'<beans xmlns="{BEANS}"/>'.encode())
+    beans = parse_xml_root_element(f'<beans xmlns="{BEANS}"/>'.encode())
     beans.append(broker)
     return beans
 

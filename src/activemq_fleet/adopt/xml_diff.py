@@ -84,7 +84,7 @@ class _Comparison:
     """Each element, by ``id``, with its secrets masked."""
 
     def differences(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[XmlDifference]:
-        if original.comparison_key == rendered.comparison_key:
+        if original.equivalence_key == rendered.equivalence_key:
             return
         yield from self._attribute_differences(path, original, rendered)
         pairs, removed, added = _pair_children(original.children, rendered.children)
@@ -141,7 +141,7 @@ def _pair_children(
     """
     counterparts: dict[int, ComparedElement] = {}
     unmatched = list(rendered)
-    for key_of in (lambda node: node.comparison_key, _identity_key, _listening_address):
+    for key_of in (lambda node: node.equivalence_key, _identity_key, _listening_address):
         unmatched_by_key: dict[Any, deque[ComparedElement]] = defaultdict(deque)
         for node in unmatched:
             unmatched_by_key[key_of(node)].append(node)

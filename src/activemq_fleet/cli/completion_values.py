@@ -69,9 +69,9 @@ def _is_dynamic(source: str) -> bool:
 
 
 def _release_values(_context: click.Context) -> Iterable[tuple[str, str]]:
-    from activemq_fleet.releases import downloadable_releases
+    from activemq_fleet.releases import releases_available_in_maven
 
-    return ((release.text, "") for release in downloadable_releases())
+    return ((release.text, "") for release in releases_available_in_maven())
 
 
 complete_rules = _make_completer(_rule_values)

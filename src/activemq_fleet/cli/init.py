@@ -12,7 +12,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
-from activemq_fleet.cli.printing import fleet_command_line_with_words, print_escaped, print_warning
+from activemq_fleet.cli.printing import activemq_fleet_command_line, print_escaped, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
 _SHOWN_NAMES = 3  # Number of existing files that the error names.
@@ -76,7 +76,7 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     )
     print_escaped(
         f"{output}: {count_with_noun(len(inventory.files), 'file')}. Next: "
-        f"{fleet_command_line_with_words('check', '-i', output)}, "
+        f"{activemq_fleet_command_line('check', '-i', output)}, "
         f"then ansible-playbook -i {shlex.quote(str(output))} activemq.fleet.site --check --diff"
     )
     return 0

@@ -14,8 +14,8 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.printing import (
+    activemq_fleet_command_line,
     current_command_options_as_words,
-    fleet_command_line_with_words,
     print_escaped_to_stderr,
 )
 from activemq_fleet.install_hint import install_hint
@@ -87,7 +87,7 @@ def command_line_of_lab_subcommand(subcommand: str) -> str:
 
     The options of the current command choose the lab.
     """
-    return fleet_command_line_with_words("lab", subcommand, *current_command_options_as_words(_LAB_PARAMETERS))
+    return activemq_fleet_command_line("lab", subcommand, *current_command_options_as_words(_LAB_PARAMETERS))
 
 
 @contextmanager

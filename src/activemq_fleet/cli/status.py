@@ -21,7 +21,7 @@ from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.printing import (
-    fleet_command_line_with_words,
+    activemq_fleet_command_line,
     print_escaped,
     print_escaped_to_stderr,
     table_text,
@@ -165,7 +165,7 @@ def _print_lab_hint(query: _StatusQuery) -> None:
 
     inventory = query.inventory.with_inventory_from_ansible_config()
     if has_running_process(lab_paths_for(inventory.sources)):
-        command = fleet_command_line_with_words("lab", "status", *inventory.command_line_words())
+        command = activemq_fleet_command_line("lab", "status", *inventory.command_line_words())
         print_escaped_to_stderr(
             f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
         )

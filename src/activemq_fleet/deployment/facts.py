@@ -92,7 +92,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """What deployment and operation use of a broker's settings, such as its release, directories and links.
+    """The facts about a broker that deployment and operation need, such as its release, directories and links.
 
     The facts come from the inventory. They have no secrets, and all defaults are applied.
     """

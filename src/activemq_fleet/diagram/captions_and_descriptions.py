@@ -10,8 +10,8 @@ from activemq_fleet.diagram.scene import (
     BrokerView,
     DrawnConnection,
     Ends,
-    GroupPairCount,
     GroupView,
+    PairCountAndNoun,
     PairView,
     PictureContent,
     severity_or_waived,
@@ -116,14 +116,14 @@ def _network_shape_phrase(view: GroupView) -> str:
     if view.shape.name == "hub":
         return f"hub {view.shape.order[0]}"
     if len(view.pairs) == 2:
-        return f"both {view.pair_count_with_noun.noun}s linked to each other"
+        return f"both {view.pair_count_and_noun.noun}s linked to each other"
     if view.shape.name == "other":
         return f"{count_with_noun(len(view.connections), 'connection')} inside the group"
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
 def connection_caption_lines(
-    connection: DrawnConnection, sizes: Mapping[str, GroupPairCount], *, with_kind: bool = False
+    connection: DrawnConnection, sizes: Mapping[str, PairCountAndNoun], *, with_kind: bool = False
 ) -> list[str]:
     """Return the lines of the caption next to a connection between two groups of a picture.
 
@@ -142,7 +142,7 @@ def connection_caption_lines(
     return lines
 
 
-def connection_description(connection: DrawnConnection, sizes: Mapping[str, GroupPairCount]) -> str:
+def connection_description(connection: DrawnConnection, sizes: Mapping[str, PairCountAndNoun]) -> str:
     """Return one line that describes a connection between two groups of a picture.
 
     The line names the groups, the direction, and the connection's caption. It is for a list below the picture.
@@ -153,7 +153,7 @@ def connection_description(connection: DrawnConnection, sizes: Mapping[str, Grou
     return f"{source} {arrow} {target} ({', '.join(connection_caption_lines(connection, sizes, with_kind=True))})"
 
 
-def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupPairCount]) -> list[str]:
+def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, PairCountAndNoun]) -> list[str]:
     """Return phrases about the pairs between which the links of a connection run.
 
     Both directions are described unless one mirrors the other.
@@ -171,7 +171,7 @@ def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupPairCoun
     return _ends_phrase(forward, forward_sizes, "→") + _ends_phrase(backward, backward_sizes, "→")
 
 
-def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupPairCount, GroupPairCount], arrow: str) -> list[str]:
+def _ends_phrase(ends: Sequence[Ends], sizes: tuple[PairCountAndNoun, PairCountAndNoun], arrow: str) -> list[str]:
     """Return the phrase about the pairs that links connect.
 
     The phrase has their names or "each pair"; the result is [] where no short form exists.
@@ -185,7 +185,7 @@ def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupPairCount, GroupPairCou
     return [f" {arrow} ".join(_side_phrase(names, size) for names, size in zip(sides, sizes, strict=True))]
 
 
-def _side_phrase(names: set[str], size: GroupPairCount) -> str:
+def _side_phrase(names: set[str], size: PairCountAndNoun) -> str:
     if len(names) == 1:
         return min(names)
     return f"each {size.noun}" if len(names) == size.number else count_with_noun(len(names), size.noun)

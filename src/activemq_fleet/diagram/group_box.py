@@ -103,7 +103,7 @@ class GroupBox:
         self._inside: DiagramLayout | PairGroupWithFrame = placement
         if self.meshed:
             total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
-            size = view.pair_count_with_noun
+            size = view.pair_count_and_noun
             caption = (
                 f"full mesh of {count_with_noun(*size)}: {total}, from each {size.noun} to every other {size.noun}"
             )

@@ -169,10 +169,10 @@ class BalancerView:
     tooltip: str
 
 
-class GroupPairCount(NamedTuple):
-    """A group's number of broker pairs, and the noun for one of them.
+class PairCountAndNoun(NamedTuple):
+    """A group's number of broker pairs and the noun ``pair``, or its number of brokers and the noun ``broker``.
 
-    The noun is ``pair``, or ``broker`` where no broker has a peer.
+    The noun is ``broker`` where no broker of the group has a peer.
     """
 
     number: int
@@ -201,12 +201,12 @@ class GroupView:
         return tuple(node for pair in self.pairs for node in pair.nodes)
 
     @property
-    def pair_count_with_noun(self) -> GroupPairCount:
-        """The group's number of broker pairs together with the noun ``pair``, as a GroupPairCount.
+    def pair_count_and_noun(self) -> PairCountAndNoun:
+        """The group's number of broker pairs together with the noun ``pair``, as a PairCountAndNoun.
 
         A group without pairs of two brokers counts its brokers, with the noun ``broker``.
         """
-        return GroupPairCount(
+        return PairCountAndNoun(
             len(self.pairs), "pair" if any(pair.high_availability_profile.has_peer for pair in self.pairs) else "broker"
         )
 
@@ -245,13 +245,13 @@ class PictureContent:
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property
-    def pair_counts_by_group(self) -> dict[str, GroupPairCount]:
-        """A dictionary from the name of each group in the picture to its GroupPairCount.
+    def pair_counts_by_group(self) -> dict[str, PairCountAndNoun]:
+        """A dictionary from the name of each group in the picture to its PairCountAndNoun.
 
-        A GroupPairCount is the number of the group's broker pairs and the noun ``pair``, or the number of its brokers
+        A PairCountAndNoun is the number of the group's broker pairs and the noun ``pair``, or the number of its brokers
         and the noun ``broker``.
         """
-        return {group.name: group.pair_count_with_noun for group in self.groups}
+        return {group.name: group.pair_count_and_noun for group in self.groups}
 
 
 def severity_or_waived(finding: Finding) -> str:

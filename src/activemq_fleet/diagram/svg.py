@@ -21,7 +21,13 @@ from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.layout_model import DiagramLayout, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupPairCount, PictureContent, picture_content
+from activemq_fleet.diagram.scene import (
+    BalancerView,
+    DrawnConnection,
+    PairCountAndNoun,
+    PictureContent,
+    picture_content,
+)
 from activemq_fleet.diagram.star import hub_name, place_star
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.node.printable import count_with_noun, escape_html
@@ -133,7 +139,7 @@ def _draw_idle_balancers(canvas: SvgCanvas, hosts: Sequence[str], y: float, widt
 def _draw_link_list(
     canvas: SvgCanvas,
     connections: Sequence[DrawnConnection],
-    sizes: Mapping[str, GroupPairCount],
+    sizes: Mapping[str, PairCountAndNoun],
     y: float,
     width: float,
 ) -> float:

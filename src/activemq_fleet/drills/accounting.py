@@ -69,7 +69,7 @@ class AgentJournal:
             last_records[key] = max(line, last_records.get(key, line), key=lambda record: record.jseq)
         return {key for key, line in last_records.items() if line.kind != "stopped"}
 
-    def journal_event_ids(self, *kinds: str) -> set[str]:
+    def event_ids_in_records_of_kinds(self, *kinds: str) -> set[str]:
         """Return the ids of the events about which the agent's journal has a record of one of the given kinds."""
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
@@ -103,8 +103,10 @@ def count_event_outcomes(
     publisher_has_gaps = not publisher.lines or any(
         gap.agent == publisher.journal_agent_name for gap in evaluation.gaps
     )
-    barriers = publisher.journal_event_ids("barrier")  # A barrier is accepted like an event, but is no event.
-    accepted_ids = publisher.journal_event_ids("accepted")
+    barriers = publisher.event_ids_in_records_of_kinds(
+        "barrier"
+    )  # A barrier is accepted like an event, but is no event.
+    accepted_ids = publisher.event_ids_in_records_of_kinds("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(accepted_ids)) if i not in barriers)
     outcomes = {outcome.event_id: outcome for outcome in evaluation.outcomes}
     counts: Counter[EventVerdict] = Counter()
@@ -119,8 +121,8 @@ def count_event_outcomes(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),
-        acknowledged=len(publisher.journal_event_ids("acknowledged", "unconfirmed") & accepted.keys()),
-        handled=len(subscriber.journal_event_ids("handled") & accepted.keys()),
+        acknowledged=len(publisher.event_ids_in_records_of_kinds("acknowledged", "unconfirmed") & accepted.keys()),
+        handled=len(subscriber.event_ids_in_records_of_kinds("handled") & accepted.keys()),
         lost=counts["lost"],
         duplicate=counts["duplicate"],
         stuck=counts["stuck"],

@@ -65,7 +65,7 @@ def pair_outcomes_and_faults(
     subscriber = read_agent_journal(load_directory / "subscriber", f"the subscriber of the test load on {pair}")
     promised_ids = _read_promised_ids(load_directory / "promised")
     account = count_event_outcomes(pair, protocol, publisher, subscriber, promised_ids)
-    event_ids = publisher.journal_event_ids("accepted") | set(promised_ids)
+    event_ids = publisher.event_ids_in_records_of_kinds("accepted") | set(promised_ids)
     handled, acknowledged = (
         subscriber.event_journal_record_times("handled", event_ids),
         publisher.event_journal_record_times("acknowledged", event_ids),

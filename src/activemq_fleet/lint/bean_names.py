@@ -41,14 +41,14 @@ def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
     first_uses: dict[tuple[Element | None, str], Element] = {}
     nested_nodes = {
         node
-        for bean in document.elements_with_given_names("bean")
+        for bean in document.elements_with_tag_name("bean")
         if bean.namespace == BEANS
         for node in bean.descendants()
     }
     for node in document.elements_with_attribute("id", "name"):
         if node in nested_nodes or not _is_bean(node):
             continue
-        scope = node.nearest_ancestor_with_given_name("beans")
+        scope = node.nearest_ancestor_with_tag_name("beans")
         names = [(attribute, name) for attribute in ("id", "name") for name in _bean_names(node, attribute)]
         for attribute, name in names:
             other = first_uses.get((scope, name))

@@ -89,7 +89,7 @@ def reference_to_undefined_bean(document: Document) -> Iterator[Problem]:
 
 def _may_have_further_beans(document: Document) -> bool:
     """Return whether other files, or elements and classes that the rule does not know, can define further beans."""
-    if document.elements_with_given_names("import"):
+    if document.elements_with_tag_name("import"):
         return True
     return any(
         (node.namespace not in (BEANS, CORE) and node.name != "property-placeholder")

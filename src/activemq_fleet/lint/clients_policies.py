@@ -174,5 +174,5 @@ def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Prob
 
 
 def policy_destination_text(entry: Element, default: str) -> str:
-    """Return how messages name the destinations of a policy entry, such as ``queue orders``."""
+    """Return the destinations of a policy entry as text for findings, such as ``queue orders``."""
     return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has_attribute(kind)), default)

@@ -295,7 +295,7 @@ def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem
     fix = "set the limit of <memoryUsage> to about 60 % of the Java heap (-Xmx)"
     if document.release.supports("memoryUsage", "percentOfJvmHeap"):
         fix = 'replace the limit of <memoryUsage> with percentOfJvmHeap="70"'
-    for usage in document.elements_with_given_names("memoryUsage"):
+    for usage in document.elements_with_tag_name("memoryUsage"):
         limit = usage.size_attribute("limit")
         if limit is None:
             continue

@@ -141,8 +141,8 @@ class Element:
         """The XML element as a parsed networkConnector, with its URI and options."""
         return parse_network_connector(self._element)
 
-    def nearest_ancestor_with_given_name(self, *names: str) -> Element | None:
-        """Return the nearest ancestor of the XML element that has one of the given names, or None."""
+    def nearest_ancestor_with_tag_name(self, *names: str) -> Element | None:
+        """Return the nearest ancestor of the XML element whose tag name is one of the given names, or None."""
         ancestor = self.parent
         while ancestor is not None and ancestor.name not in names:
             ancestor = ancestor.parent
@@ -168,7 +168,7 @@ class Element:
             return self.document.nodes[self._index + 1 : self._last_index + 1]
         elements: list[Element] = []
         for name in names:
-            if named := self.document.elements_with_given_names(name):
+            if named := self.document.elements_with_tag_name(name):
                 begin = bisect_left(named, self._index + 1, key=_ELEMENT_INDEX)
                 elements += named[begin : bisect_left(named, self._last_index + 1, begin, key=_ELEMENT_INDEX)]
         return elements if len(names) == 1 else sorted(elements, key=_ELEMENT_INDEX)
@@ -433,8 +433,8 @@ class Document:
         """Return whether the value of any XML attribute in the file contains one of the given texts."""
         return any(text in self._joined_attribute_values for text in texts)
 
-    def elements_with_given_names(self, *names: str) -> list[Element]:
-        """Return all XML elements of the file that have one of the given names.
+    def elements_with_tag_name(self, *names: str) -> list[Element]:
+        """Return all XML elements of the file whose tag name is one of the given names.
 
         They are grouped by name, and within a name in the order of the file.
         """
@@ -443,17 +443,17 @@ class Document:
     @property
     def brokers(self) -> list[Element]:
         """The ``<broker>`` elements of the XML file."""
-        return self.elements_with_given_names("broker")
+        return self.elements_with_tag_name("broker")
 
     @property
     def network_connectors(self) -> list[Element]:
         """The ``<networkConnector>`` elements of the XML file."""
-        return self.elements_with_given_names("networkConnector")
+        return self.elements_with_tag_name("networkConnector")
 
     @property
     def transport_connectors(self) -> list[Element]:
         """The ``<transportConnector>`` elements of the XML file."""
-        return self.elements_with_given_names("transportConnector")
+        return self.elements_with_tag_name("transportConnector")
 
     @property
     def store_elements(self) -> list[Element]:
@@ -463,7 +463,7 @@ class Document:
         """
         return [
             node
-            for container in self.elements_with_given_names("persistenceAdapter", "persistenceFactory")
+            for container in self.elements_with_tag_name("persistenceAdapter", "persistenceFactory")
             for node in container.children()
         ]
 

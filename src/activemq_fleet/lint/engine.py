@@ -216,7 +216,7 @@ def rule(
 
         @wraps(check)
         def check_elements(document: Document) -> Iterator[Problem]:
-            return chain.from_iterable(map(check, document.elements_with_given_names(*elements)))
+            return chain.from_iterable(map(check, document.elements_with_tag_name(*elements)))
 
         if rule_id in _RULES:
             msg = f"two rules are called {rule_id}"

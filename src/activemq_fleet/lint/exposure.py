@@ -21,7 +21,7 @@ def exposed_port_kind(document: Document) -> Exposure:
     of the web console. ``no port``: none. ``no broker``: the file defines no broker.
     """
     brokers = document.brokers
-    if any(bean.get("class").endswith(_BROKER_CLASSES) for bean in document.elements_with_given_names("bean")):
+    if any(bean.get("class").endswith(_BROKER_CLASSES) for bean in document.elements_with_tag_name("bean")):
         return "openwire"
     if not brokers:
         return "no broker"

@@ -18,7 +18,7 @@ from activemq_fleet.schema import (
     has_utf_32_byte_order_mark,
     local_name,
     namespace_of,
-    parse_xml_document,
+    parse_xml_root_element,
     utf_16_encoding,
 )
 
@@ -126,7 +126,7 @@ def _xml_kind(data: bytes, text: str) -> ForeignFileKind | None:
     if re.match(r"\s*<!DOCTYPE\s+html|\s*<html", text, re.IGNORECASE):
         return ForeignFileKind(*_KINDS_BY_ROOT["html"])
     try:
-        root = parse_xml_document(data)
+        root = parse_xml_root_element(data)
     except UnreadableXmlError:
         text_without_comments = re.sub(r"<\?.*?(?:\?>|\Z)|<!--.*?(?:-->|\Z)", "", text, flags=re.DOTALL)
         if text_without_comments.strip() or len(data) > _INSPECTED_BYTES:

@@ -320,7 +320,7 @@ class InstalledReleaseFacts:
 
 
 def exposed_port_kind_of_file(document: Document | None) -> Exposure:
-    """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
+    """Return the kind of ports that a checked file exposes; it is "openwire" if the ports are unknown.
 
     The result is also ``openwire`` where the ports are not known: without a ``document``, as for a template and for a
     file that is not XML, and for a file that imports one with brokers or one that cannot be read.

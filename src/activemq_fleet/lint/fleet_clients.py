@@ -181,7 +181,7 @@ def broker_duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
           orders-mq02-b.example.com:
     """
     for broker, document in view.brokers_and_user_documents_containing([*_PRODUCER_LIMIT_ATTRIBUTES, "maxAuditDepth"]):
-        for node in document.elements_with_given_names("kahaDB", "policyEntry"):
+        for node in document.elements_with_tag_name("kahaDB", "policyEntry"):
             for attribute in _PRODUCER_LIMIT_ATTRIBUTES:
                 producer_limit = node.integer_attribute(attribute)
                 if producer_limit is not None and producer_limit < (producers := _producer_count(view, broker)):

@@ -108,7 +108,7 @@ def _lease_holder_id(view: FleetView, broker: Broker) -> str | None:
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has_attribute("leaseHolderId"):
                 return locker.literal_value("leaseHolderId")
-            broker_element = store.nearest_ancestor_with_given_name("broker")
+            broker_element = store.nearest_ancestor_with_tag_name("broker")
             return broker_element.literal_value("brokerName") if broker_element else None
     return None
 

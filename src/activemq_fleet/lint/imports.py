@@ -20,7 +20,7 @@ def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
     """
     directory = posixpath.dirname(document.file)
     imports = []
-    for node in document.elements_with_given_names("import"):
+    for node in document.elements_with_tag_name("import"):
         resource = node.get("resource").strip()
         if resource:
             path = path_relative_to_referring_file(resource)

@@ -71,8 +71,8 @@ def scheme_service_file_path(scheme: str, directory: str) -> str:
     return f"{directory}/{scheme}"
 
 
-def jar_service_files_registering_unknown_schemes(activemq_xml: str) -> set[str]:
-    """Return the paths in a jar (META-INF/services/...) that would define the unknown URI schemes of an activemq.xml.
+def service_file_paths_of_unknown_schemes(activemq_xml: str) -> set[str]:
+    """Return the paths of the service files (in a jar) that would register the unknown URI schemes of an activemq.xml.
 
     No release has these schemes.
     """

@@ -251,7 +251,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
     """
     required_handler = document.release.lease_exception_handler
     for store, locker in stores_with_database_lockers(document):
-        broker = store.nearest_ancestor_with_given_name("broker")
+        broker = store.nearest_ancestor_with_tag_name("broker")
         if broker is None:
             continue
         handler = configured_io_exception_handler(broker)
@@ -319,8 +319,8 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
         </jdbcPersistenceAdapter>
     """
     for store, _ in stores_with_database_lockers(document):
-        broker = store.nearest_ancestor_with_given_name("broker")
-        connectors = document.elements_with_given_names("transportConnector")
+        broker = store.nearest_ancestor_with_tag_name("broker")
+        connectors = document.elements_with_tag_name("transportConnector")
         if broker is None or not any(
             protocol_name_of_scheme(listener_uri(connector).scheme) == "mqtt" for connector in connectors
         ):
@@ -358,7 +358,7 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
     for store, _ in stores_with_database_lockers(document):
         if store.boolean_attribute("stopOnError", False) is not False:
             continue
-        broker = store.nearest_ancestor_with_given_name("broker")
+        broker = store.nearest_ancestor_with_tag_name("broker")
         handler = configured_io_exception_handler(broker) if broker else None
         # these handlers close the connectors until the broker has verified that it holds the lock
         has_closing_handler = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)

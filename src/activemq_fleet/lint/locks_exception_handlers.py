@@ -189,7 +189,7 @@ def _stores_with_handler(document: Document) -> Iterator[tuple[Element, IoExcept
     The handler is of ActiveMQ's classes.
     """
     for store in message_store_elements(document):
-        broker = store.nearest_ancestor_with_given_name("broker")
+        broker = store.nearest_ancestor_with_tag_name("broker")
         handler = configured_io_exception_handler(broker) if broker else None
         if broker is None or handler is None or not handler.kind or store.name == "memoryPersistenceAdapter":
             continue

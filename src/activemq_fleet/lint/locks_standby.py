@@ -248,7 +248,7 @@ def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
     for broker, _, _ in first_shared_store_with_broker_and_reason(document):
         if broker.boolean_attribute("startAsync", False) is not False:
             return
-        for node in document.elements_with_given_names("import"):
+        for node in document.elements_with_tag_name("import"):
             if "jetty" in node.get("resource") and node.position() > broker.position():
                 yield node.problem(
                     "a slave opens this web console only when it becomes master: HTTP health checks of a slave fail",
@@ -317,6 +317,6 @@ def _has_console(document: Document) -> bool:
 
     It imports Jetty's file, or has Jetty's beans.
     """
-    classes = (bean.get("class") for bean in document.elements_with_given_names("bean"))
-    imports = (node.get("resource") for node in document.elements_with_given_names("import"))
+    classes = (bean.get("class") for bean in document.elements_with_tag_name("bean"))
+    imports = (node.get("resource") for node in document.elements_with_tag_name("import"))
     return any("jetty" in resource for resource in imports) or any(".jetty." in name for name in classes)

@@ -71,7 +71,7 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
         <kahaDB directory="/srv/orders/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
     for store in message_store_elements(document):
-        broker = store.nearest_ancestor_with_given_name("broker")
+        broker = store.nearest_ancestor_with_tag_name("broker")
         sharing = sharing_reason_of_store(store)
         if store.name == "levelDB":
             continue  # a levelDB store is also the temporary store

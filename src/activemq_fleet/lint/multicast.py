@@ -98,7 +98,7 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if not document.transport_connectors or document.elements_with_given_names("masterConnector"):
+    if not document.transport_connectors or document.elements_with_tag_name("masterConnector"):
         return
     multicast_uris = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
@@ -186,7 +186,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if document.elements_with_given_names(*AUTHENTICATION) or _has_other_plugins(document):
+    if document.elements_with_tag_name(*AUTHENTICATION) or _has_other_plugins(document):
         return
     for node, attribute, uri in _multicast_uris(document):
         yield node.problem(
@@ -200,9 +200,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 def _has_other_plugins(document: Document) -> bool:
     """Return whether the broker has plugins unknown to the rules, which may require authentication."""
     children = (
-        child
-        for container in document.elements_with_given_names("plugins")
-        for child in container.children("bean", "ref")
+        child for container in document.elements_with_tag_name("plugins") for child in container.children("bean", "ref")
     )
     return any(children) or any(broker.has_attribute("plugins") for broker in document.brokers)
 

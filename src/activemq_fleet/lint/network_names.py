@@ -144,7 +144,7 @@ def _has_store(node: Element) -> bool:
 
     ``node`` is the ``<broker>`` element or an element inside it.
     """
-    broker = node if node.name == "broker" else node.nearest_ancestor_with_given_name("broker")
+    broker = node if node.name == "broker" else node.nearest_ancestor_with_tag_name("broker")
     return broker is None or broker.boolean_attribute("persistent", True) is not False
 
 

@@ -13,7 +13,7 @@ _NO_RETURN = "a message cannot return to a broker that it came from"
 
 def _queue_policies(document: Document) -> list[Element]:
     """Return the policyEntry elements about queues in an activemq.xml."""
-    return [entry for entry in document.elements_with_given_names("policyEntry") if entry.has_attribute("queue")]
+    return [entry for entry in document.elements_with_tag_name("policyEntry") if entry.has_attribute("queue")]
 
 
 def _bridge_filter_of(entry: Element) -> Element | None:
@@ -174,7 +174,7 @@ def missing_replay_delay(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for bridge_filter in document.elements_with_given_names(FILTER):
+    for bridge_filter in document.elements_with_tag_name(FILTER):
         if not bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False):
             continue
         if not bridge_filter.has_attribute("replayDelay") or bridge_filter.integer_attribute("replayDelay") == 0:
@@ -208,7 +208,7 @@ def bridge_filter_directly_in_policy_entry(document: Document) -> Iterator[Probl
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for bridge_filter in document.elements_with_given_names(FILTER):
+    for bridge_filter in document.elements_with_tag_name(FILTER):
         if bridge_filter.parent is not None and bridge_filter.parent.name == "policyEntry":
             yield bridge_filter.problem(
                 f"<{FILTER}> is directly in <policyEntry>, without an enclosing <networkBridgeFilterFactory>: "
@@ -252,11 +252,11 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
     """
     selector_topics = [
         topic
-        for topic in document.elements_with_given_names("virtualTopic")
+        for topic in document.elements_with_tag_name("virtualTopic")
         if topic.boolean_attribute("selectorAware", default=False)
     ]
     if not document.network_connectors or not (
-        selector_topics or document.elements_with_given_names("virtualSelectorCacheBrokerPlugin")
+        selector_topics or document.elements_with_tag_name("virtualSelectorCacheBrokerPlugin")
     ):
         return
     evidence = 'selectorAware="true" of <virtualTopic>' if selector_topics else "<virtualSelectorCacheBrokerPlugin>"
@@ -273,7 +273,7 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
                 "a selector",
             )
     if document.release.has_selector_aware_replay:
-        for bridge_filter in document.elements_with_given_names(FILTER):
+        for bridge_filter in document.elements_with_tag_name(FILTER):
             replays = bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False)
             if replays and bridge_filter.boolean_attribute("selectorAware", default=False) is False:
                 yield bridge_filter.problem(

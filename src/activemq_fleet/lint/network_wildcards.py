@@ -52,7 +52,7 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
 
         <policyEntry queue="*.tmp.>" memoryLimit="16 mb"/>
     """
-    for node in document.elements_with_given_names(*_NAME_ATTRIBUTES):
+    for node in document.elements_with_tag_name(*_NAME_ATTRIBUTES):
         for attribute in _NAME_ATTRIBUTES[node.name]:
             for name in (node.literal_value(attribute) or "").split(","):
                 path = name.strip().rpartition("//")[2].partition("?")[0]

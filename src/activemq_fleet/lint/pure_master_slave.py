@@ -13,7 +13,7 @@ _PASSWORD_PLUGINS = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "
 
 def elements_and_master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
     """Yield the attributes that contain the URI of a slave's master, as (element, attribute)."""
-    for connector in document.elements_with_given_names("masterConnector"):
+    for connector in document.elements_with_tag_name("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has_attribute(name))
     yield from (
         (broker, "masterConnectorURI") for broker in document.brokers if broker.has_attribute("masterConnectorURI")
@@ -199,7 +199,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     """
     plugins = [
         plugin
-        for plugin in document.elements_with_given_names(*_PASSWORD_PLUGINS)
+        for plugin in document.elements_with_tag_name(*_PASSWORD_PLUGINS)
         if not _accepts_anonymous_clients(plugin)
     ]
     if not plugins:

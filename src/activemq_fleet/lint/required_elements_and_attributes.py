@@ -147,7 +147,7 @@ def required_attribute_or_child_missing(element: Element) -> Iterator[Problem]:
 
         <policyEntry queue="orders" producerFlowControl="false"/>
     """
-    is_part_of_broker = element.namespace == CORE and element.nearest_ancestor_with_given_name("broker") is not None
+    is_part_of_broker = element.namespace == CORE and element.nearest_ancestor_with_tag_name("broker") is not None
     if not is_part_of_broker or _has_unknown_parts(element):
         return
     for requirement in _REQUIREMENTS[element.name]:
@@ -176,7 +176,7 @@ def _requirement_problems(element: Element, requirement: _Requirement) -> Iterat
 
 def _are_links_started_asynchronously(connector: Element) -> bool:
     """Return whether the broker may start without this connector, because another thread starts it."""
-    broker = connector.nearest_ancestor_with_given_name("broker")
+    broker = connector.nearest_ancestor_with_tag_name("broker")
     return broker is not None and broker.get("networkConnectorStartAsync", "false").strip().lower() != "false"
 
 
@@ -210,7 +210,7 @@ def redelivery_plugin_without_scheduler(plugin: Element) -> Iterator[Problem]:
 
         <broker schedulerSupport="true"><plugins><redeliveryPlugin fallbackToDeadLetter="true"/></plugins></broker>
     """
-    broker = plugin.nearest_ancestor_with_given_name("broker")
+    broker = plugin.nearest_ancestor_with_tag_name("broker")
     if broker is None or _has_unknown_parts(broker) or broker.children("jobSchedulerStore"):
         return
     if broker.boolean_attribute(_SCHEDULER, False) is False:

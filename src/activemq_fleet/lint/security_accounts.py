@@ -211,7 +211,7 @@ def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
         for entry in properties_lines(document, file)
     }
     used = set()
-    for node in document.elements_with_given_names(*_ACCOUNT_ATTRIBUTES):
+    for node in document.elements_with_tag_name(*_ACCOUNT_ATTRIBUTES):
         for user_attribute, password_attribute in _ACCOUNT_ATTRIBUTES[node.name]:
             if not node.has_attribute(password_attribute):
                 continue
@@ -264,7 +264,7 @@ def _jaas_accounts(document: Document) -> Iterator[ClearTextAccount]:
     The console does so from 6.0 on.
     """
     is_used_by_broker = bool(
-        document.elements_with_given_names("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
+        document.elements_with_tag_name("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
     )
     is_used_by_console = document.release.console_accounts == "jaas" and bool(find_web_console_imports(document))
     login = document.other_files.get("login.config")
@@ -294,6 +294,6 @@ def _refers_to_file(document: Document, file: str) -> bool:
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
     return any(
         ending.search(text.strip())
-        for node in document.elements_with_given_names("value", "property", "entry", "property-placeholder")
+        for node in document.elements_with_tag_name("value", "property", "entry", "property-placeholder")
         for text in (node.leading_text, node.get("value"), node.get("location"))
     )

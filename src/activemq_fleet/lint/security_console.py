@@ -51,7 +51,7 @@ def _unqualified_class_name(bean: Element) -> str:
 
 def _beans_of_classes(console_xml: Document, *classes: str) -> list[Element]:
     """Return the Spring beans of an XML file whose class, without its package, is one of the given classes."""
-    return [bean for bean in console_xml.elements_with_given_names("bean") if _unqualified_class_name(bean) in classes]
+    return [bean for bean in console_xml.elements_with_tag_name("bean") if _unqualified_class_name(bean) in classes]
 
 
 @once_per_document
@@ -208,7 +208,7 @@ def _protected_paths(console_xml: Document) -> tuple[str, ...] | None:
     """
     mappings = _beans_of_classes(console_xml, "ConstraintMapping")
     if not mappings and any(
-        "ecurity" in _unqualified_class_name(bean) for bean in console_xml.elements_with_given_names("bean")
+        "ecurity" in _unqualified_class_name(bean) for bean in console_xml.elements_with_tag_name("bean")
     ):
         return None
     has_path_lists = console_xml.release.console_family not in (

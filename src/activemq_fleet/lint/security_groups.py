@@ -169,8 +169,7 @@ def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Map
     accounts = _groups_by_account(document)
     if accounts is not None:
         yield from (
-            (authorization_map, accounts)
-            for authorization_map in document.elements_with_given_names("authorizationMap")
+            (authorization_map, accounts) for authorization_map in document.elements_with_tag_name("authorizationMap")
         )
 
 

@@ -85,7 +85,7 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
                         option,
                         fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
                     )
-    for context in document.elements_with_given_names("sslContext"):
+    for context in document.elements_with_tag_name("sslContext"):
         if obsolete := _OBSOLETE_PROTOCOL.fullmatch(context.literal_value("protocol") or ""):
             text = f"the protocol of <sslContext> enables {obsolete[1]}, an insecure protocol"
             yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')

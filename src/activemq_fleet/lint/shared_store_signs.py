@@ -163,7 +163,7 @@ def data_source_bean(store: Element) -> Element | None:
     The result is None if the file does not define the bean.
     """
     bean_name = store.get("dataSource").removeprefix("#")
-    beans = store.document.elements_with_given_names("bean")
+    beans = store.document.elements_with_tag_name("bean")
     return next((bean for bean in beans if bean_name and bean_name in (bean.get("id"), bean.get("name"))), None)
 
 

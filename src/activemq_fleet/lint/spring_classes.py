@@ -211,7 +211,7 @@ def _class_of(bean: Element) -> str:
     while not bean.has_attribute("class") and bean.has_attribute("parent") and bean not in visited:
         visited.add(bean)
         parent = next(
-            (node for node in bean.document.elements_with_given_names("bean") if node.get("id") == bean.get("parent")),
+            (node for node in bean.document.elements_with_tag_name("bean") if node.get("id") == bean.get("parent")),
             None,
         )
         if parent is None:

@@ -104,9 +104,9 @@ def listeners_on_one_port(broker: Element) -> Iterator[Problem]:
         <transportConnector name="stomp" uri="stomp://0.0.0.0:61613?wireFormat.maxFrameSize=10485760"/>
     """
     earlier_listeners: list[tuple[str, str, str]] = []
-    for connector in broker.document.elements_with_given_names("transportConnector"):
+    for connector in broker.document.elements_with_tag_name("transportConnector"):
         host, port = _listening_socket(listener_uri(connector))
-        if port and connector.nearest_ancestor_with_given_name("broker") is broker:
+        if port and connector.nearest_ancestor_with_tag_name("broker") is broker:
             name = connector.get("name")
             for other, other_host, other_port in earlier_listeners:
                 if port == other_port and _addresses_overlap(host, other_host):

@@ -129,7 +129,7 @@ def _defines_broker(document: Document) -> bool:
         return True
     return any(
         _BROKER_CLASS_NAME.search(bean.get("class").rpartition(".")[2])
-        for bean in document.elements_with_given_names("bean")
+        for bean in document.elements_with_tag_name("bean")
     )
 
 
@@ -150,7 +150,7 @@ def _profile_of(broker: Element) -> str:
 
 
 def _purpose_text(document: Document) -> str:
-    classes = [bean.get("class") for bean in document.elements_with_given_names("bean")]
+    classes = [bean.get("class") for bean in document.elements_with_tag_name("bean")]
     if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
         return "this is a context of Apache Camel"
     if any(".jetty." in name for name in classes):

@@ -85,7 +85,7 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
         return  # the jetty.xml of a fleet is rendered
     others = [
         path_relative_to_referring_file(node.get("resource"))
-        for node in document.elements_with_given_names("import")
+        for node in document.elements_with_tag_name("import")
         if node is not imported
     ]
     documents = [document, *(document.parsed_sibling_file(other) for other in others)]
@@ -95,7 +95,7 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
     if console is None:
         text = 'jetty.xml of this release requires a bean with the id "broker", but this file defines none'
         yield imported.problem(text, "resource", severity="warning")
-    for bean in console.elements_with_given_names("bean") if console is not None else ():
+    for bean in console.elements_with_tag_name("bean") if console is not None else ():
         if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
             text = (
                 f'a bean of {name} depends on the bean "broker", but this file defines none: the broker does not start'
@@ -305,7 +305,7 @@ def uncommitted_limit_rejects_nontransactional_messages(document: Document) -> I
         limit = broker.integer_attribute("maxUncommittedCount")
         if limit is not None and limit > 0:
             yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
-    for bean in document.elements_with_given_names("bean"):
+    for bean in document.elements_with_tag_name("bean"):
         if bean.get("class") in _BROKER_CLASSES:
             for node in bean.children("property"):
                 value = node.first_child("value")

@@ -183,7 +183,7 @@ def _connection_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
     Nested URIs are included.
     """
-    masters = [(connector, "remoteURI") for connector in document.elements_with_given_names("masterConnector")]
+    masters = [(connector, "remoteURI") for connector in document.elements_with_tag_name("masterConnector")]
     for node, attribute in document.attributes_with_discovery_uri + masters:
         for uri in node.uri_attribute_or_empty(attribute).uri_and_nested_uris():
             if uri.options:

@@ -13,7 +13,7 @@ _AT_LEAST_ONE = ("indexWriteBatchSize", "maxAsyncJobs")
 
 @rule("V067", "error", needs="@indexWriteBatchSize @maxAsyncJobs @dropOnly", refuses=True)
 def number_or_pattern_refused_at_start(document: Document) -> Iterator[Problem]:
-    """An attribute of kahaDB must be at least 1, or a regular expression in dropOnly is not valid in Java.
+    """An attribute of kahaDB is below 1, or a regular expression in dropOnly is not valid in Java.
 
     Why: the store divides by indexWriteBatchSize, creates a queue of maxAsyncJobs jobs, and the
         discardingDLQBrokerPlugin compiles each word of dropOnly. This fails while the broker starts ("/ by zero",
@@ -44,8 +44,8 @@ def number_or_pattern_refused_at_start(document: Document) -> Iterator[Problem]:
 
         <broker><plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="prices[.].*"/></plugins></broker>
     """
-    for store in document.elements_with_given_names("kahaDB"):
-        broker = store.nearest_ancestor_with_given_name("broker")
+    for store in document.elements_with_tag_name("kahaDB"):
+        broker = store.nearest_ancestor_with_tag_name("broker")
         if broker is not None and broker.boolean_attribute("persistent", True) is not True:
             continue
         for attribute in _AT_LEAST_ONE:
@@ -54,7 +54,7 @@ def number_or_pattern_refused_at_start(document: Document) -> Iterator[Problem]:
                 message = f'{attribute}="{number}" of <kahaDB> must be at least 1: the broker does not start'
                 place = in_variable_phrase(store, attribute)
                 yield store.problem(message, attribute, fix=f"write a number of at least 1 as {attribute}{place}")
-    for plugin in document.elements_with_given_names("discardingDLQBrokerPlugin"):
+    for plugin in document.elements_with_tag_name("discardingDLQBrokerPlugin"):
         for pattern in (plugin.literal_value("dropOnly") or "").split():
             if reason := java_pattern_error(pattern):
                 message = (

@@ -107,7 +107,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
     """
     release = document.release.text
     reason = "pure master/slave was removed in 5.8.0"
-    for connector in document.elements_with_given_names("masterConnector"):
+    for connector in document.elements_with_tag_name("masterConnector"):
         yield connector.problem(f"ActiveMQ {release} does not support <masterConnector>: {reason}")
     for broker in document.brokers:
         if broker.has_attribute("masterConnectorURI"):
@@ -234,13 +234,13 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """
     if document.ha_profile and document.ha_profile.has_database_lease:
         return  # rule T011 rejects the profile on these releases
-    for locker in document.elements_with_given_names("locker"):
+    for locker in document.elements_with_tag_name("locker"):
         yield locker.problem(_too_old_message("<locker>", document), fix=_fix_of_lock(locker.parent, "<locker>"))
     for store in document.store_elements:
         for name in ("locker", "useLock"):
             if store.has_attribute(name):
                 yield store.problem(_too_old_message(name, document), name, fix=_fix_of_lock(store, name))
-    for store in document.elements_with_given_names("kahaDB", "mKahaDB"):
+    for store in document.elements_with_tag_name("kahaDB", "mKahaDB"):
         if store.has_attribute("lockKeepAlivePeriod"):
             name = "lockKeepAlivePeriod"
             message = _too_old_message(f"{name} on <{store.name}>", document)

@@ -49,7 +49,7 @@ def xml_validation_disabled_in_start_uri(document: Document) -> Iterator[Problem
                 f"remove ?validate=false from the xbean: URI in {name}, and correct the errors that the broker reports"
             )
             yield Problem(message, file=name, line=line, column=column, fix=fix)
-    for node in document.elements_with_given_names(
+    for node in document.elements_with_tag_name(
         "networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"
     ):
         for attribute, value in node.attributes.items():
@@ -88,7 +88,7 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
     """
     console_file = document.release.console_file
     fix = f"import {console_file}, and copy this file from the conf directory of the release"
-    for node in document.elements_with_given_names("import"):
+    for node in document.elements_with_tag_name("import"):
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == console_file:
             continue

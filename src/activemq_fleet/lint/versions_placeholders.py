@@ -232,8 +232,8 @@ def _is_link_address(node: Element, attribute: str, text_before: str) -> bool:
 @once_per_document
 def _configurers(document: Document) -> list[Element]:
     """Return the elements of a file that replace placeholders."""
-    beans = [bean for bean in document.elements_with_given_names("bean") if _is_placeholder_configurer(bean)]
-    return beans + document.elements_with_given_names("property-placeholder")
+    beans = [bean for bean in document.elements_with_tag_name("bean") if _is_placeholder_configurer(bean)]
+    return beans + document.elements_with_tag_name("property-placeholder")
 
 
 def has_no_placeholder_configurer(document: Document) -> bool:

@@ -181,7 +181,7 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
         if message:
             yield node.problem(message, attribute, fix=_size_fix(node, attribute, kind))
     if document.release.is_within_span(_BOOLEANS_SINCE):
-        for node in document.elements_with_given_names(*_BOOLEAN_ATTRIBUTES):
+        for node in document.elements_with_tag_name(*_BOOLEAN_ATTRIBUTES):
             for attribute in _BOOLEAN_ATTRIBUTES[node.name] & node.attributes.keys():
                 booleans = ("true", "false")
                 if _is_literal(node, attribute) and node.get(attribute).lower() not in booleans:
@@ -197,7 +197,7 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
                     elif variable is not None:
                         fix = f"write {attribute} as true or false in {variable}"
                     yield node.problem(message, attribute, fix=fix)
-    for store in document.elements_with_given_names("kahaDB"):
+    for store in document.elements_with_tag_name("kahaDB"):
         for attribute, names in _KAHADB_ENUM_VALUES.items():
             if not _is_literal(store, attribute) or not _is_read_by_broker(store, attribute):
                 continue
@@ -214,7 +214,7 @@ def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberTy
 
     The message is about a size that the broker cannot convert; it is "" for any other size.
     """
-    for node in document.elements_with_given_names(*_SIZE_ATTRIBUTES):
+    for node in document.elements_with_tag_name(*_SIZE_ATTRIBUTES):
         for attribute, kind in _SIZE_ATTRIBUTES[node.name].items():
             if attribute in node.attributes and _is_literal(node, attribute):
                 yield node, attribute, kind, _size_message(node, attribute, kind)
@@ -231,7 +231,7 @@ def _shortened_value(node: Element, attribute: str) -> str:
 
 def _is_read_by_broker(store: Element, attribute: str) -> bool:
     """Return whether the broker reads an attribute. It ignores the preallocation of a store that it does not start."""
-    broker = store.nearest_ancestor_with_given_name("broker")
+    broker = store.nearest_ancestor_with_tag_name("broker")
     return (
         attribute == "journalDiskSyncStrategy"
         or broker is None
@@ -372,11 +372,11 @@ def unreplaced_placeholder_in_typed_value(document: Document) -> Iterator[Proble
                 "the broker does not start"
             )
             yield link.problem(message, "uri", match[0], fix=fix_text_for_unreplaced_placeholders(document, [match]))
-    for node in document.elements_with_given_names(*_SIZE_ATTRIBUTES):
+    for node in document.elements_with_tag_name(*_SIZE_ATTRIBUTES):
         for attribute in _SIZE_ATTRIBUTES[node.name]:
             yield from _unreplaced_placeholder_problems(document, node, attribute)
     if document.release.is_within_span(_BOOLEANS_SINCE):
-        for node in document.elements_with_given_names(*_BOOLEAN_ATTRIBUTES):
+        for node in document.elements_with_tag_name(*_BOOLEAN_ATTRIBUTES):
             for attribute in sorted(_BOOLEAN_ATTRIBUTES[node.name]):
                 yield from _unreplaced_placeholder_problems(document, node, attribute)
 

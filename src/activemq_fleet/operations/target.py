@@ -142,8 +142,8 @@ def _selectable(fleet_hosts: Sequence[PossibleTargetHost]) -> list[SelectableHos
     return [SelectableHost(entry.host, entry.pair, entry.group) for entry in fleet_hosts]
 
 
-def run_start_time(since: object, now: float) -> dict[str, Any]:
-    """Return the start time of an operation's run, as ``{"since": text, "since_epoch": seconds}``.
+def operation_start_time_as_dict(since: object, now: float) -> dict[str, Any]:
+    """Return an operation's start time as ``{"since": text, "since_epoch": seconds}``; it may be an earlier run's.
 
     It is ``since`` (``activemq_since``), the start of an interrupted run, or else ``now``, in seconds since the epoch.
     The text is RFC 3339 in UTC with whole seconds. Raises InputError for text that is no such time, or one that has yet
@@ -182,7 +182,7 @@ def decide_target_hosts_and_pairs(request: OperationDecisionRequest) -> Decision
     ]
     target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
-    since = run_start_time(options.get("since"), time.time())
+    since = operation_start_time_as_dict(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 

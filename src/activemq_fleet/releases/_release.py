@@ -308,8 +308,8 @@ def supported_release_lines() -> tuple[str, ...]:
     return tuple(line for line in data.lines if line in data.supported_lines)
 
 
-def downloadable_releases() -> tuple[Release, ...]:
-    """Return the ActiveMQ releases whose jars can be downloaded through Maven, oldest first.
+def releases_available_in_maven() -> tuple[Release, ...]:
+    """Return the ActiveMQ releases whose jars Maven can download, oldest first.
 
     The tuple shows the state of the last measurement.
     """

@@ -17,7 +17,7 @@ from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials_file_content
 from activemq_fleet.render.fleet_json_file import fleet_json
 from activemq_fleet.render.load_balancer import HAPROXY, balancer_files
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.render.systemd_units import unit_environment_and_log_files
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
@@ -102,11 +102,11 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
     Files without secrets are rendered once.
     """
     plain = {ACTIVEMQ_XML: render_activemq_xml_bytes(broker), **unit_environment_and_log_files(broker)}
-    hidden = SecretSource(broker.host)
+    hidden = SecretRenderer(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}
     if reveal:
-        shown = SecretSource(broker.host, reveal=True)
+        shown = SecretRenderer(broker.host, reveal=True)
         # The fingerprint among the metrics is that of the files with secrets hidden.
         revealed = (
             masked
@@ -117,7 +117,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
     return dict(sorted(masked.items())), dict(sorted(revealed.items()))
 
 
-def _files_with_secrets(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
+def _files_with_secrets(broker: Broker, secrets: SecretRenderer) -> dict[str, bytes]:
     return {
         CREDENTIALS: credentials_file_content(broker, secrets),
         **console.console_files(broker, secrets),
@@ -151,7 +151,7 @@ def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
 
     They are bytes, and sorted; secrets are hidden unless ``reveal``.
     """
-    return dict(sorted(agent_files(agent, SecretSource(agent.host, reveal)).items()))
+    return dict(sorted(agent_files(agent, SecretRenderer(agent.host, reveal)).items()))
 
 
 def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, bytes]:
@@ -159,7 +159,7 @@ def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, by
 
     They are bytes, and sorted; secrets are hidden unless ``reveal``.
     """
-    return dict(sorted(balancer_files(balancer, SecretSource(balancer.host, reveal)).items()))
+    return dict(sorted(balancer_files(balancer, SecretRenderer(balancer.host, reveal)).items()))
 
 
 def render_java_client_files(fleet: Fleet) -> dict[str, bytes]:

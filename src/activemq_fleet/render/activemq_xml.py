@@ -26,7 +26,7 @@ _REGROW_THRESHOLD = str(32 << 20)  # bytes: space for one journal file justifies
 
 
 def render_activemq_xml_bytes(broker: Broker) -> bytes:
-    """Return the content of a broker's activemq.xml as bytes, without its extra files.
+    """Return the content of a broker's activemq.xml as bytes.
 
     ``render_activemq_xml_document`` returns it as an XML document. Passwords are placeholders that
     credentials.properties fills.

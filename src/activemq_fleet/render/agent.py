@@ -5,7 +5,7 @@ from __future__ import annotations
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.render.systemd_units import protect_home_value
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Group
@@ -19,7 +19,7 @@ LARGEST_PACKET = MIB = 1 << 20
 _STATE_DIRECTORY_ROOT = "/var/lib/"
 
 
-def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
+def agent_files(agent: Agent, secrets: SecretRenderer) -> dict[str, bytes]:
     """Return the content of each rendered file of an agent's host, by path, with the secrets that ``secrets`` gives.
 
     The secrets are values or placeholders. The agent is a program that sends events to brokers.

@@ -20,7 +20,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.releases import Release
 from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Account, Broker
 
 ADMINS = "admins"
@@ -75,7 +75,7 @@ class _Login(NamedTuple):
     role: str
 
 
-def console_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
+def console_files(broker: Broker, secrets: SecretRenderer) -> dict[str, bytes]:
     """Return the configuration files of a broker's web console, by path.
 
     There are none with ``activemq_console: false``. ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``,
@@ -161,7 +161,7 @@ def _response_headers(csp: bool) -> tuple[_Header, ...]:
     return tuple(headers)
 
 
-def _account_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
+def _account_files(broker: Broker, secrets: SecretRenderer) -> dict[str, bytes]:
     realm = broker.release.console_accounts == "realm"
     logins = tuple(_console_logins(broker, secrets, realm=realm))
     if realm:
@@ -178,7 +178,7 @@ def _account_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     }
 
 
-def _console_logins(broker: Broker, secrets: SecretSource, *, realm: bool) -> Iterator[_Login]:
+def _console_logins(broker: Broker, secrets: SecretRenderer, *, realm: bool) -> Iterator[_Login]:
     """Yield the console logins of ``activemq_users``, except those of the network user and agents."""
     user_names = {user.name for user in broker.settings.users}
     for account in broker.accounts:

@@ -6,14 +6,14 @@ from pydantic import SecretStr
 
 from activemq_fleet.render import console
 from activemq_fleet.render.engine import escape_properties_key, escape_properties_value
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import Broker
 
 PATH = "conf/credentials.properties"
 
 
-def credentials_file_content(broker: Broker, secrets: SecretSource) -> bytes:
+def credentials_file_content(broker: Broker, secrets: SecretRenderer) -> bytes:
     """Return the content of a broker's file credentials.properties as bytes.
 
     It has the passwords that activemq.xml refers to, and the console's login.

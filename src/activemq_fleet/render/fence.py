@@ -6,13 +6,13 @@ import json
 import shlex
 
 from activemq_fleet.render.broker_paths import FENCE_COMMAND, broker_directory_paths
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Broker
 
 SECRETS = "conf/fence-secrets.env"
 
 
-def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
+def fence_command_files(broker: Broker, secrets: SecretRenderer) -> dict[str, bytes]:
     """Return the files of a broker's fence command (``activemq_fence_command``), by path.
 
     They are its call as JSON, and its secrets; empty for another fence. The secrets' file has a line NAME=VALUE for

@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple
 
 from activemq_fleet.node.protocols import encode_mqtt_packet, encode_mqtt_text
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Balancer, VirtualPort
 
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
@@ -37,7 +37,7 @@ class HealthCheckStep(NamedTuple):
 
 
 def health_check_steps(
-    balancer: Balancer, virtual_port: VirtualPort, secrets: SecretSource
+    balancer: Balancer, virtual_port: VirtualPort, secrets: SecretRenderer
 ) -> tuple[HealthCheckStep, ...]:
     """Return the steps of a HAProxy health check of a broker, in order.
 
@@ -68,7 +68,7 @@ def _may_health_check_send_password(balancer: Balancer, virtual_port: VirtualPor
     return not virtual_port.tls or balancer.settings.vip_broker_ca is not None
 
 
-def _login_packet(balancer: Balancer, virtual_port: VirtualPort, secrets: SecretSource) -> str:
+def _login_packet(balancer: Balancer, virtual_port: VirtualPort, secrets: SecretRenderer) -> str:
     settings = balancer.settings
     packet = mqtt_connect_packet if virtual_port.protocol == "mqtt" else _stomp_connect
     if settings.vip_username is None or not _may_health_check_send_password(balancer, virtual_port):

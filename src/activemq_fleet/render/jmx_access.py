@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render.engine import escape_properties_key
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Broker
 
 PASSWORDS, ACCESS = "conf/jmx.password", "conf/jmx.access"
@@ -39,7 +39,7 @@ def management_context_values(broker: Broker) -> dict[str, Any]:
     return {"attributes": tuple(attributes.items()), "asks": bool(jmx.users), "tls": jmx.tls}
 
 
-def jmx_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
+def jmx_files(broker: Broker, secrets: SecretRenderer) -> dict[str, bytes]:
     """Return the files jmx.password and jmx.access of a broker, by path.
 
     There are none where ``activemq_jmx`` has no users.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from activemq_fleet.render.broker_paths import METRICS
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Broker
 
 DEAD_LETTERS = "queue://ActiveMQ.DLQ"
@@ -211,7 +211,7 @@ _BEAN_NAMES = {
 
 
 def exporter_configuration_files(
-    broker: Broker, secrets: SecretSource, other_files: Mapping[str, bytes]
+    broker: Broker, secrets: SecretRenderer, other_files: Mapping[str, bytes]
 ) -> dict[str, bytes]:
     """Return the configuration files of a broker's Prometheus JMX exporter, by path.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.haproxy_health_checks import HealthCheckStep, health_check_steps
-from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.render.systemd_memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
 from activemq_fleet.topology import Backend, Balancer, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
@@ -36,7 +36,7 @@ class _Front(NamedTuple):
     certificate: str | None
 
 
-def balancer_files(balancer: Balancer, secrets: SecretSource) -> dict[str, bytes]:
+def balancer_files(balancer: Balancer, secrets: SecretRenderer) -> dict[str, bytes]:
     """Return the rendered files of a load balancer's host, by path.
 
     Only haproxy.cfg has the password of the health checks.
@@ -70,7 +70,7 @@ def _total_connection_count(balancer: Balancer) -> int:
     )
 
 
-def _haproxy_config(balancer: Balancer, secrets: SecretSource) -> bytes:
+def _haproxy_config(balancer: Balancer, secrets: SecretRenderer) -> bytes:
     return render_template(
         "loadbalancer/haproxy.cfg.j2",
         host=balancer.host,
@@ -83,7 +83,7 @@ def _haproxy_config(balancer: Balancer, secrets: SecretSource) -> bytes:
     )
 
 
-def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort, secrets: SecretSource) -> _Front:
+def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort, secrets: SecretRenderer) -> _Front:
     return _Front(
         name=haproxy_name(f"{address.group}.{front.connector}"),
         bind=join_host_port(address.address, front.port),

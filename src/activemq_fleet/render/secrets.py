@@ -15,8 +15,8 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
 
 @dataclass(frozen=True, slots=True)
-class SecretSource:
-    """The source of the secrets in one host's rendered files: it gives their values, or placeholders.
+class SecretRenderer:
+    """A renderer of the secrets in the files of one host: as their values, or as placeholders ``@variable@``.
 
     It gives the values with ``reveal``, else ``@variable@``. Errors name ``host``.
     """

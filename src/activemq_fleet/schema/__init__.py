@@ -14,7 +14,7 @@ from activemq_fleet.schema._documents import (
     has_utf_32_byte_order_mark,
     local_name,
     namespace_of,
-    parse_xml_document,
+    parse_xml_root_element,
     utf_16_encoding,
 )
 from activemq_fleet.schema._positions import SourcePosition, XmlPositions, decode_xml_document
@@ -38,7 +38,7 @@ __all__ = [
     "has_utf_32_byte_order_mark",
     "local_name",
     "namespace_of",
-    "parse_xml_document",
+    "parse_xml_root_element",
     "sole_similar_name",
     "split_name_into_words",
     "utf_16_encoding",

@@ -83,16 +83,16 @@ def hardened_xml_parser() -> etree.XMLParser:
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
-def parse_xml_document(document: bytes) -> etree._Element:
+def parse_xml_root_element(document: bytes) -> etree._Element:
     """Parse an XML document given as bytes, and return its root element.
 
     The function raises UnreadableXmlError for a document that is rejected.
     """
-    return parse_xml_elements(document)[0]
+    return parse_all_xml_elements(document)[0]
 
 
-def parse_xml_elements(document: bytes) -> list[etree._Element]:
-    """Return all elements of an XML document given as bytes, in document order.
+def parse_all_xml_elements(document: bytes) -> list[etree._Element]:
+    """Parse an XML document given as bytes, and return all its elements in document order.
 
     Raises UnreadableXmlError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than
     it has.
@@ -176,7 +176,7 @@ class XmlDocument:
         The schema and the lint rules traverse them. Raises UnreadableXmlError for content that is not XML, has a
         DOCTYPE or exceeds the bounds.
         """
-        return parse_xml_elements(self.content)
+        return parse_all_xml_elements(self.content)
 
     @property
     def root(self) -> etree._Element:

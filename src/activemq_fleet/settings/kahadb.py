@@ -16,7 +16,7 @@ from activemq_fleet.settings.variable_types import (
     PositiveCount,
     Size,
 )
-from activemq_fleet.settings.xml_beans import BeanWithReservedKeys, XmlBean
+from activemq_fleet.settings.xml_beans import BeanWithForbiddenKeys, XmlBean
 
 _LOCK = "remove the key, because activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
@@ -31,7 +31,7 @@ _REFUSED = {
 }
 
 
-class StoreTuning(BeanWithReservedKeys):
+class StoreTuning(BeanWithForbiddenKeys):
     """The tuning attributes of one kahaDB store.
 
     Sizes are as ``32 mb``, times are in milliseconds, and omitted keys keep ActiveMQ's defaults.

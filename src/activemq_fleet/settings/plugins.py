@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from activemq_fleet.java_patterns import java_pattern_error
 from activemq_fleet.settings.variable_types import Attribute, Count, Factor, Milliseconds, Name, OrUnlimited, Text
 from activemq_fleet.settings.xml_beans import (
-    BeanWithReservedKeys,
+    BeanWithForbiddenKeys,
     DestinationPatternBean,
     OffIsNone,
     SwitchableBean,
@@ -184,7 +184,7 @@ class VirtualSelectorCachePlugin(SwitchableBean):
     ignore_wildcard_selectors: bool | None = None
 
 
-class PluginSettings(BeanWithReservedKeys):
+class PluginSettings(BeanWithForbiddenKeys):
     """The settings of broker plugins: the value of ``activemq_plugins``.
 
     It has one key for each broker plugin, in the order of activemq.xml. A later plugin processes a message first. Dead

@@ -68,8 +68,8 @@ class XmlBean(BaseModel):
         return ()
 
 
-class BeanWithReservedKeys(XmlBean):
-    """A bean (settings of one XML element) that rejects reserved keys, whose XML attributes another variable sets.
+class BeanWithForbiddenKeys(XmlBean):
+    """A bean (settings of one XML element) that rejects the keys whose XML attributes another variable sets.
 
     ``REFUSED`` maps each of these keys to a text that names the variable to use instead.
     """

@@ -11,7 +11,7 @@ from activemq_fleet import lint_file
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import BEANS, CORE, UnreadableXmlError, parse_xml_document
+from activemq_fleet.schema import BEANS, CORE, UnreadableXmlError, parse_xml_root_element
 
 RELEASE = Release.of("5.18.3")
 LOCATIONS = (
@@ -193,10 +193,10 @@ def test_xml_encoding_that_contradicts_bytes_of_file_is_refused(
     data = f'<?xml version="1.0"{declaration}?>\n<beans/>'.encode(written)
 
     if is_readable:
-        assert parse_xml_document(data).tag == "beans"
+        assert parse_xml_root_element(data).tag == "beans"
     else:
         with pytest.raises(UnreadableXmlError, match=f"declares the encoding {declared}, but is written in"):
-            parse_xml_document(data)
+            parse_xml_root_element(data)
 
 
 @pytest.mark.parametrize("declaration", ["", '<?xml version="1.0" encoding="UTF-32"?>'])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from scripts.check_documentation import COLLECTION, documented_plugins
+from scripts.check_ansible_doc import COLLECTION, documented_plugins
 
 ROOT = Path(__file__).resolve().parents[3]
 # The plugins, options and returned values of 0.1.0, which have no later version. Add no line to this file.

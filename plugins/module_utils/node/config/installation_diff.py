@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 from .configuration_archive import ConfigurationFile
-from .versions import FileDrift, InstalledVersion
+from .versions import FileDriftKind, InstalledVersion
 
 _SECRET_VALUE = re.compile(
     r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?(?:[=:]|,(?!\s+(?:and|or|but|so|which|because)\s))\s*["']?)"""
@@ -33,7 +33,7 @@ def hide_passwords(text: str) -> str:
 
 
 def changed_file_paths(
-    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDrift]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDriftKind]
 ) -> list[str]:
     """Return the sorted paths of files that a new configuration adds, removes or changes."""
     deployed_hashes = old.manifest if old else {}
@@ -44,7 +44,7 @@ def changed_file_paths(
 
 
 def paths_with_changed_content(
-    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDrift]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDriftKind]
 ) -> list[str]:
     """Return the paths of files whose content a new configuration changes.
 
@@ -59,7 +59,7 @@ def paths_with_changed_content(
 
 
 def configuration_differences(
-    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDrift]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDriftKind]
 ) -> list[dict[str, str]]:
     """Return the differences between an old and a new configuration, one dict per changed file.
 
@@ -71,12 +71,12 @@ def configuration_differences(
 
 
 def _file_difference(
-    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: FileDrift | None
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: FileDriftKind | None
 ) -> dict[str, str]:
     deployed = old is not None and path in old.manifest
     was_secret = old is not None and path in old.masked
     is_secret = was_secret or (new is not None and new.masked is not None)
-    if drift not in (None, FileDrift.OWNER_OR_MODE) and (is_secret or not deployed):
+    if drift not in (None, FileDriftKind.OWNER_OR_MODE) and (is_secret or not deployed):
         return {"prepared": f"{path}: {drift.value}; its content is not shown\n"}
     if (new is not None and new.hidden) or (old is not None and path in old.hidden):
         return {"prepared": f"{path}: {_describe_hidden_change(path, old, new, drift)}\n"}
@@ -98,7 +98,7 @@ def _file_difference(
 
 
 def _describe_hidden_change(
-    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: FileDrift | None
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: FileDriftKind | None
 ) -> str:
     """Return a description of the change of a configuration file whose text is never shown."""
     if new is None:
@@ -113,7 +113,7 @@ def _describe_hidden_change(
 
 
 def _describe_invisible_change(
-    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: FileDrift | None
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: FileDriftKind | None
 ) -> str:
     """Return a description of a change that the texts of a file do not show: of its mode, secret or owner."""
     if old and new and old.manifest.get(path) == new.sha256:

@@ -40,8 +40,8 @@ def tree_sha256(tree: Mapping[str, ConfigurationFile]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-class FileDrift(enum.Enum):
-    """The kinds of differences between an installed configuration file and the deployed one.
+class FileDriftKind(enum.Enum):
+    """A kind of difference between an installed configuration file and the deployed one, such as ``CHANGED``.
 
     The value of a kind completes a sentence that begins with the path of the file.
     """
@@ -84,7 +84,7 @@ class InstalledVersion:
         except (UntrustedPathError, OSError):
             return None
 
-    def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, FileDrift]:
+    def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, FileDriftKind]:
         """Return the files of an installed configuration that drifted: were changed, added or removed by hand.
 
         The dict maps the path to what differs (content, existence, owner, mode). ``owner_of`` returns the expected
@@ -94,16 +94,16 @@ class InstalledVersion:
         for path, digest in self.manifest.items():
             content = self.read_installed_file(path)
             if content is None:
-                differences[path] = FileDrift.REMOVED
+                differences[path] = FileDriftKind.REMOVED
             elif hashlib.sha256(content).hexdigest() != digest:
-                differences[path] = FileDrift.CHANGED
+                differences[path] = FileDriftKind.CHANGED
             else:
                 status = os.lstat(os.path.join(self.directory, path))
                 if stat.S_IMODE(status.st_mode) != self.modes[path] or not owner_of(self.modes[path]).fits(status):
-                    differences[path] = FileDrift.OWNER_OR_MODE
+                    differences[path] = FileDriftKind.OWNER_OR_MODE
         for path in self._file_paths():
             if path not in self.manifest and path not in PRIVATE:
-                differences[path] = FileDrift.ADDED
+                differences[path] = FileDriftKind.ADDED
         return differences
 
     def _file_paths(self) -> list[str]:

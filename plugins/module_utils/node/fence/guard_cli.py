@@ -31,7 +31,7 @@ from ..errors import NodeError
 from ..kahadb.index_keeper import keep_copies_of_index
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.store_repair import repair_killed_broker_stores
-from ..process.denied_access import explain_denied_path_access
+from ..process.denied_access import describe_denied_path_access
 from ..process.system_accounts import current_account
 from .broker_process import print_to_unit_log
 from .fence_setup_and_removal import unfence_store
@@ -48,7 +48,7 @@ def main() -> NoReturn:
         status = _run_command(options)
     except PermissionError as error:
         is_of_store = str(error.filename).startswith(options.store)
-        reason = explain_denied_path_access(current_account(), options.store) if is_of_store else error
+        reason = describe_denied_path_access(current_account(), options.store) if is_of_store else error
         print_to_unit_log(f"{_describe_failure(options)}: {reason}")
         status = 1
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from ..config.broker_configuration import was_store_ever_used
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
 from ..host_paths import STORE_MARKER
-from ..process.denied_access import explain_denied_path_access
+from ..process.denied_access import describe_denied_path_access
 from ..process.system_accounts import (
     SystemAccount,
     account_for_renames_in_directory,
@@ -41,7 +41,7 @@ def read_store_and_marker_state(directory: str, user: str | None = None) -> dict
     try:
         store_state = run_as(account, _read_state, directory, patience=_READ_TIMEOUT)
     except PermissionError:
-        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{STORE_MARKER}")) from None
+        raise NodeError(describe_denied_path_access(account, directory, f"{directory}/{STORE_MARKER}")) from None
     return {"mounted": _is_on_mount(directory), **store_state}
 
 
@@ -99,7 +99,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
     try:
         run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
     except PermissionError:
-        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{STORE_MARKER}")) from None
+        raise NodeError(describe_denied_path_access(account, directory, f"{directory}/{STORE_MARKER}")) from None
     return True
 
 

@@ -94,8 +94,8 @@ class DeadlineSocket:
             if not self._receive_block():
                 raise _closed_error()
 
-    def skip_bytes_in_set(self, byte_set: bytes) -> None:
-        """Discard the next bytes from the socket that are in ``byte_set``, up to the first other byte; return nothing.
+    def discard_bytes_in_set(self, byte_set: bytes) -> None:
+        """Discard the next bytes from the socket that are in ``byte_set``, up to the first other byte.
 
         The next read returns this other byte first. Raises OSError, also when the peer closes the connection before.
         """

@@ -72,7 +72,7 @@ class StompClient:
         After a TimeoutError a further call continues it. Raises OSError, ValueError.
         """
         if not self._frame_head:
-            self.exchange.skip_bytes_in_set(b"\r\n")  # heart-beats
+            self.exchange.discard_bytes_in_set(b"\r\n")  # heart-beats
             self._frame_head = self.exchange.read_until_ending(b"\n\n", b"\0")
         command, *lines = self._frame_head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
         headers: dict[str, str] = {}

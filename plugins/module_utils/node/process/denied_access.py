@@ -16,8 +16,8 @@ _SEARCH_BIT, _ALL_BITS = 0o1, 0o7
 _READ_AND_WRITE_BITS = 0o6
 
 
-def explain_denied_path_access(account: SystemAccount, *paths: str, root: str = "") -> str:
-    """Return one line that explains why an account is denied access to paths, with the remedy.
+def describe_denied_path_access(account: SystemAccount, *paths: str, root: str = "") -> str:
+    """Describe in one line why an account is denied access to paths, with the remedy.
 
     It names the first part that it cannot use, and its owner. ``account`` is the account of the broker. ``root`` is put
     before each path that is inspected, to inspect paths of another mount namespace. Where owners and modes permit the

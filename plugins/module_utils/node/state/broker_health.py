@@ -18,7 +18,7 @@ from typing import Any
 
 from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
-from ..config.versions import ConfigurationPaths, FileDrift, InstalledVersion, read_installed_configuration
+from ..config.versions import ConfigurationPaths, FileDriftKind, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..fence.shared_store import recent_store_copies_made_by_host, shared_store_directory
 from ..fence.store_writers import (
@@ -30,7 +30,7 @@ from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
 from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..kahadb.store_marker import read_marker_pair_and_run_id
-from ..process.denied_access import explain_denied_path_access
+from ..process.denied_access import describe_denied_path_access
 from ..process.proc import Process, open_files_with_descriptors, proc_status_field_words, seconds_since_boot
 from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
 
@@ -125,7 +125,7 @@ def _drift_descriptions(version: InstalledVersion) -> list[str]:
     return [
         f"{path} {differences[path].value}"
         for path in sorted(differences)
-        if differences[path] is not FileDrift.OWNER_OR_MODE
+        if differences[path] is not FileDriftKind.OWNER_OR_MODE
     ]
 
 
@@ -217,7 +217,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
 def _explain_error(error: OSError, path: str, root: str) -> str:
     """Return why the account of this process cannot use a path below ``root``, after the error of the attempt."""
     if isinstance(error, PermissionError):
-        return explain_denied_path_access(current_account(), path, root=root)
+        return describe_denied_path_access(current_account(), path, root=root)
     return f"{path}: {os.strerror(error.errno or 0).lower()}"
 
 
@@ -231,7 +231,7 @@ def _lock_access_problem(directory: Directory, root: str) -> str:
         os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
-        return "" if is_writable else explain_denied_path_access(current_account(), directory.path, root=root)
+        return "" if is_writable else describe_denied_path_access(current_account(), directory.path, root=root)
     except OSError as error:
         return _explain_error(error, f"{directory.path}/lock", root)
     return ""

@@ -65,8 +65,8 @@ def dashboard_files() -> dict[str, bytes]:
     }
 
 
-def substitute_grafana_variables(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
-    """Return a PromQL expression with values in place of Grafana's variables.
+def replace_grafana_variables_by_values(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
+    """Return a PromQL expression in which values replace Grafana's variables, such as ``$host`` and ``$pair``.
 
     The values are a host, pair and interval.
     """
