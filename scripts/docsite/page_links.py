@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+_ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _SECTION_OF_RULE = re.compile(r"^[a-z]\d{3}$")
@@ -18,8 +19,9 @@ def rewrite_links(
     """Return the Markdown ``text`` with each relative link pointing to a page of the site.
 
     ``source`` is the file that contains the text, relative to the repository, and ``page`` its path in the site.
-    ``pages`` maps each file of the repository that the site contains to its path. A link to any other file is replaced
-    by its text, because the site must not contain broken links. Code blocks are unchanged.
+    ``pages`` maps each file of the repository that the site contains to its path. A link to another file of
+    the repository is replaced by its text, because the site does not contain the file. A link to a file that does not
+    exist stays, so that Zensical reports it. Code blocks are unchanged.
     """
     parts: list[str] = []
     end = 0
@@ -40,7 +42,7 @@ def _rewrite_prose(
         repository_file = PurePosixPath(os.path.normpath(source.parent / path))
         destination = pages.get(repository_file)
         if destination is None:
-            return label
+            return label if (_ROOT / repository_file).exists() else match[0]
         if repository_file.name == "rules.md" and _SECTION_OF_RULE.match(section):
             destination, section = PurePosixPath("rules") / f"{section.upper()}.md", ""
         relative = os.path.relpath(destination, page.parent)
