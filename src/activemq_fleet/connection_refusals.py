@@ -1,18 +1,16 @@
 """Compare the TLS settings and credentials of a client or bridge with the requirements of the listener.
 
-Links, agents, lists of clients and load balancers share this comparison. ``connection_refusal`` checks one listener;
-``ListenersByAddress`` finds the listener at a host and port.
+Links, agents, lists of clients and load balancers share this comparison. ``connection_refusal`` checks one listener.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from activemq_fleet.addresses import Address
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.topology import Agent, Broker, Connector
+from activemq_fleet.topology.brokers_by_address import BrokerListener
 
 Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]
 """Why a listener refuses a connection.
@@ -33,16 +31,6 @@ class ClientTlsSettings(NamedTuple):
 
     has_authority: bool
     has_certificate: bool
-
-
-class BrokerListener(NamedTuple):
-    """A listener of a broker: a transport connector that accepts connections on a port.
-
-    It is a transport connector, and has the broker that it belongs to.
-    """
-
-    broker: Broker
-    connector: Connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,50 +144,3 @@ def tls_settings_of_agent(agent: Agent) -> ClientTlsSettings:
     They are whether it has a separate authority, and a certificate.
     """
     return ClientTlsSettings(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
-
-
-class ListenersByAddress:
-    """A lookup of brokers' listeners by address (host and port).
-
-    A host is known by address and inventory name, and by its first label unless several hosts of the fleet share the
-    label: then the label names none of them. Brokers of one address share its ports.
-    """
-
-    def __init__(self, brokers: Iterable[Broker]) -> None:
-        self._brokers_by_name: dict[str, list[Broker]] = {}
-        by_label: dict[str, list[Broker]] = {}
-        for broker in brokers:
-            for name in {broker.address.lower(), broker.host.lower()}:
-                self._brokers_by_name.setdefault(name, []).append(broker)
-            by_label.setdefault(broker.identity.short_host_name.lower(), []).append(broker)
-        for label, named_brokers in by_label.items():
-            if len({broker.address.lower() for broker in named_brokers}) == 1:
-                self._brokers_by_name.setdefault(label, named_brokers)
-        self._listeners_by_address: dict[Address, BrokerListener] = {}
-        for name, named_brokers in self._brokers_by_name.items():
-            for broker in named_brokers:
-                for connector in broker.connectors:
-                    if connector.name != "replication":
-                        self._listeners_by_address.setdefault((name, connector.port), BrokerListener(broker, connector))
-
-    def listener_at(self, host: str, port: int) -> BrokerListener | None:
-        """Return the broker's listener at an address (host and port), or None."""
-        return self._listeners_by_address.get((host.lower(), port))
-
-    def broker_without_listener_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker at a host name if none of its connectors listens on a given port, else None.
-
-        None is also returned where the broker may listen at the port.
-        """
-        brokers = self._brokers_by_name.get(host.lower(), [])
-        if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):
-            return None
-        return brokers[0]
-
-
-def _may_listen(broker: Broker, port: int) -> bool:
-    """Return whether a broker may have a listener at a port that is not in its connectors."""
-    has_connector_fragment = any(
-        "transportConnector" in f.xml or "Connectors" in f.parent for f in broker.settings.xml_fragments
-    )
-    return has_connector_fragment or port == broker.ports.get("replication")

@@ -11,6 +11,7 @@ from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_brok
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.topology import Fleet
+from activemq_fleet.topology.brokers_by_address import BrokersByAddress
 from tests.log_reading import logger_of
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, variables
 
@@ -21,7 +22,11 @@ LINKS = [{"from": "shop", "to": "hub", "duplex": True}]
 
 def hosts_of(fleet: Fleet) -> LabBrokers:
     addresses = assign_loopback_addresses(fleet, BLOCK)
-    return cast("LabBrokers", SimpleNamespace(fleet=fleet, loopback_address=addresses.__getitem__))
+    brokers_by_address = BrokersByAddress(fleet.brokers, {host: (address,) for host, address in addresses.items()})
+    return cast(
+        "LabBrokers",
+        SimpleNamespace(fleet=fleet, loopback_address=addresses.__getitem__, brokers_by_address=brokers_by_address),
+    )
 
 
 def linked_fleet(**settings: Any) -> Fleet:

@@ -11,9 +11,9 @@ from pathlib import Path
 from activemq_fleet.addresses import parse_host_port
 from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.untrusted_companion_files import CompanionFiles, find_files_by_name
-from activemq_fleet.connection_refusals import ListenersByAddress
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker
+from activemq_fleet.topology.brokers_by_address import BrokersByAddress
 
 AGENT_CONF = "agent.conf"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -68,9 +68,9 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
     Each agent whose first broker URL belongs to an adopted broker gets a group and pair.
     """
     fleet = proposal.proposed_fleet()
-    listeners = ListenersByAddress(fleet.brokers)
+    brokers_by_address = BrokersByAddress(fleet.brokers)
     for file in files:
-        home = _home_broker(file, listeners)
+        home = _home_broker(file, brokers_by_address)
         if home is None or proposal.naming.identify_broker(file.host) or not _HOST.fullmatch(file.host):
             continue  # The broker of the agent is not in this fleet, or the host is that of a broker.
         variables = _agent_variables(file)
@@ -104,11 +104,11 @@ def _agent_variables(file: AgentConfiguration) -> Variables:
     return variables
 
 
-def _home_broker(file: AgentConfiguration, listeners: ListenersByAddress) -> Broker | None:
+def _home_broker(file: AgentConfiguration, brokers_by_address: BrokersByAddress) -> Broker | None:
     """Return the broker at the first address to which an agent connects, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:
-        listener = listeners.listener_at(*parse_host_port(first))
+        listener = brokers_by_address.listener_at(*parse_host_port(first))
     except ValueError:
         return None
     return listener.broker if listener else None

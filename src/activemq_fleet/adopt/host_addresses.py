@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
-from activemq_fleet.addresses import may_be_same_host
 from activemq_fleet.adopt.network_connectors import ReplaceableBridge, replaceable_bridges
 from activemq_fleet.adopt.profiles import pure_master_address
 from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.adopt.sources import AdoptedDocument
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology import Broker
+from activemq_fleet.topology.brokers_by_address import BrokersByAddress, HostsByName
 from activemq_fleet.uris import is_openwire
 
 _LOCAL_ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- these do not identify a host
@@ -23,7 +23,7 @@ def propose_preferred_master_per_pair(proposal: VariableProposal, known_addresse
     otherwise the first target of most bridges of other brokers. ``known_addresses`` are the addresses of hosts that no
     name shows.
     """
-    names = _HostNames(proposal.documents)
+    names = _hosts_by_name(proposal.documents)
     hosts_by_address = defaultdict[str, list[str]](list)
     for host, address in known_addresses.items():
         hosts_by_address[address].append(host)
@@ -31,9 +31,7 @@ def propose_preferred_master_per_pair(proposal: VariableProposal, known_addresse
     first_target_counts: Counter[str] = Counter()
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [
-                owner_by_address.get(host) or names.unique_host_with_name(host) or "" for host, _ in bridge.addresses
-            ]
+            owners = [owner_by_address.get(host) or _only_host(names, host) or "" for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
                 first_target_counts[owners[0]] += 1
     for documents in proposal.existing_activemq_xml_by_pair().values():
@@ -55,11 +53,11 @@ def propose_host_addresses(proposal: VariableProposal, known_addresses: Mapping[
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1
-    names = _HostNames(proposal.documents)
+    names = _hosts_by_name(proposal.documents)
     bridges_to_unknown_hosts: list[tuple[ReplaceableBridge, AdoptedDocument]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [names.unique_host_with_name(host) for host, _ in bridge.addresses]
+            owners = [_only_host(names, host) for host, _ in bridge.addresses]
             if None in owners:
                 bridges_to_unknown_hosts.append((bridge, document))
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
@@ -142,41 +140,23 @@ def _openwire_port(variables: Mapping[str, object]) -> int | None:
     return None
 
 
-class _HostNames:
-    """A lookup of the host to which a name in a URI refers, among the hosts of all adopted files."""
-
-    def __init__(self, documents: Iterable[AdoptedDocument]) -> None:
-        self._hosts = {document.host.lower(): document.host for document in documents}
-
-    def unique_host_with_name(self, name: str) -> str | None:
-        """Return the only broker host that a name identifies; None if there is none, or more than one.
-
-        The name may have or lack the domain.
-        """
-        exact = self._hosts.get(name.lower().rstrip("."))
-        similar = [host for host in self._hosts.values() if may_be_same_host(host, name)]
-        return exact or (similar[0] if len(similar) == 1 else None)
+def _hosts_by_name(documents: Iterable[AdoptedDocument]) -> HostsByName[str]:
+    return HostsByName((document.host, document.host) for document in documents)
 
 
-class BrokersByAddress:
-    """A lookup by address (host and port) of the brokers in the fleet that ``adopt`` proposes."""
+def _only_host(names: HostsByName[str], name: str) -> str | None:
+    """Return the only host that a name in a URI identifies; None if there is none, or more than one."""
+    hosts = names.possible_hosts(name)
+    return hosts[0] if len(hosts) == 1 else None
 
-    def __init__(self, fleet: Fleet, documents: Sequence[AdoptedDocument]) -> None:
-        self._names = _HostNames(documents)
-        self._brokers: dict[str, list[Broker]] = defaultdict(list)
-        for broker in fleet.brokers:
-            self._brokers[broker.address.lower()].append(broker)
-        self._by_host = {broker.host: broker for broker in fleet.brokers}
 
-    def broker_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker at an address (host and port), or None.
+def broker_meant_by_address(brokers_by_address: BrokersByAddress, host: str, port: int) -> Broker | None:
+    """Return the broker to which a bridge with this address belongs in the fleet that ``adopt`` proposes, or None.
 
-        None is also returned where several brokers match.
-        """
-        brokers = self._brokers.get(host.lower(), [])
-        if len(brokers) > 1:
-            brokers = [b for b in brokers if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
-        name = self._names.unique_host_with_name(host)
-        if not brokers and name is not None:
-            brokers = [self._by_host[name]]
-        return brokers[0] if len(brokers) == 1 else None
+    The port only decides between brokers of one machine: the file of a single broker may lack the connector of the
+    port, and the target of the bridge is that broker nevertheless. None is also returned where several brokers match.
+    """
+    brokers = brokers_by_address.brokers_named(host)
+    if len(brokers) > 1:
+        brokers = [b for b in brokers if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
+    return brokers[0] if len(brokers) == 1 else None

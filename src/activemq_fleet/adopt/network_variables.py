@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from activemq_fleet.adopt.host_addresses import BrokersByAddress
+from activemq_fleet.adopt.host_addresses import broker_meant_by_address
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, entries_and_leftover_links
 from activemq_fleet.adopt.multicast import propose_multicast_for_groups
 from activemq_fleet.adopt.network_connectors import (
@@ -30,6 +30,7 @@ from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.variable_types import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology.brokers_by_address import BrokersByAddress
 
 _TOPOLOGIES = ("mesh", "hub", "chain", "ring")
 _UNEQUAL_BRIDGES = "the two nodes of the pair have different bridges with this name"
@@ -100,7 +101,7 @@ class _Network:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
 
     def _assign_bridges(self) -> None:
-        addresses = BrokersByAddress(self.base, self.proposal.documents)
+        addresses = BrokersByAddress(self.base.brokers)
         by_unit: dict[str, list[AdoptedDocument]] = defaultdict(list)
         for document in self.proposal.documents:
             by_unit[self.base.broker(document.host).link_end_name].append(document)
@@ -129,7 +130,7 @@ class _Network:
         creates is recorded in ``pair_links``.
         """
         user = bridge.node.get("userName")
-        owners = [addresses.broker_at(*address) for address in bridge.addresses]
+        owners = [broker_meant_by_address(addresses, *address) for address in bridge.addresses]
         brokers = [owner for owner in owners if owner]
         units = {broker.link_end_name for broker in brokers}
         source_broker = self.base.broker(document.host)

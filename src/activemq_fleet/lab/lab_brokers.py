@@ -46,6 +46,7 @@ from activemq_fleet.render.systemd_units import (
     repair_store_command,
 )
 from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology.brokers_by_address import BrokersByAddress
 
 _GUARD_COMMAND = (sys.executable, "-m", "activemq_fleet.node.fence.guard_cli")
 _LONGEST_REASON, _REASON_BEGIN = 400, 120  # Characters. Error messages of Spring can have several pages.
@@ -80,6 +81,8 @@ class LabBrokers:
         self._tails: dict[str, tuple[ProcessRun, LogTail]] = {}
         self._configurations: dict[tuple[str, str], DeployedBrokerSettings] = {}
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
+        loopback_addresses = {host: (address,) for host, address in state.addresses.items()}
+        self.brokers_by_address = BrokersByAddress(self.fleet.brokers, loopback_addresses)
 
     def loopback_address(self, host: str) -> str:
         """Return the loopback address of a host of the lab."""

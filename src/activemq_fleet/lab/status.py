@@ -109,7 +109,9 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
     """
     bridges = []
     for bridge in broker_run.established_bridges:
-        remote = None if bridge.responder else _broker_at_far_end(hosts, bridge)
+        remote = (
+            None if bridge.responder else hosts.brokers_by_address.broker_at(bridge.remote_host, bridge.remote_port)
+        )
         address = hosts.loopback_address(remote.host) if remote else bridge.remote_host
         link = _responding_link_name(hosts, broker, bridge) if bridge.responder else _link_name(broker, bridge)
         remote_address = address, bridge.remote_port
@@ -119,15 +121,6 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
             )
         )
     return tuple(bridges)
-
-
-def _broker_at_far_end(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
-    """Return the broker to which a network bridge connects; None where it is no broker of the fleet."""
-    for broker in hosts.fleet.brokers:
-        names = (broker.address, broker.host, broker.identity.short_host_name, hosts.loopback_address(broker.host))
-        if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
-            return broker
-    return None
 
 
 def _link_name(broker: Broker, bridge: EstablishedBridge) -> str:

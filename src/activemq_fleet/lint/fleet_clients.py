@@ -94,7 +94,7 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
         listed = {
             listed_broker.host: listed_broker
             for transport in client.uri.transport_uris
-            if (listed_broker := view.broker_at(transport.host, transport.port))
+            if (listed_broker := view.brokers_by_address.broker_at(transport.host, transport.port))
         }
         for broker in listed.values():
             for other in view.brokers_by_pair[broker.link_end_name]:

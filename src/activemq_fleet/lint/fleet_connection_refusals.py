@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.connection_refusals import (
-    BrokerListener,
     ClientTlsSettings,
     ConnectionRefusal,
     connection_refusal,
@@ -17,6 +16,7 @@ from activemq_fleet.lint.fleet_clients import client_failover_uris
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.routes.bridges import RefusedNetworkConnector, has_network_connector_fragments
 from activemq_fleet.topology import Agent, Balancer
+from activemq_fleet.topology.brokers_by_address import BrokerListener
 from activemq_fleet.uris import is_openwire
 
 _MAX_LISTED_LINKS = 3
@@ -211,7 +211,7 @@ def _refusal_sentence(refused_listener: _RefusedListener, client_host: str) -> s
 def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListener]:
     client_tls = tls_settings_of_agent(agent)
     for url in agent.urls:
-        listener = view.listener_lookup.listener_at(*url)
+        listener = view.brokers_by_address.listener_at(*url)
         refusal = connection_refusal(client_tls, listener, tls=agent.tls, protocol="mqtt") if listener else None
         if listener and refusal:
             yield listener, refusal
@@ -225,7 +225,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
     for address in balancer.addresses:
         for front in address.fronts:
             servers = [
-                view.listener_lookup.listener_at(*server.address)
+                view.brokers_by_address.listener_at(*server.address)
                 for backend in front.backends
                 for server in backend.servers
             ]
@@ -271,9 +271,9 @@ def _certain_refusal(view: FleetView, host: str, port: int, tls: bool) -> tuple[
 
     Only the URI of the client is known.
     """
-    listener = view.listener_lookup.listener_at(host, port)
+    listener = view.brokers_by_address.listener_at(host, port)
     if listener is None:
-        broker = view.listener_lookup.broker_without_listener_at(host, port) if port else None
+        broker = view.brokers_by_address.broker_without_listener_at(host, port) if port else None
         return (broker.host, ConnectionRefusal("closed", port)) if broker else None
     refusal = connection_refusal(_PERMISSIVE_CLIENT_TLS, listener, tls=tls)
     return (listener.broker.host, refusal) if refusal else None

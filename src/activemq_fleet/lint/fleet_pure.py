@@ -109,7 +109,7 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for broker, link, transport in _user_link_transports(view):
-        other = view.broker_at(transport.host, transport.port)
+        other = view.brokers_by_address.broker_at(transport.host, transport.port)
         if broker.ha_profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
             text = (
                 f"networkConnector {link.get('name')} connects to {other.host}, the other node of the same pure pair: "
@@ -260,7 +260,7 @@ def user_link_to_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
     """
     links_by_target: dict[tuple[str, str], list[tuple[Element, str, Broker]]] = {}
     for broker, link, transport in _user_link_transports(view):
-        other = view.broker_at(transport.host, transport.port)
+        other = view.brokers_by_address.broker_at(transport.host, transport.port)
         if other and other.peer and other.pair != broker.pair:
             links_by_target.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
     for (_, pair), links in links_by_target.items():
@@ -316,12 +316,8 @@ def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
                 xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
     """
     for _, link, transport in _user_link_transports(view):
-        listening_broker = view.broker_at(transport.host, transport.port)
-        targets = (
-            [listening_broker]
-            if listening_broker
-            else [other for other in view.brokers if other.address == transport.host]
-        )
+        listening_broker = view.brokers_by_address.broker_at(transport.host, transport.port)
+        targets = [listening_broker] if listening_broker else view.brokers_by_address.brokers_named(transport.host)
         if len(targets) == 1 and targets[0].is_replication_slave:
             [slave] = targets
             text = (
@@ -345,7 +341,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
         document = view.broker_document(broker)
         for node, attribute in elements_and_master_uri_attributes(document) if document else ():
             for transport in node.uri_attribute_or_empty(attribute).transport_uris:
-                master = view.broker_at(transport.host, transport.port)
+                master = view.brokers_by_address.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
                     attachments.append(_Attachment(broker, master, node, attribute))
     return attachments

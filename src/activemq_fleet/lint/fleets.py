@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 
-from activemq_fleet.addresses import may_be_same_host
-from activemq_fleet.connection_refusals import ListenersByAddress
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.deployed_links import FleetBridges
 from activemq_fleet.lint.document import Document
@@ -22,6 +20,7 @@ from activemq_fleet.routes.bridges import (
 )
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology.brokers_by_address import BrokersByAddress
 
 _CONF_DIRECTORY = ACTIVEMQ_XML.rpartition("/")[0] + "/"
 _CACHED_DOCUMENTS = 1024
@@ -80,30 +79,6 @@ class FleetView:
                 yield broker, document
 
     @cached_property
-    def _by_address(self) -> dict[tuple[str, int], Broker]:
-        return {(b.address, port): b for b in self.brokers for port in b.ports.values()}
-
-    @cached_property
-    def _by_label(self) -> dict[tuple[str, int], list[Broker]]:
-        """The brokers of the fleet by the first label of their address and by port."""
-        brokers: dict[tuple[str, int], list[Broker]] = {}
-        for (address, port), broker in self._by_address.items():
-            brokers.setdefault((address.lower().partition(".")[0], port), []).append(broker)
-        return brokers
-
-    def broker_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker of the fleet that listens at a host and port, or None.
-
-        A name counts with and without its domain where only one broker has it.
-        """
-        exact = self._by_address.get((host, port))
-        if exact is not None:
-            return exact
-        similar = self._by_label.get((host.lower().partition(".")[0], port), [])
-        brokers = [broker for broker in similar if may_be_same_host(broker.address, host)]
-        return brokers[0] if len(brokers) == 1 else None
-
-    @cached_property
     def brokers_by_pair(self) -> dict[str, tuple[Broker, ...]]:
         """The brokers of each pair, by name of the pair.
 
@@ -117,12 +92,12 @@ class FleetView:
     @cached_property
     def bridge_graph(self) -> FleetBridges:
         """The network bridges of the fleet as a graph between pairs."""
-        return FleetBridges(self.brokers_by_pair, self.broker_document, self.broker_at)
+        return FleetBridges(self.brokers_by_pair, self.broker_document, self.brokers_by_address.broker_at)
 
     @cached_property
-    def listener_lookup(self) -> ListenersByAddress:
-        """The lookup that finds the listening connector of a fleet's broker by host and port."""
-        return ListenersByAddress(self.brokers)
+    def brokers_by_address(self) -> BrokersByAddress:
+        """The lookup that finds a fleet's broker, and its listening connector, by host and port."""
+        return BrokersByAddress(self.brokers)
 
     @cached_property
     def refused_links(self) -> tuple[RefusedNetworkConnector, ...]:

@@ -151,7 +151,7 @@ def _limits_of_link(
         return
     uri = link.node.uri_attribute_or_empty() if link.node else Uri.parse(link.connector.uri)
     for transport in uri.transport_uris if uri else ():
-        listener = view.listener_lookup.listener_at(transport.host, transport.port or 0)
+        listener = view.brokers_by_address.listener_at(transport.host, transport.port or 0)
         if listener:
             both_ends = [limits[listener.broker.host][listener.connector.name]]
             if (size := _parse_number(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:

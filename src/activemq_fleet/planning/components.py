@@ -22,6 +22,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.connectors_and_links import LinkSettings
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.topology import MAX_LISTED, ShortenedGroupList
+from activemq_fleet.topology.brokers_by_address import HostsByName
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
 from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error
 from activemq_fleet.topology.link_end_problems import unknown_link_end_finding
@@ -265,10 +266,11 @@ def _group_edges_of_brokers(brokers: Sequence[HostFactsForSeparatePlanning]) -> 
             groups_by_target[name].add(group)
     for groups in groups_by_value.values():
         yield from pairwise(sorted(groups))
-    for broker in brokers if groups_by_target else ():
-        for name in groups_by_target.keys() & broker.names:
-            for group in groups_by_target[name]:
-                yield group, broker.group or ""
+    groups_by_name = HostsByName(
+        (name, b.group or "") for b in (brokers if groups_by_target else ()) for name in b.names
+    )
+    for name, sources in groups_by_target.items():
+        yield from product(sources, groups_by_name.possible_hosts(name))
 
 
 def _outside_facts_by_component(

@@ -167,7 +167,6 @@ def _facts_of_variables(identity: Identity | None, variables: _ParsedVariables) 
     if release is None:
         kind = variables.problem_kind or InventoryProblemKind.NO_RELEASE
         return facts | {"problem_kind": kind, "problems": variables.problems or (RELEASE_NOT_SET,)}
-    lower, short = identity.name.lower(), identity.short_host_name.lower()
     address = settings.address.lower() if settings.address else None
     return facts | {
         "group": identity.group,
@@ -176,7 +175,7 @@ def _facts_of_variables(identity: Identity | None, variables: _ParsedVariables) 
         "release": release.text,
         "address": address,
         "connection_targets": (*variables.connection_targets, *_connection_targets_of_settings(identity, settings)),
-        "names": tuple({lower, short, address or short, _MULTICAST + multicast_group_name(identity.group, settings)}),
+        "names": (identity.name, address or identity.name, _MULTICAST + multicast_group_name(identity.group, settings)),
         "store": _shared_store(BrokerHost(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.ha_profile.has_database_lease,
         "links": variables.links,

@@ -25,6 +25,7 @@ from activemq_fleet.network.connectors import (
 from activemq_fleet.routes.reachability import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
+from activemq_fleet.topology.brokers_by_address import BrokerListener, BrokersByAddress
 from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
 
 
@@ -157,8 +158,8 @@ class FleetNetworkConnectors:
         self.refused: list[RefusedNetworkConnector] = []
         self._parsed_connectors_by_host = written
         self._as_planned = as_planned
-        self._listeners = connection_refusals.ListenersByAddress(fleet.brokers)
-        self._listeners_by_multicast_group: dict[tuple[str, str], list[connection_refusals.BrokerListener]] = {}
+        self._brokers_by_address = BrokersByAddress(fleet.brokers)
+        self._listeners_by_multicast_group: dict[tuple[str, str], list[BrokerListener]] = {}
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
@@ -174,7 +175,7 @@ class FleetNetworkConnectors:
                 listeners = self._listeners_by_multicast_group.setdefault(
                     multicast_endpoint_and_group(connector.discovery_uri), []
                 )
-                listeners.append(connection_refusals.BrokerListener(broker, connector))
+                listeners.append(BrokerListener(broker, connector))
 
     def _resolve_connectors(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
@@ -225,13 +226,13 @@ class FleetNetworkConnectors:
                     ),
                 )
         for host, port in connector.addresses:
-            if address_listener := self._listeners.listener_at(host, port):
+            if address_listener := self._brokers_by_address.listener_at(host, port):
                 tls = (host, port) in connector.secure
                 yield (
                     address_listener.broker,
                     connection_refusals.connection_refusal(client_tls, address_listener, tls=tls, user=connector.user),
                 )
-            elif broker_without_listener := self._listeners.broker_without_listener_at(host, port):
+            elif broker_without_listener := self._brokers_by_address.broker_without_listener_at(host, port):
                 yield broker_without_listener, ConnectionRefusal("closed", port)
 
     def connectors_to_other_pairs(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.connection_refusals import BrokerListener, ClientTlsSettings, ListenersByAddress, connection_refusal
+from activemq_fleet.connection_refusals import ClientTlsSettings, connection_refusal
 from activemq_fleet.explain.route_page import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -14,6 +14,7 @@ from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
+from activemq_fleet.topology.brokers_by_address import BrokerListener
 from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import hosts
 
@@ -161,58 +162,3 @@ def test_balancer_is_reported_if_broker_requires_tls() -> None:
 @pytest.mark.parametrize("tls", [None, STORES, STORES_AND_CLIENT_AUTH])
 def test_fleet_with_same_tls_settings_has_no_finding(tls: dict[str, Any] | None) -> None:
     assert not findings_of_rules(two_groups({"tls": tls}, {"tls": tls}), "N045", "N046", "C020", "C021")
-
-
-def two_domains() -> Fleet:
-    """Return hosts with the same label in two domains; those of b.example.com listen at 61700 only."""
-    connectors = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
-    return build_fleet(
-        hosts("orders-mq01", domain="a.example.com")
-        | hosts("orders-mq01", domain="b.example.com", connectors=connectors),
-        {},
-    )
-
-
-def test_listeners_of_hosts_with_same_label_in_two_domains_are_distinguished() -> None:
-    listeners = ListenersByAddress(two_domains().brokers)
-    for domain, port, closed_port in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
-        host = f"orders-mq01-a.{domain}"
-        listener, closed = listeners.listener_at(host, port), listeners.broker_without_listener_at(host, closed_port)
-        assert (listener and listener.broker.host, closed and closed.host) == (host, host)
-
-
-def test_host_label_shared_by_two_hosts_matches_no_listener() -> None:
-    listeners = ListenersByAddress(two_domains().brokers)
-    for port in (61616, 61700, 9):
-        assert listeners.listener_at("orders-mq01-a", port) is None
-        assert listeners.broker_without_listener_at("orders-mq01-a", port) is None
-
-
-def test_host_label_of_single_host_matches_its_listener() -> None:
-    listener = ListenersByAddress(build_fleet(hosts("orders-mq01"), {}).brokers).listener_at("ORDERS-mq01-a", 61616)
-    assert listener
-    assert listener.broker.host == "orders-mq01-a.example.com"
-
-
-def test_brokers_with_same_address_share_its_ports() -> None:
-    second_connectors = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
-    connector_fragments = [
-        {"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}
-    ]
-    hosts_of_first_pair = hosts("orders-mq01", address="10.0.0.1")
-    listeners = ListenersByAddress(
-        build_fleet(
-            hosts_of_first_pair | hosts("orders-mq02", address="10.0.0.1", connectors=second_connectors), {}
-        ).brokers
-    )
-    assert [bool(listeners.listener_at("10.0.0.1", port)) for port in (61616, 61700, 61800)] == [True, True, False]
-    closed = listeners.broker_without_listener_at("10.0.0.1", 61800)
-    assert closed
-    assert closed.host == "orders-mq01-a.example.com"
-    hosts_with_fragment = hosts_of_first_pair | hosts(
-        "orders-mq02", address="10.0.0.1", connectors=second_connectors, xml_fragments=connector_fragments
-    )
-    assert (
-        ListenersByAddress(build_fleet(hosts_with_fragment, {}).brokers).broker_without_listener_at("10.0.0.1", 61800)
-        is None
-    )

@@ -159,3 +159,15 @@ def test_link_without_pure_slave_is_not_reported() -> None:
 
 
 EMPTY_PLUGIN_FRAGMENT = {"parent": "broker/plugins", "xml": "<simpleAuthenticationPlugin/>"}
+
+
+def test_link_to_one_node_of_pair_is_reported_if_uri_has_inventory_name_and_address_differs() -> None:
+    link_xml = f'<networkConnector name="own" uri="static:(tcp://{MASTER}:61616)"/>'
+    inventory = hosts("orders-mq01") | hosts("stock-mq01", nodes="a", ha="none")
+    for number, host in enumerate(inventory):
+        inventory[host]["activemq_address"] = f"10.0.0.{number}"
+    inventory["stock-mq01-a.example.com"]["activemq_xml_fragments"] = [
+        {"parent": "broker/networkConnectors", "xml": link_xml}
+    ]
+    (finding,) = fleet_rule_findings("P012", build_fleet(inventory, {}))
+    assert f"lists {MASTER} of pair orders-mq01 but not {SLAVE}" in finding.message

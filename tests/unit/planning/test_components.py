@@ -40,6 +40,8 @@ CONNECTOR_XML = '<networkConnector name="out" uri="static:(tcp://{}:61616)"/>'
         ({"xml_fragments": [{"parent": "broker", "xml": CONNECTOR_XML.format("two-mq01-a.example.com")}]}, {}),
         ({"xml_fragments": [{"parent": "broker", "xml": CONNECTOR_XML.format("TWO-mq01-B")}]}, {}),
         ({"extra_files": [{"path": "conf/x", "content": "10.0.0.7:61616"}]}, {"address": "10.0.0.7"}),
+        ({"extra_files": [{"path": "conf/x", "content": "net-two:61616"}]}, {"address": "net-two.example.com"}),
+        ({"extra_files": [{"path": "conf/x", "content": "net-two.example.com:61616"}]}, {"address": "net-two"}),
         ({"vip": "10.0.0.7", "vip_interface": "eth0"}, {"address": "10.0.0.7"}),
         ({"java_options": ["-Durl=multicast://default?group=two"]}, {}),
     ],

@@ -36,7 +36,7 @@ def test_planning_facts_contain_names_of_host_and_of_hosts_in_its_variables() ->
     [link] = json.loads(host_facts.links or "")
     assert (link["from"], link["to"], link["duplex"], link["ttl"]) == ("a", "b", False, None)
     assert host_facts.connection_targets == ("db.x", "10.0.0.1")
-    assert set(host_facts.names) == {HOST, "orders-mq01-a", "10.0.0.1", "group:orders"}
+    assert set(host_facts.names) == {HOST, "10.0.0.1", "group:orders"}
     assert host_facts.problems == ()
 
 
