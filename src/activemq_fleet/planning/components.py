@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain, pairwise, product
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
+from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.findings import Finding, merged_finding_lines
-from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, InventoryProblemKind
+from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning
 from activemq_fleet.planning.host_records import RecordWithoutHostError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.connectors_and_links import LinkSettings
@@ -24,9 +24,9 @@ from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.topology import MAX_LISTED, ShortenedGroupList
 from activemq_fleet.topology.brokers_by_address import HostsByName
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
-from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error
-from activemq_fleet.topology.link_end_problems import unknown_link_end_finding
-from activemq_fleet.topology.links import component_representative_by_name
+from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error, raise_for_problems
+from activemq_fleet.topology.link_end_problems import unknown_link_end_findings
+from activemq_fleet.topology.links import component_representative_by_name, first_places_of_entries
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host whose variables contain it, and its position in that list."""
@@ -138,36 +138,16 @@ def divide_into_components(
     )
 
 
-def _raise_for_inventory_problems(facts: Iterable[HostFactsForSeparatePlanning]) -> None:
-    """Raise FleetError if the facts about the hosts contain inventory problems.
-
-    A problem of many hosts becomes one line.
-    """
-    hosts_by_problem: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for host in facts:
-        for problem in host.problems:
-            hosts_by_problem[host.problem_kind or 0, problem].append(host.host)
-    if not hosts_by_problem:
-        return
-    kind = min(kind for kind, _ in hosts_by_problem)
-    grouped_problems = sorted(
-        (sorted(set(hosts)), len(hosts), text)
-        for (problem_kind, text), hosts in hosts_by_problem.items()
-        if problem_kind == kind
-    )
-    if kind in (InventoryProblemKind.RECORD_WITHOUT_HOST, InventoryProblemKind.INPUT):
-        more = f" (and {len(grouped_problems) - 1} more such errors)" if len(grouped_problems) > 1 else ""
-        message = f"{grouped_problems[0][2]}{more}"
-        raise InputError(message) if kind == InventoryProblemKind.INPUT else RecordWithoutHostError(message)
-    if kind == InventoryProblemKind.RELEASE:
-        raise ReleaseError(
-            "; ".join(
-                f"{names_to_text(hosts, host_count)}: activemq_release: {text}"
-                for hosts, host_count, text in grouped_problems
-            )
-        )
-    raise SettingsError(
-        *(f"{names_to_text(hosts, host_count)}: {text}" for hosts, host_count, text in grouped_problems)
+def _raise_for_inventory_problems(facts: Sequence[HostFactsForSeparatePlanning]) -> None:
+    """Raise FleetError if the facts about the hosts contain errors or problems; errors in records come first."""
+    errors = sorted((host.has_host, host.host, host.input_error) for host in facts if host.input_error)
+    if errors:
+        texts = list(dict.fromkeys(text for has_host, _, text in errors if has_host == errors[0][0]))
+        more = f" (and {len(texts) - 1} more such errors)" if len(texts) > 1 else ""
+        raise (InputError if errors[0][0] else RecordWithoutHostError)(f"{texts[0]}{more}")
+    in_order = sorted(facts, key=lambda host: host.host)
+    raise_for_problems(
+        {host.host: host.problems for host in in_order}, {host.host: host.release_problems for host in in_order}
     )
 
 
@@ -204,16 +184,15 @@ def _waivers_in_force(
 
 
 def _distinct_links(brokers: Iterable[HostFactsForSeparatePlanning]) -> list[LinkEntry]:
-    """Return every entry of ``activemq_links`` once, with its first host and its position there."""
     first_hosts: dict[str, str] = {}
     for broker in brokers:
         if broker.links is not None:
             first_hosts[broker.links] = min(broker.host, first_hosts.get(broker.links, broker.host))
-    places_by_link: dict[LinkSettings, tuple[str, int]] = {}
-    for text, host in sorted(first_hosts.items(), key=lambda item: item[1]):
-        for position, link in enumerate(json.loads(text)):
-            places_by_link.setdefault(LinkSettings.model_validate(link), (host, position))
-    return [(link, host, position) for link, (host, position) in places_by_link.items()]
+    hosts_and_texts = sorted((host, text) for text, host in first_hosts.items())
+    places = first_places_of_entries(
+        (host, map(LinkSettings.model_validate, json.loads(text))) for host, text in hosts_and_texts
+    )
+    return [(link, host, position) for link, (host, position) in places.items()]
 
 
 def _groups_by_name(names: set[str], brokers: Iterable[HostFactsForSeparatePlanning]) -> dict[str, tuple[str, ...]]:
@@ -280,21 +259,19 @@ def _outside_facts_by_component(
     representatives: Mapping[str, str],
 ) -> dict[str, RestOfFleetFacts]:
     rest: dict[str, RestOfFleetFacts] = defaultdict(RestOfFleetFacts)
-    unknown_ends = []
-    for link, host, position in links:
+    unknown: list[LinkEntry] = []
+    for entry in links:
+        link = entry[0]
         if link.source in ends and (link.to in ends or link.addresses):
             group = ends[link.source][0]
-            rest[representatives.get(group, group)].links.append((link, host, position))
-        for key, name in (("from", link.source), ("to", link.to)):
-            if name not in ends and not (key == "to" and link.addresses):
-                unknown_ends.append((host, f"activemq_links[{position}].{key}", name))
-    group_of = {broker.host: broker.group or "" for broker in brokers} if unknown_ends else {}
-    known_names = (
-        sorted({name for broker in brokers for name in (broker.group or "", broker.pair or "")}) if unknown_ends else []
-    )
-    for host, variable, name in unknown_ends:
-        finding = unknown_link_end_finding(host, variable, name, known_names)
-        rest[representatives.get(group_of[host], group_of[host])].findings.append(finding)
+            rest[representatives.get(group, group)].links.append(entry)
+        else:
+            unknown.append(entry)
+    group_of = {broker.host: broker.group or "" for broker in brokers} if unknown else {}
+    names = {name for broker in (brokers if unknown else ()) for name in (broker.group or "", broker.pair or "")}
+    for entry in unknown:
+        group = group_of[entry[1]]
+        rest[representatives.get(group, group)].findings += unknown_link_end_findings(*entry, names)
     for store, unit, groups in _stores_of_several_units(brokers):
         for group in groups:
             rest[representatives.get(group, group)].stores[store] = unit

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.naming import Naming
 from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
-from activemq_fleet.planning.host_facts import parsed_host_settings_and_problems
+from activemq_fleet.planning.host_facts import release_of_variables
 from activemq_fleet.planning.host_records import variables_from_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
 from activemq_fleet.schema import CompiledActivemqXsd
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
-from activemq_fleet.topology.brokers import BrokerHost, build_broker_without_links_or_accounts
+from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
 from activemq_fleet.topology.build import apply_waivers
+from activemq_fleet.topology.hosts_by_role import classify_hosts_by_role, read_settings_by_host
 from activemq_fleet.validation import fleet_with_check_findings
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
@@ -166,7 +166,7 @@ def component_fingerprint(component: str, hosts: Iterable[ConnectedComponentHost
         # The position determines only the order of agents and of balancers.
         digest.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
         requires_group_names |= host.agent or host.balancer
-        if host.broker and host.text is not None and (release := parsed_host_settings_and_problems(host.text).release):
+        if host.broker and host.text is not None and (release := release_of_variables(host.text)):
             releases.add(release.text)
     rest = division.rest_by_component.get(component, _NO_REST)
     schemas = [hashlib.sha256(context.schemas[release]).hexdigest() for release in sorted(releases)]
@@ -227,23 +227,14 @@ def _list_brokers_only(
     hosts: Sequence[ConnectedComponentHost], brokers: int, context: PlanContext, computed: ComponentPlanRows
 ) -> None:
     """Add only the brokers of a component that is too large for one task, and the finding T028, to the rows."""
-    groups: dict[str, None] = {}
-    for host in hosts:
-        if not host.broker or host.text is None:
-            continue
-        variables = parsed_host_settings_and_problems(host.text)
-        if variables.settings is None or variables.release is None:
-            continue
-        naming = Naming.naming_of_host(host.host, variables_from_json(host.text), context.division.pattern)
-        identity = naming.identify_broker(host.host)
-        if identity is not None:
-            groups.setdefault(identity.group)
-            broker, findings = build_broker_without_links_or_accounts(
-                BrokerHost(identity, variables.settings, variables.release)
-            )
-            computed.add_broker_and_link_rows([broker])
-            computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
-    finding = _component_too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
+    variables = {host.host: variables_from_json(host.text or "{}") for host in hosts if host.broker}
+    hosts_by_role, _ = classify_hosts_by_role(variables, {}, context.division.pattern)
+    _, members = read_settings_by_host(variables, hosts_by_role)
+    listed_brokers, findings = build_brokers_without_links_or_accounts(members)
+    computed.add_broker_and_link_rows(listed_brokers)
+    computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
+    groups = list(dict.fromkeys(broker.group for broker in listed_brokers))
+    finding = _component_too_large_finding(hosts[0].host, groups, brokers, context.largest)
     computed.add_finding_rows(apply_waivers([finding], context.division.waivers))
     computed.withheld = brokers
 

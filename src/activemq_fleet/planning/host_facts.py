@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_identity_key
-from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
+from activemq_fleet.naming import PATTERN_VARIABLE, Identity
 from activemq_fleet.planning.host_records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.settings.variable_validation import read_settings
-from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
-from activemq_fleet.topology.hosts_by_role import NAME, RELEASE_NOT_SET
-from activemq_fleet.topology.model.broker import multicast_group_name
+from activemq_fleet.topology.hosts_by_role import ReadVariables, classify_host, problems_without_settings
+from activemq_fleet.topology.model.broker import link_end_name, multicast_group_name
 
-_ANY_HOST = "?"
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
 _MULTICAST_GROUP = re.compile(r"\bgroup=([^&;\"'\s)]+)")
 _MULTICAST = "group:"  # prefix of a multicast group among the names of hosts
-
-
-class InventoryProblemKind(IntEnum):
-    """The kinds of inventory problems, in the order in which they are reported.
-
-    Only the first kind that a fleet has is reported.
-    """
-
-    RECORD_WITHOUT_HOST = 1
-    INPUT = 2
-    SETTINGS = 3
-    NO_RELEASE = 4
-    RELEASE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +30,8 @@ class HostFactsForSeparatePlanning:
     ``pattern`` the naming pattern that its variables set. Only hosts with a role have the other facts: ``address`` is
     the one that the variables set, ``connection_targets`` are other hosts or multicast groups in its variables,
     and ``names`` are those by which other hosts may connect to it. ``links``, ``waivers`` and ``store`` are JSON;
-    ``sets_store`` is False for a store whose directory follows from the pair's name.
+    ``sets_store`` is False for a store whose directory follows from the pair's name. ``input_error`` is the message of
+    an error in the record itself, and ``has_host`` is False for a record without a host.
     """
 
     host: str
@@ -72,8 +55,10 @@ class HostFactsForSeparatePlanning:
     waivers: str | None = None
     vip: bool = False
     agent_group: str | None = None
-    problem_kind: int | None = None
     problems: tuple[str, ...] = ()
+    release_problems: tuple[str, ...] = ()
+    input_error: str = ""
+    has_host: bool = True
 
     @property
     def has_role(self) -> bool:
@@ -84,14 +69,11 @@ class HostFactsForSeparatePlanning:
         return self.broker or self.agent or self.balancer or self.by_hand or self.nearly
 
 
-@dataclass(frozen=True)
-class _ParsedVariables:
-    """The parsed variables of one or more hosts. ``settings`` is None if the variables have problems."""
+@dataclass(frozen=True, slots=True)
+class _VariablesWithTexts:
+    """The variables that hosts with equal variables share, as they were read and as the facts contain them."""
 
-    settings: HostSettings | None
-    release: Release | None = None
-    problem_kind: InventoryProblemKind | None = None
-    problems: tuple[str, ...] = ()
+    read: ReadVariables
     links: str | None = None
     waivers: str | None = None
     connection_targets: tuple[str, ...] = ()
@@ -103,109 +85,79 @@ def host_component_facts_and_variables(
     """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
 
     The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
-    while that is unknown. Raises InputError for a pattern that is no regular expression.
+    while that is unknown. Raises InputError for a pattern that is no regular expression, for a name that no host can
+    have, and for a value that JSON cannot represent.
     """
-    host_pattern = record.variables.get(PATTERN_VARIABLE) or None
-    identity, is_unparsable, is_similar = None, False, False
-    try:
-        naming = Naming.naming_of_host(record.host, record.variables, pattern)
-        identity = naming.identify_broker(record.host)
-        is_similar = identity is None and naming.looks_like_misspelled_broker(record.host)
-    except UnparsableBrokerNameError:
-        is_unparsable = True
-    except SettingsError as error:
-        return HostFactsForSeparatePlanning(
-            record.host,
-            position,
-            problem_kind=InventoryProblemKind.SETTINGS,
-            problems=tuple(error.problems_by_host[record.host]),
-        ), None
-    roles: dict[str, Any] = {
-        "host": record.host,
-        "position": position,
-        "pattern": None if host_pattern is None else str(host_pattern),
-        "broker": identity is not None,
-        "agent": AGENTS in record.groups,
-        "balancer": BALANCERS in record.groups,
-        "by_hand": is_unparsable or (BROKERS in record.groups and identity is None),
-        "nearly": is_similar,
-    }
-    has_settings = roles["broker"] or roles["agent"] or roles["balancer"]
-    if (has_settings or roles["by_hand"]) and not NAME.fullmatch(record.host):
-        problem = (
-            f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
-            ". - _ :"
-        )
-        return HostFactsForSeparatePlanning(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
-    if not has_settings and not is_unparsable:
-        return HostFactsForSeparatePlanning(**roles), None
-    try:
+    role = classify_host(record.host, record.variables, record.groups, pattern)
+    text = None
+    if role.has_settings or role.unparsable:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
-    except InputError as error:
-        return HostFactsForSeparatePlanning(
-            **roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)
-        ), None
-    if not has_settings:
-        return HostFactsForSeparatePlanning(**roles), text
-    return HostFactsForSeparatePlanning(
-        **roles, **_facts_of_variables(identity, parsed_host_settings_and_problems(text))
+    host_pattern = record.variables.get(PATTERN_VARIABLE)
+    facts = HostFactsForSeparatePlanning(
+        record.host,
+        position,
+        str(host_pattern) if host_pattern else None,
+        broker=role.identity is not None,
+        agent=role.agent,
+        balancer=role.balancer,
+        by_hand=role.is_unclear,
+        nearly=role.resembles_broker,
+        problems=problems_without_settings(record.host, role, record.variables),
+    )
+    if text is None or not role.has_settings:
+        return facts, text
+    shared = _read_shared_variables(text, is_broker=role.identity is not None)
+    return replace(
+        facts,
+        problems=(*facts.problems, *shared.read.problems),
+        release_problems=shared.read.release_problems,
+        **_facts_of_variables(role.identity, shared),
     ), text
 
 
-def _facts_of_variables(identity: Identity | None, variables: _ParsedVariables) -> dict[str, Any]:
-    settings, release = variables.settings, variables.release
+def _facts_of_variables(identity: Identity | None, variables: _VariablesWithTexts) -> dict[str, Any]:
+    settings, release = variables.read.settings, variables.read.release
     if settings is None:
-        return {"problem_kind": variables.problem_kind, "problems": variables.problems}
+        return {}
     facts: dict[str, Any] = {
         "waivers": variables.waivers,
         "vip": settings.vip is not None or settings.vip_router_id is not None,
         "agent_group": settings.agent_group,
     }
-    if identity is None:
+    if identity is None or release is None:
         return facts
-    if release is None:
-        kind = variables.problem_kind or InventoryProblemKind.NO_RELEASE
-        return facts | {"problem_kind": kind, "problems": variables.problems or (RELEASE_NOT_SET,)}
-    address = settings.address.lower() if settings.address else None
+    broker_host = BrokerHost(identity, settings, release)
     return facts | {
         "group": identity.group,
         "pair": identity.pair,
-        "unit": identity.pair if settings.ha_profile.has_peer else identity.short_host_name,
+        "unit": link_end_name(identity, settings),
         "release": release.text,
-        "address": address,
+        "address": settings.address.lower() if settings.address else None,
         "connection_targets": (*variables.connection_targets, *_connection_targets_of_settings(identity, settings)),
-        "names": (identity.name, address or identity.name, _MULTICAST + multicast_group_name(identity.group, settings)),
-        "store": _shared_store(BrokerHost(identity, settings, release)),
+        "names": (identity.name, broker_host.address, _MULTICAST + multicast_group_name(identity.group, settings)),
+        "store": _shared_store(broker_host),
         "sets_store": settings.store_directory is not None or settings.ha_profile.has_database_lease,
         "links": variables.links,
     }
 
 
-@lru_cache(maxsize=1024)
-def parsed_host_settings_and_problems(variables_json: str) -> _ParsedVariables:
-    """Return the settings parsed from a host's variables (JSON text), and the problems of these variables.
+def release_of_variables(variables_json: str) -> Release | None:
+    """Return the release that a broker's variables (JSON text) set; None if they set no known release."""
+    return _read_shared_variables(variables_json, is_broker=True).read.release
 
-    The release is also returned. The result is cached, so that hosts with equal text share it.
-    """
-    try:
-        settings = read_settings(_ANY_HOST, variables_from_json(variables_json))
-    except SettingsError as error:
-        return _ParsedVariables(None, None, InventoryProblemKind.SETTINGS, tuple(error.problems_by_host[_ANY_HOST]))
-    release, kind, problem_texts = None, None, tuple[str, ...]()
-    if settings.release is not None:
-        try:
-            release = Release.of(settings.release)
-        except ReleaseError as error:
-            kind, problem_texts = InventoryProblemKind.RELEASE, (str(error),)
-    return _ParsedVariables(
-        settings,
-        release,
-        kind,
-        problem_texts,
-        _json_or_none([link.model_dump(mode="json", by_alias=True) for link in settings.links]),
-        _json_or_none([waiver.model_dump(mode="json") for waiver in settings.waivers]),
-        _connection_targets_in_texts(settings),
+
+@lru_cache(maxsize=1024)
+def _read_shared_variables(variables_json: str, *, is_broker: bool) -> _VariablesWithTexts:
+    """Read the variables of hosts. The result is cached, so that hosts with equal variables share it."""
+    read = ReadVariables.read(variables_from_json(variables_json), is_broker=is_broker)
+    if read.settings is None:
+        return _VariablesWithTexts(read)
+    return _VariablesWithTexts(
+        read,
+        _json_or_none([link.model_dump(mode="json", by_alias=True) for link in read.settings.links]),
+        _json_or_none([waiver.model_dump(mode="json") for waiver in read.settings.waivers]),
+        _connection_targets_in_texts(read.settings),
     )
 
 
@@ -235,8 +187,7 @@ def _shared_store(member: BrokerHost) -> str | None:
     """Return the store as JSON if other units can use it, too; None for a store on a local disk."""
     if not member.settings.ha_profile.shares_store:
         return None
-    address = member.settings.address or member.identity.name
-    store = store_identity_key(member.settings, address, store_directory_of(member))
+    store = store_identity_key(member.settings, member.address, store_directory_of(member))
     return None if store[0] == "machine" else json.dumps(store)
 
 

@@ -16,10 +16,8 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.host_settings import NOT_SETTINGS
-from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
+from activemq_fleet.topology.hosts_by_role import ROLE_GROUPS
 
-ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
-"""The inventory groups that give a host its role."""
 HOST_KEYS = ("host", "inventory_hostname")
 VARIABLES_KEYS = ("variables", "vars", "hostvars")
 _VAULT_MARK, _UNSAFE_MARK, _MARK_PREFIX = "__ansible_vault", "__ansible_unsafe", "__ansible_"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
-from activemq_fleet.topology.hosts_by_role import classify_hosts_by_role, read_settings_by_host
+from activemq_fleet.topology.hosts_by_role import HostsByRole, classify_hosts_by_role, read_settings_by_host
 
 
 def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
@@ -23,15 +22,12 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
     machines = Counter(data.machines.values())
     try:
         hosts_by_role, _ = classify_hosts_by_role(data.hosts, data.groups, None)
-        sharing_identities = {
-            host: hosts_by_role.identities[host]
+        sharing_brokers = {
+            host: hosts_by_role.roles[host]
             for host in hosts_by_role.identities
             if machines[data.machines.get(host, ())] > 1
         }
-        roles_of_sharing_brokers = replace(
-            hosts_by_role, identities=sharing_identities, agents=(), balancers=(), misnamed={}, unclear=(), others=()
-        )
-        _, members = read_settings_by_host(data.hosts, roles_of_sharing_brokers)
+        _, members = read_settings_by_host(data.hosts, HostsByRole(hosts_by_role.pattern, sharing_brokers, (), ()))
         brokers, _ = build_brokers_without_links_or_accounts(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts

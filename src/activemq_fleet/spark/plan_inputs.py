@@ -16,9 +16,10 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.planning.host_records import HOST_KEYS, ROLE_GROUPS, parse_ansible_inventory_list, variables_to_json
+from activemq_fleet.planning.host_records import HOST_KEYS, parse_ansible_inventory_list, variables_to_json
 from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
 from activemq_fleet.spark.paths import local_path, uri_of
+from activemq_fleet.topology.hosts_by_role import ROLE_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -30,7 +30,6 @@ from activemq_fleet.planning.compute import (
 )
 from activemq_fleet.planning.host_facts import (
     HostFactsForSeparatePlanning,
-    InventoryProblemKind,
     host_component_facts_and_variables,
 )
 from activemq_fleet.planning.host_records import (
@@ -171,11 +170,9 @@ def _facts_and_hosts(
             record = _read_host_record(form, text, row.get("host") or "", row.get("groups") or ())
             facts, variables = host_component_facts_and_variables(record, row.get("position") or 0, pattern)
         except RecordWithoutHostError as error:
-            kind, variables = InventoryProblemKind.RECORD_WITHOUT_HOST, None
-            facts = HostFactsForSeparatePlanning("", problem_kind=kind, problems=(str(error),))
+            facts, variables = HostFactsForSeparatePlanning("", input_error=str(error), has_host=False), None
         except InputError as error:
-            host, variables = row.get("host") or "", None
-            facts = HostFactsForSeparatePlanning(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
+            facts, variables = HostFactsForSeparatePlanning(row.get("host") or "", input_error=str(error)), None
         facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
         if key := component_lookup_key(facts):

@@ -52,6 +52,11 @@ class BrokerHost:
         """The inventory name of the host."""
         return self.identity.name
 
+    @property
+    def address(self) -> str:
+        """The host name or IP address at which other hosts connect to the broker."""
+        return self.settings.address or self.identity.name
+
     @cached_property
     def listeners(self) -> BrokerListeners:
         """The listeners of the host's broker: its connectors and ports."""
@@ -94,7 +99,7 @@ def build_broker_without_links_or_accounts(
         identity=identity,
         settings=settings,
         release=release,
-        address=settings.address or identity.name,
+        address=broker_host.address,
         broker_name=settings.broker_name
         or (identity.pair if settings.ha_profile.shares_store else identity.short_host_name),
         store_directory=store_directory_of(broker_host),
@@ -114,7 +119,7 @@ def _peer_address(broker_host: BrokerHost, peer: BrokerHost) -> Address | None:
     port = listeners.ports.get("replication") if profile.replicates else None
     if port is None and listeners.openwire:
         port = listeners.openwire.port
-    return (peer.settings.address or peer.host, port) if port else None
+    return (peer.address, port) if port else None
 
 
 @dataclass(frozen=True, slots=True)

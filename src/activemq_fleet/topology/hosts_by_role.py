@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,31 +20,66 @@ from activemq_fleet.topology.name_problems import (
 )
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
+ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
+"""The inventory groups that give a host its role."""
 RELEASE_NOT_SET = "activemq_release is not set: set it to the release of the broker, such as '5.18.3'"
 NAME = re.compile(r"\w[\w.:-]*")
 
+_ANY_HOST = "?"
 _EVERY_HOST = frozenset({"all", "ungrouped"})
 _CONTROLLERS = frozenset({"localhost", "127.0.0.1"})
 Variables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class HostRole:
+    """The roles of one host: it is a broker, an agent and a load balancer, or several or none of these.
+
+    ``identity`` is that of a broker. ``misnamed`` is the error of a host whose variables state an impossible identity.
+    ``is_unclear``: the host is meant as a broker and has no identity, for the reason ``unparsable`` if its variables
+    state a part of one. ``resembles_broker``: it has no role, and its name is probably a misspelled broker name.
+    """
+
+    identity: Identity | None
+    agent: bool
+    balancer: bool
+    is_unclear: bool
+    misnamed: SettingsError | None = None
+    unparsable: UnparsableBrokerNameError | None = None
+    resembles_broker: bool = False
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the settings of the host are read: it is a broker, an agent or a load balancer."""
+        return self.identity is not None or self.agent or self.balancer
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the host has a role or is meant as a broker."""
+        return self.has_settings or self.is_unclear or self.misnamed is not None
+
+
+@dataclass(frozen=True, slots=True)
 class HostsByRole:
     """The hosts of an inventory by role: brokers, agents and load balancers.
 
-    ``identities`` are those of brokers. ``misnamed`` are the hosts whose variables state an impossible identity.
-    ``unclear`` are the hosts that are meant as brokers and have no identity, ``others`` all hosts without a role, and
-    ``unread`` those of them whose groups, if they have any, contain brokers too.
+    ``roles`` are those of all hosts, by name. ``agents``, ``balancers`` and ``unclear`` are names in the order of the
+    inventory groups. ``others`` are all hosts without a role, and ``unread`` those of them whose groups, if they have
+    any, contain brokers too.
     """
 
     pattern: str
-    identities: Mapping[str, Identity]
+    roles: Mapping[str, HostRole]
     agents: Sequence[str]
     balancers: Sequence[str]
-    misnamed: Mapping[str, SettingsError]
     unclear: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+
+    @property
+    def identities(self) -> dict[str, Identity]:
+        """The identities of the brokers, by host."""
+        return {name: role.identity for name, role in self.roles.items() if role.identity is not None}
 
     @property
     def broker_agent_and_balancer_names(self) -> tuple[str, ...]:
@@ -56,6 +90,35 @@ class HostsByRole:
         return (*self.identities, *self.agents, *self.balancers)
 
 
+def classify_host(
+    host: str, variables: Mapping[str, Any], groups: Collection[str], naming_pattern: str | None
+) -> HostRole:
+    """Return the roles of one host, from its name, its variables and the inventory groups that contain it.
+
+    Raises InputError for a pattern that cannot be used, and for the name of a host with a role whose characters could
+    leave the directory, line or list it is written to.
+    """
+    identity, misnamed, unparsable, resembles_broker = None, None, None, False
+    try:
+        naming = Naming.naming_of_host(host, variables, naming_pattern)
+        identity = naming.identify_broker(host)
+        resembles_broker = not any(group in groups for group in ROLE_GROUPS) and naming.looks_like_misspelled_broker(
+            host
+        )
+    except SettingsError as error:
+        misnamed = error
+    except UnparsableBrokerNameError as error:
+        unparsable = error
+    is_unclear = unparsable is not None or (BROKERS in groups and identity is None)
+    role = HostRole(identity, AGENTS in groups, BALANCERS in groups, is_unclear, misnamed, unparsable, resembles_broker)
+    if (role.has_settings or is_unclear) and not NAME.fullmatch(host):
+        raise InputError(
+            f"{host[:80]!r} cannot be the name of a host: rename the host. Use only letters, digits and "
+            "the characters '.', '-', '_' and ':', and begin the name with a letter or digit"
+        )
+    return role
+
+
 def classify_hosts_by_role(
     hosts: Variables, groups: Mapping[str, Sequence[str]], naming_pattern: str | None
 ) -> tuple[HostsByRole, list[Finding]]:
@@ -63,53 +126,38 @@ def classify_hosts_by_role(
 
     Findings about hosts that may be meant as brokers are returned, too. The findings are T001 and T017.
 
-    Raises InputError where no host is a broker, for different naming patterns, and for a name whose characters could
-    leave the directory, line or list it is written to.
+    Raises InputError where no host is a broker, for different naming patterns, and as ``classify_host`` does.
     """
     pattern = naming_pattern or common_naming_pattern(
         str(variables[PATTERN_VARIABLE]) for variables in hosts.values() if variables.get(PATTERN_VARIABLE)
     )
-    identities: dict[str, Identity] = {}
-    unclear: dict[str, UnparsableBrokerNameError] = {}
-    misnamed: dict[str, SettingsError] = {}
-    for name in sorted(hosts):
-        try:
-            identity = Naming.naming_of_host(name, hosts[name], pattern).identify_broker(name)
-        except SettingsError as error:
-            misnamed[name] = error
-        except UnparsableBrokerNameError as error:
-            unclear[name] = error
-        else:
-            if identity is not None:
-                identities[name] = identity
-    unmatched = [name for name in dict.fromkeys((*groups.get(BROKERS, ()), *unclear)) if name not in identities]
-    agents = [name for name in groups.get(AGENTS, ()) if name in hosts]
-    balancers = [name for name in groups.get(BALANCERS, ()) if name in hosts]
-    for name in (*identities, *unmatched, *agents, *balancers):
-        if not NAME.fullmatch(name):
-            raise InputError(
-                f"{name[:80]!r} cannot be the name of a host: rename the host. Use only letters, digits and "
-                "the characters '.', '-', '_' and ':', and begin the name with a letter or digit"
-            )
-    if not (identities or unmatched or misnamed):
+    role_groups = {group: frozenset(groups.get(group, ())) for group in ROLE_GROUPS}
+    roles = {
+        name: classify_host(
+            name, hosts[name], frozenset(group for group in ROLE_GROUPS if name in role_groups[group]), pattern
+        )
+        for name in sorted(hosts)
+    }
+    if not any(role.identity or role.is_unclear or role.misnamed for role in roles.values()):
         raise fleet_without_brokers_error(len(hosts), pattern)
-    known = {*identities, *unmatched, *misnamed, *agents, *balancers}
-    rest = [name for name in hosts if name not in known]
-    misspelt = [name for name in rest if Naming(pattern).looks_like_misspelled_broker(name)]
+    unclear = [name for name in dict.fromkeys((*groups.get(BROKERS, ()), *roles)) if roles[name].is_unclear]
+    others = [name for name in hosts if not roles[name].is_known]
+    misspelt = [name for name in others if roles[name].resembles_broker]
+    identities = {name for name, role in roles.items() if role.identity is not None}
     elsewhere = {
         name
         for group, members in groups.items()
-        if group not in _EVERY_HOST and identities.keys().isdisjoint(members)
+        if group not in _EVERY_HOST and identities.isdisjoint(members)
         for name in members
     }
-    unread = tuple(name for name in rest if name not in {*misspelt, *elsewhere, *_CONTROLLERS})
+    unread = tuple(name for name in others if name not in {*misspelt, *elsewhere, *_CONTROLLERS})
+    reasons = {name: error for name, role in roles.items() if (error := role.unparsable)}
     findings = [
-        *naming_pattern_mismatch_findings(unmatched, unclear, pattern),
+        *naming_pattern_mismatch_findings(unclear, reasons, pattern),
         *broker_like_host_name_findings(misspelt, pattern),
     ]
-    return HostsByRole(
-        pattern, identities, agents, balancers, misnamed, tuple(unmatched), tuple(rest), unread
-    ), findings
+    agents, balancers = ([name for name in groups.get(group, ()) if name in hosts] for group in (AGENTS, BALANCERS))
+    return HostsByRole(pattern, roles, agents, balancers, tuple(unclear), tuple(others), unread), findings
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
@@ -139,52 +187,96 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     )
 
 
-def read_settings_by_host(
-    hosts: Variables, hosts_by_role: HostsByRole
-) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
-    """Read the variables of brokers, agents and load balancers, and return (settings by host, hosts of brokers).
+@dataclass(frozen=True, slots=True)
+class ReadVariables:
+    """The settings and the release of a host, read from its variables, and the problems of these, without its name.
 
-    A host of a broker has its settings and its release.
-
-    Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
-    only releases are unknown.
+    ``settings`` is None if the variables have problems; ``release`` is that of a broker, None if it is not known.
     """
-    settings: dict[str, HostSettings] = {}
-    errors = dict(hosts_by_role.misnamed)
-    for name in dict.fromkeys(hosts_by_role.broker_agent_and_balancer_names):
+
+    settings: HostSettings | None
+    release: Release | None = None
+    problems: tuple[str, ...] = ()
+    release_problems: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, variables: Mapping[str, Any], *, is_broker: bool) -> ReadVariables:
+        """Read the settings of a broker, an agent or a load balancer; the release only of a broker."""
         try:
-            settings[name] = read_settings(name, hosts[name])
+            settings = read_settings(_ANY_HOST, variables)
         except SettingsError as error:
-            errors[name] = error
-    for name in (*hosts_by_role.unclear, *hosts_by_role.others):
+            return cls(None, problems=tuple(error.problems_by_host[_ANY_HOST]))
+        if not is_broker:
+            return cls(settings)
+        if settings.release is None:
+            return cls(settings, problems=(RELEASE_NOT_SET,))
         try:
-            check_known_variables(name, hosts[name], certain=name in hosts_by_role.others)
-        except SettingsError as error:
-            errors[name] = error
-    hosts_by_problem = hosts_with_problem(SettingsError.join_errors(errors.values()).problems_by_host)
-    members: list[BrokerHost] = []
-    without_release: list[str] = []
-    hosts_by_release_error: dict[str, list[str]] = defaultdict(list)
-    for name, identity in hosts_by_role.identities.items():
-        if name not in settings:
-            continue
-        release = settings[name].release
-        if release is None:
-            without_release.append(name)
-            continue
-        try:
-            members.append(BrokerHost(identity, settings[name], Release.of(release)))
+            return cls(settings, Release.of(settings.release))
         except ReleaseError as error:
-            hosts_by_release_error[str(error)].append(name)
-    if without_release:
-        hosts_by_problem[RELEASE_NOT_SET] = without_release
+            return cls(settings, release_problems=(str(error),))
+
+
+def problems_without_settings(host: str, role: HostRole, variables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the problems of a host's variables that do not depend on its settings, without its name.
+
+    They are those of its identity, and the unknown variables of a host whose settings are not read.
+    """
+    if role.misnamed:
+        return tuple(role.misnamed.problems_by_host[host])
+    try:
+        if not role.has_settings:
+            check_known_variables(host, variables, certain=not role.is_unclear)
+    except SettingsError as error:
+        return tuple(error.problems_by_host[host])
+    return ()
+
+
+def raise_for_problems(
+    problems_by_host: Mapping[str, Sequence[str]], release_problems_by_host: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise SettingsError with the problems of all hosts, or ReleaseError where only releases are unknown.
+
+    Hosts share a line for each problem.
+    """
+    hosts_by_problem = hosts_with_problem(problems_by_host)
+    if RELEASE_NOT_SET in hosts_by_problem:  # The problems of variables that are set come first.
+        hosts_by_problem[RELEASE_NOT_SET] = hosts_by_problem.pop(RELEASE_NOT_SET)
     problems = hosts_by_error_line(hosts_by_problem)
+    hosts_by_release_problem = hosts_with_problem(release_problems_by_host)
     release_problems = hosts_by_error_line(
-        {f"in activemq_release, {text}": names for text, names in hosts_by_release_error.items()}
+        {f"in activemq_release, {text}": names for text, names in hosts_by_release_problem.items()}
     )
     if problems:
         lines = problems | release_problems
         raise SettingsError(*lines, hosts_by_line=lines)
     if release_problems:
         raise ReleaseError(*release_problems, hosts_by_line=release_problems)
+
+
+def read_settings_by_host(
+    hosts: Variables, hosts_by_role: HostsByRole
+) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
+    """Read the variables of brokers, agents and load balancers, and return (settings by host, hosts of brokers).
+
+    A host of a broker has its settings and its release. Raises the errors of ``raise_for_problems``.
+    """
+    settings: dict[str, HostSettings] = {}
+    members: list[BrokerHost] = []
+    problems: dict[str, tuple[str, ...]] = {}
+    release_problems: dict[str, tuple[str, ...]] = {}
+    roles = hosts_by_role.roles
+    misnamed = [name for name, role in roles.items() if role.misnamed]
+    with_settings = hosts_by_role.broker_agent_and_balancer_names
+    for name in dict.fromkeys((*misnamed, *with_settings, *hosts_by_role.unclear, *hosts_by_role.others)):
+        role = roles[name]
+        problems[name] = problems_without_settings(name, role, hosts[name])
+        if role.has_settings:
+            read = ReadVariables.read(hosts[name], is_broker=role.identity is not None)
+            problems[name] += read.problems
+            release_problems[name] = read.release_problems
+            if read.settings is not None:
+                settings[name] = read.settings
+                if role.identity is not None and read.release is not None:
+                    members.append(BrokerHost(role.identity, read.settings, read.release))
+    raise_for_problems(problems, release_problems)
     return settings, members

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.settings.connectors_and_links import LinkSettings
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.fleet import MAX_LISTED
 
@@ -34,11 +35,19 @@ def link_to_itself_finding(host: str, position: int, name: str) -> Finding:
     )
 
 
-def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
-    """Return the finding for an unknown link end: the inventory has no group or pair of this name (T007).
+def unknown_link_end_findings(
+    entry: LinkSettings, host: str, position: int, known: Collection[str]
+) -> Iterator[Finding]:
+    """Yield a finding for each end of a link's entry of which the inventory has no group or pair (T007).
 
-    The end is ``from`` or ``to`` of the link. ``known`` are the groups and pairs.
+    ``host`` and ``position`` are those of the entry in ``activemq_links``. ``known`` are the groups and pairs.
     """
+    for key, name in (("from", entry.source), ("to", entry.to)):
+        if name not in known and not (key == "to" and entry.addresses):
+            yield _unknown_link_end_finding(host, f"activemq_links[{position}].{key}", name, sorted(known))
+
+
+def _unknown_link_end_finding(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
     if "," in name:
         return _several_ends_finding(host, variable, name)
     near = most_similar_name(name, known)

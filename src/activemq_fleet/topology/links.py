@@ -21,7 +21,7 @@ from activemq_fleet.settings.connectors_and_links import LinkSettings, SplitTtl
 from activemq_fleet.topology.link_end_problems import (
     link_end_inside_inventory_finding,
     link_to_itself_finding,
-    unknown_link_end_finding,
+    unknown_link_end_findings,
 )
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
 from activemq_fleet.topology.model.fleet import LinkEnd, WholeInventoryFacts
@@ -141,6 +141,7 @@ def plan_network(
         by_group[unit.group].append(unit)
         by_pair[unit.brokers[0].pair].append(unit)
     plans = [plan for members in by_group.values() for plan in _plan_group_links(members)]
+    known_names = {*by_group, *by_pair}
     findings: list[Finding] = []
     for entry, (host, position) in _configured_links(brokers, whole_inventory).items():
         sources = by_group.get(entry.source) or by_pair.get(entry.source)
@@ -152,26 +153,31 @@ def plan_network(
         if sources and targets and not planned:
             findings.append(link_to_itself_finding(host, position, sources[0].name))
         plans += planned
-        unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
-        for key, name in unknown.items():
-            if name is not None and whole_inventory is None:
-                known = [*by_group, *by_pair]
-                variable = f"activemq_links[{position}].{key}"
-                findings.append(unknown_link_end_finding(host, variable, name, sorted(known)))
+        if whole_inventory is None:
+            findings += unknown_link_end_findings(entry, host, position, known_names)
     return PlannedNetwork.network_from_planned_links(units, plans), findings
 
 
 def _configured_links(
     brokers: Sequence[Broker], rest: WholeInventoryFacts | None
 ) -> dict[LinkSettings, tuple[str, int]]:
-    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there."""
     if rest is not None:
         return {entry: (host, position) for entry, host, position in rest.links}
-    entries: dict[LinkSettings, tuple[str, int]] = {}
-    for broker in brokers:
-        for position, entry in enumerate(broker.settings.links):
-            entries.setdefault(entry, (broker.host, position))
-    return entries
+    return first_places_of_entries((broker.host, broker.settings.links) for broker in brokers)
+
+
+def first_places_of_entries(
+    entries_by_host: Iterable[tuple[str, Iterable[LinkSettings]]],
+) -> dict[LinkSettings, tuple[str, int]]:
+    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there.
+
+    ``entries_by_host`` are pairs of a host and its entries.
+    """
+    places: dict[LinkSettings, tuple[str, int]] = {}
+    for host, entries in entries_by_host:
+        for position, entry in enumerate(entries):
+            places.setdefault(entry, (host, position))
+    return places
 
 
 @dataclass(frozen=True)

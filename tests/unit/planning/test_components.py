@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
+from activemq_fleet.topology import build_fleet
 from activemq_fleet.topology.links import component_representative_by_name
 from tests.unit.planning.components import divide_fleet
 from tests.unit.planning.planned import AGENT, VIP, hosts_of_connected_groups, pairs
@@ -174,7 +175,7 @@ def test_broker_waivers_precede_agent_waivers_and_expired_waiver_is_warning() ->
             SettingsError,
             "one-mq01-a.example.com, one-mq01-b.example.com: activemq_port_ofset is not",
         ),
-        ({"release": "5.2"}, ReleaseError, "one-mq01-a.example.com, one-mq01-b.example.com: activemq_release: "),
+        ({"release": "5.2"}, ReleaseError, "one-mq01-a.example.com, one-mq01-b.example.com: in activemq_release, "),
         (
             {"release": None},
             SettingsError,
@@ -189,6 +190,42 @@ def test_error_of_several_hosts_is_single_line(variables: dict[str, Any], kind: 
 
     assert str(error.value).startswith(text)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "variables", "groups"),
+    [
+        ("one-mq01-a.example.com", {"activemq_heap": 3, "activemq_port_ofset": 1}, {}),
+        ("one-mq01-a.example.com", {"activemq_release": "5.2"}, {}),
+        ("one-mq01-a.example.com", {"activemq_pair": "a/b"}, {}),
+        ("one-mq01-a.example.com", {"activemq_naming_pattern": "("}, {}),
+        ("db.example.com", {"activemq_hepa": "1g"}, {}),
+        ("odd.example.com", {"activemq_anything": 1}, {"activemq_brokers": ["odd.example.com"]}),
+        ("x", {"activemq_pair": "p", "activemq_hepa": "1g"}, {}),
+        ("shop.example.com", {"activemq_agent_grop": "one"}, {"activemq_agents": ["shop.example.com"]}),
+        ("../x", {}, {"activemq_agents": ["../x"]}),
+    ],
+)
+def test_plan_refuses_wrong_host_in_same_words_as_check(
+    host: str, variables: dict[str, Any], groups: dict[str, list[str]]
+) -> None:
+    hosts = three_groups({}, {"release": None})
+    hosts[host] = hosts.get(host, {}) | variables
+
+    with pytest.raises(FleetError) as error_of_check:
+        build_fleet(hosts, groups)
+    with pytest.raises(type(error_of_check.value)) as error_of_plan:
+        divide_fleet(hosts, groups)
+
+    assert sorted(error_of_plan.value.lines) == sorted(error_of_check.value.lines)
+
+
+@pytest.mark.parametrize("group", ["activemq_agents", "activemq_loadbalancers", "activemq_brokers"])
+def test_host_of_role_group_is_not_reported_as_misspelled_broker(group: str) -> None:
+    variables = AGENT | VIP | {"activemq_agent_group": "one"}
+    division = divide_fleet(three_groups({}, {}) | {"lb-mq1": variables}, {group: ["lb-mq1"]})
+
+    assert division.warnings == ()
 
 
 def test_fleet_with_two_naming_patterns_or_without_brokers_is_refused() -> None:

@@ -141,6 +141,11 @@ def discovery_method_of(settings: HostSettings, release: Release) -> Discovery:
     return settings.discovery or settings.ha_profile.default_discovery or by_release
 
 
+def link_end_name(identity: Identity, settings: HostSettings) -> str:
+    """Return the name by which links refer to a broker: that of its pair, or its short host name if it has no peer."""
+    return identity.pair if settings.ha_profile.has_peer else identity.short_host_name
+
+
 def multicast_group_name(group: str, settings: HostSettings) -> str:
     """Return the name of the multicast group by which the brokers of a group discover each other.
 
@@ -250,7 +255,7 @@ class Broker:
     @property
     def link_end_name(self) -> str:
         """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer."""
-        return self.identity.pair if self.ha_profile.has_peer else self.identity.short_host_name
+        return link_end_name(self.identity, self.settings)
 
     @property
     def openwire(self) -> Connector | None:
