@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.deployment.compiled import FleetFacts, PairAndGroupNamesOfAgent
-from activemq_fleet.deployment.deployable_files import FileContentAndMode, files_to_deploy
+from activemq_fleet.deployment.deployable_files import files_to_deploy
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
     LinkFacts,
@@ -19,7 +19,6 @@ from activemq_fleet.deployment.facts import (
 
 __all__ = [
     "BrokerFacts",
-    "FileContentAndMode",
     "FleetFacts",
     "LinkFacts",
     "ListenerFacts",

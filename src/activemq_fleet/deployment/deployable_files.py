@@ -6,8 +6,7 @@ without a secret.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.render import (
     SECRET_FILES,
     file_mode_of,
@@ -20,21 +19,7 @@ from activemq_fleet.topology import Agent, Balancer, Broker
 _PERMISSIONS_OF_OTHERS = 0o007
 
 
-@dataclass(frozen=True, slots=True)
-class FileContentAndMode:
-    """The content and the mode of a file that can be deployed to a host.
-
-    ``masked`` is the file's text with ``@variable@`` for secrets, None without secrets. ``hidden``: the user wrote the
-    file, so any part of it may be secret, and no change of it is shown.
-    """
-
-    content: bytes
-    mode: int
-    masked: str | None
-    hidden: bool = False
-
-
-def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, FileContentAndMode]:
+def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, ConfigurationFile]:
     """Return the files to deploy to a broker, an agent or a balancer, by path.
 
     Secrets are in clear text. Raises SettingsError for a secret that is not set or cannot be opened.
@@ -50,10 +35,10 @@ def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, FileConte
     return {path: _deployable_file(path, content, masked[path], path in hidden) for path, content in revealed.items()}
 
 
-def _deployable_file(path: str, content: bytes, masked: bytes, hidden: bool) -> FileContentAndMode:
+def _deployable_file(path: str, content: bytes, masked: bytes, hidden: bool) -> ConfigurationFile:
     mode = file_mode_of(path)
     if content != masked:
         # The file contains a secret although it is not in SECRET_FILES.
         mode &= ~_PERMISSIONS_OF_OTHERS
     is_secret = content != masked or path in SECRET_FILES
-    return FileContentAndMode(content, mode, masked.decode() if is_secret else None, hidden)
+    return ConfigurationFile(content, mode, masked.decode() if is_secret else None, hidden)
