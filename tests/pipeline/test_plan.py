@@ -240,7 +240,7 @@ def apply_random_edit(dice: random.Random, hosts: Hosts) -> None:
             {"activemq_console": "perhaps"},
             "a-mq01-a.example.com: activemq_console must be true or false, not 'perhaps'",
         ),
-        ({"activemq_release": "5.2"}, "a-mq01-a.example.com: activemq_release: "),
+        ({"activemq_release": "5.2"}, "a-mq01-a.example.com: in activemq_release, "),
     ],
 )
 def test_plan_refuses_invalid_variable_and_writes_nothing(

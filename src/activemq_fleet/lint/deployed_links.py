@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from activemq_fleet.connection_refusals import outgoing_tls_settings
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_subscriptions import wildcard_covers
 from activemq_fleet.network.connectors import NetworkConnector
-from activemq_fleet.routes.bridges import has_network_connector_fragments, network_connector_of
+from activemq_fleet.routes.bridges import ConnectorPeers, has_network_connector_fragments, network_connector_of
 from activemq_fleet.topology.links import hop_counts_from, network_components
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from activemq_fleet.lint.document import Document, Element
     from activemq_fleet.topology import Broker
 
-_OUTSIDE_FLEET = "a broker outside the fleet"
 _EVERY_DESTINATION = ("queue://>", "topic://>")
 
 
@@ -95,7 +95,7 @@ class FleetBridges:
         self,
         brokers_by_pair: Mapping[str, Sequence[Broker]],
         document_of: Callable[[Broker], Document | None],
-        broker_at: Callable[[str, int], Broker | None],
+        connector_peers: ConnectorPeers,
     ) -> None:
         self._brokers_by_pair = brokers_by_pair
         self.planned: list[LintedLink] = []
@@ -103,7 +103,7 @@ class FleetBridges:
         self.of_broker: dict[str, list[LintedLink]] = {}
         for broker in _brokers_with_distinct_links(brokers_by_pair):
             links = _links_of_broker(
-                broker, document_of(broker) if has_network_connector_fragments(broker) else None, broker_at
+                broker, document_of(broker) if has_network_connector_fragments(broker) else None, connector_peers
             )
             # Only the links that lead to other pairs or brokers of the fleet are kept.
             self.of_broker[broker.host] = [
@@ -195,22 +195,24 @@ def _brokers_with_distinct_links(brokers_by_pair: Mapping[str, Sequence[Broker]]
                 yield peer
 
 
-def _links_of_broker(
-    broker: Broker, document: Document | None, broker_at: Callable[[str, int], Broker | None]
-) -> list[LintedLink]:
-    """Return the network links of one broker.
+def _links_of_broker(broker: Broker, document: Document | None, connector_peers: ConnectorPeers) -> list[LintedLink]:
+    """Return the network links of one broker, one for each pair to which a connector leads.
 
     They are those of the inventory, or of the broker's activemq.xml if fragments change them.
     """
-    targets = {link.name: "" if link.kind == "multicast" else link.target for link in broker.links}
     if document is None:
-        return [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]
+        return [
+            LintedLink(broker, network_connector_of(link), "" if link.kind == "multicast" else link.target)
+            for link in broker.links
+        ]
+    multicast_links = {link.name for link in broker.links if link.kind == "multicast"}
+    client_tls = outgoing_tls_settings(broker)
     links = []
     for node in document.network_connectors:
         connector = node.parsed_network_connector
-        target = targets.get(connector.name)
-        if target is None:
-            target_brokers = (broker_at(host, port) for host, port in connector.addresses)
-            target = next((peer.link_end_name for peer in target_brokers if peer is not None), _OUTSIDE_FLEET)
-        links.append(LintedLink(broker, connector, target, node))
+        targets = {"": None}
+        if connector.name not in multicast_links:
+            peers = connector_peers.peers_and_refusals(connector, client_tls)
+            targets = dict.fromkeys(peer.link_end_name for peer, _ in peers)
+        links += [LintedLink(broker, connector, target, node) for target in targets]
     return links

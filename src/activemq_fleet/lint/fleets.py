@@ -13,6 +13,7 @@ from activemq_fleet.lint.files import InstalledReleaseFacts, document_findings, 
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.routes.bridges import (
+    ConnectorPeers,
     FleetNetworkConnectors,
     RefusedNetworkConnector,
     has_network_connector_fragments,
@@ -92,7 +93,7 @@ class FleetView:
     @cached_property
     def bridge_graph(self) -> FleetBridges:
         """The network bridges of the fleet as a graph between pairs."""
-        return FleetBridges(self.brokers_by_pair, self.broker_document, self.brokers_by_address.broker_at)
+        return FleetBridges(self.brokers_by_pair, self.broker_document, ConnectorPeers(self.brokers))
 
     @cached_property
     def brokers_by_address(self) -> BrokersByAddress:

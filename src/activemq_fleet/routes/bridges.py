@@ -8,7 +8,7 @@ client can connect to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -142,6 +142,52 @@ class RefusedNetworkConnector(NamedTuple):
 _PeersAndRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
+class ConnectorPeers:
+    """The brokers of a fleet to which networkConnectors connect, by their addresses or by multicast discovery."""
+
+    def __init__(self, brokers: Sequence[Broker]) -> None:
+        self._brokers_by_address = BrokersByAddress(brokers)
+        self._listeners_by_multicast_group: dict[tuple[str, str], list[BrokerListener]] = {}
+        self._peers_by_connector_key: dict[object, _PeersAndRefusals] = {}
+        for broker in brokers:
+            for connector in broker.connectors:
+                if connector.discovery_uri and connector.name != "replication":
+                    group = multicast_endpoint_and_group(connector.discovery_uri)
+                    self._listeners_by_multicast_group.setdefault(group, []).append(BrokerListener(broker, connector))
+
+    def peers_and_refusals(self, connector: NetworkConnector, client_tls: ClientTlsSettings) -> _PeersAndRefusals:
+        """Return the brokers that a connector finds, each with the reason why it refuses the connection, or None.
+
+        ``client_tls`` are the settings of the broker that has the connector.
+        """
+        key = connector.addresses or connector.multicast, connector.secure, connector.user, client_tls
+        if key not in self._peers_by_connector_key:
+            self._peers_by_connector_key[key] = tuple(self._find_peers(connector, client_tls))
+        return self._peers_by_connector_key[key]
+
+    def _find_peers(
+        self, connector: NetworkConnector, client_tls: ClientTlsSettings
+    ) -> Iterator[tuple[Broker, ConnectionRefusal | None]]:
+        if connector.multicast:
+            for listener in self._listeners_by_multicast_group.get(connector.multicast, ()):
+                # Multicast announces the URI of the peer's connector, which states whether the connector uses TLS.
+                yield (
+                    listener.broker,
+                    connection_refusals.connection_refusal(
+                        client_tls, listener, tls=listener.connector.uses_tls, user=connector.user
+                    ),
+                )
+        for host, port in connector.addresses:
+            if address_listener := self._brokers_by_address.listener_at(host, port):
+                tls = (host, port) in connector.secure
+                yield (
+                    address_listener.broker,
+                    connection_refusals.connection_refusal(client_tls, address_listener, tls=tls, user=connector.user),
+                )
+            elif broker_without_listener := self._brokers_by_address.broker_without_listener_at(host, port):
+                yield broker_without_listener, ConnectionRefusal("closed", port)
+
+
 class FleetNetworkConnectors:
     """The networkConnectors of all brokers of a fleet, and the brokers to which each connects.
 
@@ -158,24 +204,12 @@ class FleetNetworkConnectors:
         self.refused: list[RefusedNetworkConnector] = []
         self._parsed_connectors_by_host = written
         self._as_planned = as_planned
-        self._brokers_by_address = BrokersByAddress(fleet.brokers)
-        self._listeners_by_multicast_group: dict[tuple[str, str], list[BrokerListener]] = {}
+        self._connector_peers = ConnectorPeers(fleet.brokers)
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
-        for broker in fleet.brokers:
-            self._add_multicast_listeners(broker)
-        self._peers_by_connector_key: dict[object, _PeersAndRefusals] = {}
         self._connectors_within_pairs: dict[str, list[NetworkConnector]] = {}
         self._connectors = {broker.host: self._resolve_connectors(broker) for broker in fleet.brokers}
         self._find_steady_pairs()
-
-    def _add_multicast_listeners(self, broker: Broker) -> None:
-        for connector in broker.connectors:
-            if connector.discovery_uri and connector.name != "replication":
-                listeners = self._listeners_by_multicast_group.setdefault(
-                    multicast_endpoint_and_group(connector.discovery_uri), []
-                )
-                listeners.append(BrokerListener(broker, connector))
 
     def _resolve_connectors(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
@@ -197,12 +231,10 @@ class FleetNetworkConnectors:
         self, broker: Broker, connector: NetworkConnector, client_tls: ClientTlsSettings
     ) -> tuple[Broker, ...]:
         """Return the brokers that a connector finds and that accept it, and add those that refuse it to ``refused``."""
-        key = connector.addresses or connector.multicast, connector.secure, connector.user, client_tls
-        if key not in self._peers_by_connector_key:
-            self._peers_by_connector_key[key] = tuple(self._peers_with_refusals(connector, client_tls))
+        peers_and_refusals = self._connector_peers.peers_and_refusals(connector, client_tls)
         refused = [
             RefusedNetworkConnector(broker.host, broker.link_end_name, connector, peer, refusal)
-            for peer, refusal in self._peers_by_connector_key[key]
+            for peer, refusal in peers_and_refusals
             if refusal is not None and peer.link_end_name != broker.link_end_name
         ]
         self.refused += refused
@@ -211,29 +243,7 @@ class FleetNetworkConnectors:
             for refused_connector in refused
             if refused_connector.refusal.is_certain_to_fail and not self._as_planned
         }
-        return tuple(peer for peer, _ in self._peers_by_connector_key[key] if peer.host not in refusing_hosts)
-
-    def _peers_with_refusals(
-        self, connector: NetworkConnector, client_tls: ClientTlsSettings
-    ) -> Iterator[tuple[Broker, ConnectionRefusal | None]]:
-        if connector.multicast:
-            for listener in self._listeners_by_multicast_group.get(connector.multicast, ()):
-                # Multicast announces the URI of the peer's connector, which states whether the connector uses TLS.
-                yield (
-                    listener.broker,
-                    connection_refusals.connection_refusal(
-                        client_tls, listener, tls=listener.connector.uses_tls, user=connector.user
-                    ),
-                )
-        for host, port in connector.addresses:
-            if address_listener := self._brokers_by_address.listener_at(host, port):
-                tls = (host, port) in connector.secure
-                yield (
-                    address_listener.broker,
-                    connection_refusals.connection_refusal(client_tls, address_listener, tls=tls, user=connector.user),
-                )
-            elif broker_without_listener := self._brokers_by_address.broker_without_listener_at(host, port):
-                yield broker_without_listener, ConnectionRefusal("closed", port)
+        return tuple(peer for peer, _ in peers_and_refusals if peer.host not in refusing_hosts)
 
     def connectors_to_other_pairs(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         """Return the networkConnectors of a broker that lead to other pairs.

@@ -59,6 +59,37 @@ def test_links_with_disjoint_destinations_are_no_double_route() -> None:
     assert findings_of_rule("N011", "a-mq01", "b-mq01", links=links) == []
 
 
+def test_duplex_link_back_to_second_target_of_static_link_is_error() -> None:
+    xml = link_fragment("own", "b-mq01-a", duplex="true")[0]["xml"].replace(
+        "61616)", "61616,tcp://c-mq01-a.example.com:61616)"
+    )
+    (finding,) = findings_of_rule(
+        "N010",
+        "a-mq01",
+        "b-mq01",
+        "c-mq01",
+        nodes="a",
+        ha="none",
+        links=[{"from": "c", "to": "a", "duplex": True}],
+        variables_by_host={"a-mq01-a": {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}},
+    )
+    assert finding.host == "c-mq01-a.example.com"
+    assert "link own" in finding.message
+
+
+def test_multicast_connector_in_fragment_joins_networks_that_discover_each_other() -> None:
+    xml = link_fragment("own", "x")[0]["xml"].replace(
+        "static:(tcp://x.example.com:61616)", "multicast://224.1.2.3:6255?group=b"
+    )
+    variables = {"nodes": "a", "ha": "none", "discovery": "multicast", "broker_name": "broker"}
+    assert findings_of_rule("N013", "a-mq01", "b-mq01", **variables) == []
+    fragment = [{"parent": "broker/networkConnectors", "xml": xml}]
+    (finding,) = findings_of_rule(
+        "N013", "a-mq01", "b-mq01", variables_by_host={"a-mq01-a": {"xml_fragments": fragment}}, **variables
+    )
+    assert finding.host == "b-mq01-a.example.com"
+
+
 def test_duplicate_broker_name_is_reported_only_within_network() -> None:
     assert findings_of_rule("N013", "a-mq01", "b-mq01", broker_name="broker") == []
     links = [{"from": "a", "to": "b"}]
