@@ -78,7 +78,7 @@ def test_status_reports_full_disk_backlog_and_hung_broker(tmp_path: Path, lab_of
         assert {("disk-full", A), ("disk-full", B)} == finding_rules(lab)
 
         stomp_send(lab.addresses(A, "stomp"), "/queue/backlog", ["one", "two"], lab.credentials(A))
-        assert [row.usage.get("messages") for row in read_lab_status(lab).brokers] == [2, None]
+        assert [row.usage and row.usage.messages for row in read_lab_status(lab).brokers] == [2, None]
 
         with freeze_broker(lab, A):
             fleet_status = read_lab_status(lab)

@@ -72,6 +72,19 @@ def test_broker_values_of_wrong_type_make_only_that_broker_unknown(unusable_valu
 
 
 @pytest.mark.parametrize(
+    ("usage", "reason"),
+    [
+        (usage_evidence(messages=[1]), "broker.usage.messages: Input should be a valid integer"),
+        (usage_evidence(store={"percent": "x"}), "broker.usage.store.percent: Input should be a valid integer"),
+    ],
+)
+def test_reason_of_unknown_state_names_value_of_usage_with_wrong_type(usage: dict[str, Any], reason: str) -> None:
+    status = status_with(A, {"broker": {**broker_evidence(FLEET, A), "usage": usage}})
+
+    assert f"returned an unusable result ({reason}): install" in status.brokers[0].reason
+
+
+@pytest.mark.parametrize(
     "host_evidence",
     ["x", {"broker": "x"}, {"broker": [1]}, {"broker": NESTED}, {"broker": {"how": NESTED}}, {"invalid": "it is huge"}],
 )

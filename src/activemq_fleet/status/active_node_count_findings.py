@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.node.fence.store_writers import (
@@ -16,9 +15,7 @@ from activemq_fleet.status.model import BrokerStatus
 from activemq_fleet.topology import Broker, Fleet
 
 
-def active_node_findings(
-    rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Finding]:
+def active_node_findings(rows: Sequence[BrokerStatus], fleet: Fleet) -> Iterator[Finding]:
     """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
 
     A broker without a peer is checked, too.
@@ -28,7 +25,7 @@ def active_node_findings(
     name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1
     other_states = ", ".join(map(_state_text, others))
     if len(active) > 1:
-        yield from _two_active_findings(active, evidence)
+        yield from _two_active_findings(active)
     elif not active and all(row.state != "unreachable" for row in rows):
         yield error_finding(
             "no-active",
@@ -62,11 +59,9 @@ def _state_text(row: BrokerStatus) -> str:
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 
-def _two_active_findings(
-    active: Sequence[BrokerStatus], evidence: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Finding]:
+def _two_active_findings(active: Sequence[BrokerStatus]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
-    stores = {row.host: evidence[row.host].get("store") for row in active}
+    stores = {row.host: row.evidence.store for row in active}
     stop_remedy = (
         "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
         "either of the two"
@@ -82,7 +77,7 @@ def _two_active_findings(
         return
     if store := stores[active[0].host]:
         stop_remedy += f". Keep a copy of the store {store}"
-    if not any(evidence[row.host].get("guard") for row in active):
+    if not any(row.evidence.guard for row in active):
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
         yield error_finding("two-active", active[0].host, text, stop_remedy)
         return

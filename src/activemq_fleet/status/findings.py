@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
-from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
 from activemq_fleet.status.active_node_count_findings import active_node_findings, kill_command
 from activemq_fleet.status.bridge_findings import bridge_findings
@@ -56,29 +54,23 @@ _HINTS = {
     "temp": "check which non-persistent messages are pending, or raise activemq_temp_limit",
 }
 
-Evidence = Mapping[str, Any]
-
 
 def status_findings(
     fleet: Fleet,
     brokers: Sequence[BrokerStatus],
     agents: Sequence[AgentStatus],
     balancers: Sequence[BalancerStatus],
-    evidence: Mapping[str, Evidence],
 ) -> list[Finding]:
-    """Return the findings about brokers, agents and load balancers for the status of a fleet.
-
-    ``evidence`` is the brokers', by host.
-    """
+    """Return the findings about brokers, agents and load balancers for the status of a fleet."""
     findings: list[Finding] = []
     units: dict[str, list[BrokerStatus]] = defaultdict(list)
     for row in brokers:
         broker = fleet.broker(row.host)
         units[broker.link_end_name].append(row)
         for rule in _BROKER_CHECKS:
-            findings += rule(row, broker, evidence.get(row.host, {}))
+            findings += rule(row, broker)
     for rows in units.values():
-        findings += active_node_findings(rows, fleet, evidence)
+        findings += active_node_findings(rows, fleet)
     for agent in agents:
         findings += _agent_findings(agent)
     return [*findings, *_balancer_findings(balancers)]
@@ -95,7 +87,7 @@ def _standard_output(broker: Broker) -> str:
     return "its standard output"
 
 
-def _unobserved_state_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _unobserved_state_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     if row.state == "unreachable":
         yield _unreachable_finding(row)
     elif row.state == "unknown":
@@ -108,7 +100,7 @@ def _unobserved_state_findings(row: BrokerStatus, broker: Broker, evidence: Evid
         )
 
 
-def _hung_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _hung_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     if row.state != "hung":
         return
     consequence = (
@@ -136,61 +128,60 @@ def _hung_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
         )
 
 
-def _lock_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _lock_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     # If the open files of the process cannot be read, the release is also unknown.
-    if row.state in SERVING and row.holds_lock is False and row.release and not evidence.get("guard"):
+    if row.state in SERVING and row.holds_lock is False and row.release and not row.evidence.guard:
         peer = broker.peer or "the other node"
         yield _finding(
             "lock-lost",
             "error",
             row.host,
-            f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
+            f"the broker is active, but does not hold the lock of its store {row.evidence.store}. The other node "
             "can also become active",
             f"if {peer} is not active, run {kill_command(row, broker)} on {row.host}: the broker acquires a lock at "
             f"its next start. If {peer} is also active, kill only the broker that has fewer client "
             "connections. Then find the process that removed the lock file",
         )
-    if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
+    if row.state in (*SERVING, "standby") and row.evidence.store_access and not _is_store_hidden(row):
         yield _finding(
             "store-access",
             "error",
             row.host,
-            f"the system account of the broker cannot lock the store: {evidence['store_access']}",
-            f"on {row.host}, correct the mount options of the shared directory {evidence.get('store')}, or the owner "
+            f"the system account of the broker cannot lock the store: {row.evidence.store_access}",
+            f"on {row.host}, correct the mount options of the shared directory {row.evidence.store}, or the owner "
             "of the files in this directory",
         )
 
 
-def _watchdog_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _watchdog_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     """Yield a finding if the watchdog of a broker would not notice that the broker hangs."""
-    watchdog = evidence.get("watchdog")
+    watchdog = row.evidence.watchdog
     if broker.settings.watchdog == "off" or watchdog is None:
         return
     unit = watchdog_service_name(broker.settings.instance)
-    if watchdog["state"] in ("failed", "inactive"):
+    if watchdog.state in ("failed", "inactive"):
         yield _finding(
             "not-watched",
             "warning",
             row.host,
-            f"the watchdog of the broker does not run (its unit {unit} is {watchdog['state']}), so a broker that hangs "
+            f"the watchdog of the broker does not run (its unit {unit} is {watchdog.state}), so a broker that hangs "
             "is neither reported nor killed",
             f"on {row.host}, check journalctl -u {unit} for the reason, then run systemctl start {unit}",
         )
-    elif watchdog["text"].startswith(NOT_WATCHED):
+    elif watchdog.text.startswith(NOT_WATCHED):
         yield _finding(
             "not-watched",
             "warning",
             row.host,
-            f"{watchdog['text']}. A broker that hangs is neither reported nor killed",
+            f"{watchdog.text}. A broker that hangs is neither reported nor killed",
             f"on {row.host}, give the account {broker.settings.user} read permission for this file, or run the "
             "playbook site",
         )
 
 
-def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _port_in_use_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     """Yield a finding for each port that another process holds, so that the standby could not open it at a failover."""
-    for observed in evidence.get("taken_ports") or ():
-        taken_port = TakenPort(**observed)
+    for taken_port in row.evidence.taken_ports:
         yield _finding(
             "port-in-use",
             "error",
@@ -208,7 +199,7 @@ def _is_store_hidden(row: BrokerStatus) -> bool:
     return used is not None and newest is not None and newest < used
 
 
-def _generation_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _generation_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     used, newest = row.generation, row.generation_in_force
     if used is None or newest is None or row.state not in (*SERVING, "starting", "hung"):
         return
@@ -228,15 +219,15 @@ def _generation_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) 
             "error",
             row.host,
             f"the broker uses generation (numbered copy) {used} of its store, but the directory "
-            f"{evidence.get('store')} on the host contains "
+            f"{row.evidence.store} on the host contains "
             f"{f'only generation {newest}' if newest else 'no generation'}. The shared directory is probably not "
             "mounted there any more, so the broker cannot start again",
-            f"on {row.host}, mount the shared directory of {evidence.get('store')} again",
+            f"on {row.host}, mount the shared directory of {row.evidence.store} again",
         )
 
 
-def _subscription_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    for text in evidence.get("subscriptions_at_risk") or ():
+def _subscription_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
+    for text in row.evidence.subscriptions_at_risk:
         yield _finding(
             "subscriptions-at-risk",
             "error",
@@ -248,7 +239,7 @@ def _subscription_findings(row: BrokerStatus, broker: Broker, evidence: Evidence
         )
 
 
-def _release_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _release_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     # A package of the operating system determines the release.
     if row.release and row.release != row.release_planned and broker.settings.install != "package":
         yield _finding(
@@ -260,7 +251,7 @@ def _release_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> 
         )
 
 
-def _configuration_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _configuration_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     if row.configuration_state == "none" and row.pid is not None:
         yield _finding(
             "no-configuration",
@@ -323,8 +314,8 @@ def _first_texts(texts: Sequence[str]) -> str:
     return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
 
 
-def _capacity_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    percents = {name: (row.usage.get(name) or {}).get("percent") or 0 for name in _HINTS}
+def _capacity_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
+    percents = row.usage.percents if row.usage else dict.fromkeys(_HINTS, 0)
     for name, percent in percents.items():
         if percent >= FULL:
             text = f"the {name} limit of the broker is reached ({percent} %): producers are blocked"
@@ -344,7 +335,7 @@ def _capacity_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) ->
             f"JVM prints a thread dump to {_standard_output(broker)}. Check the thread dump for a deadlock"
         )
         yield _finding("messages-held-back", "error", row.host, text, fix)
-    for directory, free in sorted((evidence.get("free") or {}).items()):
+    for directory, free in sorted(row.evidence.free.items()):
         if free < MIN_FREE_BYTES:
             yield _finding(
                 "disk-full",
@@ -356,9 +347,9 @@ def _capacity_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) ->
             )
 
 
-def _message_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    if row.usage.get("dlq"):
-        text = f"dead-letter queues of the broker contain {row.usage['dlq']} messages"
+def _message_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
+    if row.usage and row.usage.dlq:
+        text = f"dead-letter queues of the broker contain {row.usage.dlq} messages"
         yield _finding(
             "dlq",
             "info",
@@ -366,26 +357,26 @@ def _message_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> 
             text,
             "check why the messages in the dead-letter queues were not consumed, then move or remove the messages",
         )
-    if evidence.get("usage_error"):
-        text = f"the broker does not report its store, memory and temp usage: {evidence['usage_error']}"
+    if row.evidence.usage_error:
+        text = f"the broker does not report its store, memory and temp usage: {row.evidence.usage_error}"
         fix = (
             f"check activemq.log on {row.host} for OutOfMemoryError. If the log has this error, raise activemq_heap. "
             "Otherwise run the playbooks site and restart: they replace a service unit of activemq.fleet 0.1.0, with "
             "which status cannot read the usage"
         )
         yield _finding("usage-unknown", "warning", row.host, text, fix)
-    if evidence.get("log_error"):
+    if row.evidence.log_error:
         yield _finding(
             "log-unreadable",
             "warning",
             row.host,
             "activemq-fleet status cannot read the records in activemq.log of the running broker. The reported "
             "state of the broker, the reasons why its links are down, and results of audits can be wrong",
-            str(evidence["log_error"]),
+            row.evidence.log_error,
         )
 
 
-def _broker_certificate_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _broker_certificate_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     yield from _certificate_findings(row.host, row.certificates)
 
 
@@ -498,7 +489,7 @@ def _balancer_findings(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
             )
 
 
-_BROKER_CHECKS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]], ...] = (
+_BROKER_CHECKS: tuple[Callable[[BrokerStatus, Broker], Iterator[Finding]], ...] = (
     _unobserved_state_findings,
     _hung_findings,
     _lock_findings,

@@ -6,17 +6,18 @@ parse makes the state of that host unknown, with the reason, without an effect o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.printable import escape_unprintable
+from activemq_fleet.node.state.evidence import describe_port_holder
 from activemq_fleet.topology import Fleet
 
 _MAX_LENGTH = 4000
-_MAX_DEPTH = 20
 _LAST_SECOND = 253402300799  # The last second of the year 9999.
 
 
@@ -29,6 +30,10 @@ Number = Annotated[int, Field(strict=True, ge=-(1 << 63), lt=1 << 63)]
 Decimal = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e18, le=1e18)]
 Moment = Annotated[float, Field(strict=True, ge=0, le=_LAST_SECOND)]
 Flag = Annotated[bool, Field(strict=True)]
+_NONE_AS_LIST = BeforeValidator(lambda value: [] if value is None else value)
+_NONE_AS_MAPPING = BeforeValidator(lambda value: {} if value is None else value)
+_EMPTY_AS_NONE = BeforeValidator(lambda value: None if value == {} else value)
+PartName = Literal["broker", "agent", "balancer"]
 
 
 class _EvidencePart(BaseModel):
@@ -37,15 +42,22 @@ class _EvidencePart(BaseModel):
     Keys that no rule reads are left out: declare what a rule reads.
     """
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class _Limit(_EvidencePart):
+class LimitUsage(_EvidencePart):
+    """The usage of one limit of a broker (store, memory or temp): percent of the limit, and the limit in bytes."""
+
     percent: Number | None = None
     limit: Number | None = None
 
 
-class _Queue(_EvidencePart):
+class QueueUsage(_EvidencePart):
+    """The messages and consumers of one queue of a broker.
+
+    ``largest`` is the size of its largest message in bytes, 0 where the release does not count it.
+    """
+
     name: Text
     messages: Number
     consumers: Number
@@ -53,60 +65,86 @@ class _Queue(_EvidencePart):
     largest: Number = 0
 
 
-class _Bridge(_EvidencePart):
+class BridgeUsage(_EvidencePart):
+    """A bridge that is established at a broker: the name of its link, the remote brokerName, and which end it is."""
+
     link: Text
     peer: Text
     responder: Flag
 
 
-class _UsageEvidence(_EvidencePart):
-    store: _Limit
-    memory: _Limit
-    temp: _Limit
+class BrokerUsage(_EvidencePart):
+    """The usage of an active broker: its limits, messages, connections, fullest queues and bridges.
+
+    ``usage_from_mbeans`` describes the values.
+    """
+
+    store: LimitUsage
+    memory: LimitUsage
+    temp: LimitUsage
     connections: Number | None = None
     messages: Number
     durable: Number
     dlq: Number
-    queues: list[_Queue] = []
-    bridges: list[_Bridge]
+    queues: list[QueueUsage] = []
+    bridges: list[BridgeUsage]
     whole: Flag = True
 
+    @property
+    def percents(self) -> dict[str, int]:
+        """The used percent of each limit, by the names ``store``, ``memory`` and ``temp``; 0 where it is unknown."""
+        return {name: getattr(self, name).percent or 0 for name in ("store", "memory", "temp")}
 
-class _NoUsage(_EvidencePart):
-    """The usage of a broker that has none: an empty mapping."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+class CertificateExpiry(_EvidencePart):
+    """The expiry time of a certificate in seconds since the epoch, or None and the reason why it is unknown."""
 
-
-class _Certificate(_EvidencePart):
     name: Text
     ends: Annotated[float, Field(strict=True, ge=-_LAST_SECOND, le=_LAST_SECOND)] | None
     error: Text
 
 
-class _TakenPort(_EvidencePart):
+class PortHolder(_EvidencePart):
+    """A port that a standby needs, and the process that listens on it; None where the process is not visible."""
+
     port: Number
     pid: Number | None = None
     program: Text | None = None
 
+    @property
+    def port_holder_text(self) -> str:
+        """A text about the process that holds the port."""
+        return describe_port_holder(self.pid, self.program)
 
-class _Watchdog(_EvidencePart):
+
+class WatchdogUnit(_EvidencePart):
+    """The state and the status text of the systemd unit of a broker's watchdog."""
+
     state: Text
     text: Text
 
 
-class _OperationEvidence(_EvidencePart):
+class LoggedRecord(_EvidencePart):
+    """A record of a broker's log about links, or a warning."""
+
     level: Text
     message: Text
 
 
-class _Breaking(_EvidencePart):
+class BreakingBridge(_EvidencePart):
+    """A bridge that breaks repeatedly, each time soon after it came up; ``flapping_bridges`` describes the values."""
+
     peer: Text
     count: Number
     error: Text | None = None
 
 
-class _BrokerEvidence(_EvidencePart):
+class BrokerStatusEvidence(_EvidencePart):
+    """The evidence about a broker that the module ``host_status`` returns; ``gather_broker_status`` describes it.
+
+    The state is None if the host cannot determine it, for the reason ``how``.
+    """
+
     state: BrokerState | None
     how: Text
     frozen: Flag | None = None
@@ -121,23 +159,25 @@ class _BrokerEvidence(_EvidencePart):
     holds_lock: Flag | None = None
     generation: Number | None = None
     generation_in_force: Number | None = None
-    subscriptions_at_risk: list[Text] | None = None
-    drift: list[Text] | None = None
-    restart_reasons: list[Text] | None = None
-    free: dict[Text, Number] | None = None
-    usage: _NoUsage | _UsageEvidence | None = None
+    subscriptions_at_risk: Annotated[list[Text], _NONE_AS_LIST] = []
+    drift: Annotated[list[Text], _NONE_AS_LIST] = []
+    restart_reasons: Annotated[list[Text], _NONE_AS_LIST] = []
+    free: Annotated[dict[Text, Number], _NONE_AS_MAPPING] = {}
+    usage: Annotated[BrokerUsage | None, _EMPTY_AS_NONE] = None
     usage_error: Text | None = None
     log_error: Text | None = None
-    records: list[_OperationEvidence] = []
-    breaking_bridges: list[_Breaking] | None = None
-    deployed: dict[Text, Text] | None = None
-    certificates: list[_Certificate] | None = None
-    taken_ports: list[_TakenPort] | None = None
-    watchdog: _Watchdog | None = None
+    records: list[LoggedRecord] = []
+    breaking_bridges: Annotated[list[BreakingBridge], _NONE_AS_LIST] = []
+    deployed: Annotated[dict[Text, Text], _NONE_AS_MAPPING] = {}
+    certificates: Annotated[list[CertificateExpiry], _NONE_AS_LIST] = []
+    taken_ports: Annotated[list[PortHolder], _NONE_AS_LIST] = []
+    watchdog: WatchdogUnit | None = None
     message_returned: Flag | None = None
 
 
-class _Outbox(_EvidencePart):
+class AgentStore(_EvidencePart):
+    """The numbers of events and bytes in an agent's outbox and inbox, and the age of the oldest event in seconds."""
+
     outbox_rows: Number | None = None
     outbox_bytes: Number | None = None
     oldest_age: Decimal | None = None
@@ -145,88 +185,108 @@ class _Outbox(_EvidencePart):
     quarantined: Number | None = None
 
 
-class _Agent(_EvidencePart):
+class AgentStatusEvidence(_EvidencePart):
+    """The evidence about an agent that the module ``host_status`` returns; ``gather_agent_status`` describes it."""
+
     state: Literal["running", "stopped"] | None
     how: Text
     damage: Text | None = None
-    store: _Outbox | None = None
+    store: AgentStore | None = None
     publisher: Text | None = None
     subscriber: Text | None = None
-    deployed: dict[Text, Text] | None = None
-    certificates: list[_Certificate] | None = None
+    deployed: Annotated[dict[Text, Text], _NONE_AS_MAPPING] = {}
+    certificates: Annotated[list[CertificateExpiry], _NONE_AS_LIST] = []
 
 
-class _HAProxy(_EvidencePart):
+class HAProxyState(_EvidencePart):
+    """The state of HAProxy's systemd unit, None without systemd, and whether HAProxy answers."""
+
     state: Text | None
     answers: Flag
 
 
-class _Keepalived(_EvidencePart):
+class KeepalivedState(_EvidencePart):
+    """The state of keepalived's systemd unit, None without systemd."""
+
     state: Text | None
 
 
-class _Balancer(_EvidencePart):
-    haproxy: _HAProxy
-    keepalived: _Keepalived
+class BalancerStatusEvidence(_EvidencePart):
+    """The evidence about a load balancer of the module ``host_status``; ``gather_balancer_status`` describes it."""
+
+    haproxy: HAProxyState
+    keepalived: KeepalivedState
     addresses: dict[Text, Flag | None]
 
 
-def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the evidence (facts collected from a fleet's hosts), validated and in typed values, by host.
+NO_BROKER_EVIDENCE = BrokerStatusEvidence(state=None, how="")
+NO_AGENT_EVIDENCE = AgentStatusEvidence(state=None, how="")
+_PART_CLASSES: Mapping[PartName, type[_EvidencePart]] = {
+    "broker": BrokerStatusEvidence,
+    "agent": AgentStatusEvidence,
+    "balancer": BalancerStatusEvidence,
+}
 
-    ``fleet_status`` describes the evidence. An invalid part has the state None, and the reason as ``how``. A part that
-    the fleet does not have on a host is left out.
+
+@dataclass(frozen=True, slots=True)
+class HostEvidence:
+    """The evidence of one host: its broker, its agent and its load balancer; None for a part that it did not return.
+
+    ``unreachable`` is the reason why the host did not answer; ``unusable`` are the reasons why parts cannot be read.
     """
-    parts: dict[str, dict[str, type[_EvidencePart]]] = {}
-    for broker in fleet.brokers:
-        parts.setdefault(broker.host, {})["broker"] = _BrokerEvidence
-    for agent in fleet.agents:
-        parts.setdefault(agent.host, {})["agent"] = _Agent
-    for balancer in fleet.balancers:
-        parts.setdefault(balancer.host, {})["balancer"] = _Balancer
-    return {host: _typed_host(parts[host], returned) for host, returned in evidence.items() if host in parts}
+
+    broker: BrokerStatusEvidence | None = None
+    agent: AgentStatusEvidence | None = None
+    balancer: BalancerStatusEvidence | None = None
+    unreachable: str = ""
+    unusable: Mapping[PartName, str] = field(default_factory=dict)
+
+    def missing_state(self, part: PartName) -> Literal["unreachable", "unknown"]:
+        """Return the state to show for a part whose evidence does not determine its state."""
+        return "unknown" if getattr(self, part) or part in self.unusable else "unreachable"
+
+    def missing_reason(self, part: PartName) -> str:
+        """Return the reason to show for a part whose evidence contains no reason."""
+        return self.unusable.get(part) or self.unreachable or "the host returned no result"
 
 
-def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict[str, Any]:
+def read_host_evidence(fleet: Fleet, returned: Mapping[str, Any]) -> dict[str, HostEvidence]:
+    """Return the typed evidence of hosts from the results of the module ``host_status`` by host.
+
+    ``fleet_status`` describes the results. A host that is not in the fleet is left out, and so is a part that the fleet
+    does not have on a host.
+    """
+    hosts: Mapping[PartName, set[str]] = {
+        "broker": {broker.host for broker in fleet.brokers},
+        "agent": {agent.host for agent in fleet.agents},
+        "balancer": {balancer.host for balancer in fleet.balancers},
+    }
+    parts = {host: [part for part in hosts if host in hosts[part]] for host in returned}
+    return {host: _read_host(parts[host], result) for host, result in returned.items() if parts[host]}
+
+
+def _read_host(parts: Sequence[PartName], returned: Any) -> HostEvidence:
     if not isinstance(returned, Mapping):
-        return {
-            part: _unusable_part(f"it is of the type {type(returned).__name__}, but must be a mapping")
-            for part in parts
-        }
-    typed: dict[str, Any] = {}
-    if returned.get("unreachable"):
-        typed["unreachable"] = _printable_text(" ".join(str(returned["unreachable"]).split()))
-    for part, model in parts.items():
+        reason = f"it is of the type {type(returned).__name__}, but must be a mapping"
+        return HostEvidence(unusable={part: _unusable_reason(reason) for part in parts})
+    read: dict[str, Any] = {}
+    unusable: dict[PartName, str] = {}
+    for part in parts:
         if returned.get("invalid"):
-            typed[part] = _unusable_part(_printable_text(str(returned["invalid"])))
+            unusable[part] = _unusable_reason(_printable_text(str(returned["invalid"])))
         elif part in returned:
             try:
-                typed[part] = model.model_validate(_plain(returned[part])).model_dump(exclude_unset=True)
+                read[part] = _PART_CLASSES[part].model_validate(returned[part])
             except ValidationError as error:
                 first_error = error.errors(include_url=False, include_input=False)[0]
-                location = ".".join(
-                    str(segment) for segment in (part, *first_error["loc"]) if not str(segment).startswith("_")
-                )
-                typed[part] = _unusable_part(_printable_text(f"{location}: {first_error['msg']}"))
-            except ValueError as error:
-                typed[part] = _unusable_part(_printable_text(f"{part}: {error}"))
-    return typed
+                location = ".".join(map(str, (part, *first_error["loc"])))
+                unusable[part] = _unusable_reason(_printable_text(f"{location}: {first_error['msg']}"))
+    unreachable = _printable_text(" ".join(str(returned.get("unreachable") or "").split()))
+    return HostEvidence(**read, unreachable=unreachable, unusable=unusable)
 
 
-def _unusable_part(reason: str) -> dict[str, Any]:
-    reason_text = (
+def _unusable_reason(reason: str) -> str:
+    return (
         f"the module host_status of the collection returned an unusable result ({reason}): install the collection "
         "activemq.fleet and the Python library activemq-fleet in the same version"
     )
-    return {"state": None, "how": reason_text}
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a value in plain Python containers, because Ansible's evaluate templates when they are read."""
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"the result of the module host_status is nested more than {_MAX_DEPTH} levels deep")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(value[key], depth + 1) for key in value}
-    if isinstance(value, list | tuple):
-        return [_plain(member, depth + 1) for member in value]
-    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.log.bridge_breaks import is_frame_size_error
@@ -17,6 +17,7 @@ from activemq_fleet.routes.bridges import (
     network_connectors_changed_by_fragments,
 )
 from activemq_fleet.schema import XmlDocument
+from activemq_fleet.status.host_evidence import BrokerUsage
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
 
@@ -155,13 +156,13 @@ def _last_complaint(records: Sequence[LogRecord], names: Sequence[str]) -> str:
 def link_statuses_of_broker(
     broker: Broker,
     network: FleetNetworkConnectors,
-    usages: Mapping[str, Mapping[str, Any]],
+    usages: Mapping[str, BrokerUsage | None],
     records: Mapping[str, Sequence[LogRecord]],
     breaking: Collection[str] = (),
 ) -> tuple[LinkStatus, ...]:
     """Return the status of each network link of an active broker.
 
-    ``usages`` are the values of the active brokers' MBeans by host, empty for one whose management view did not answer.
+    ``usages`` are the values of the active brokers' MBeans by host, None for one whose management view did not answer.
     ``breaking`` are the brokerNames of peers whose bridges to this broker break repeatedly.
     """
     links = []
@@ -187,25 +188,25 @@ def _link_state(
     broker: Broker,
     connector: NetworkConnector,
     peers: Sequence[Broker],
-    usages: Mapping[str, Mapping[str, Any]],
+    usages: Mapping[str, BrokerUsage | None],
     records: Mapping[str, Sequence[LogRecord]],
 ) -> tuple[LinkState, str]:
-    bridges = usages[broker.host].get("bridges")
-    if bridges is None:
+    usage = usages[broker.host]
+    if usage is None:
         return "unknown", "the management view (JMX) of the broker does not answer"
     name = encode_object_name_part(connector.name)
-    connected_peers = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
+    connected_peers = {bridge.peer for bridge in usage.bridges if not bridge.responder and bridge.link == name}
     responding_peers = (
-        {bridge["peer"] for bridge in bridges if bridge["responder"]} if bridge_carries_both_ways(connector) else set()
+        {bridge.peer for bridge in usage.bridges if bridge.responder} if bridge_carries_both_ways(connector) else set()
     )
     up = [peer for peer in peers if peer.broker_name in connected_peers | responding_peers]
     if not up:
         return "down", missing_link_reason(broker, peers, records) or "no log contains a reason"
     if not connector.duplex or up[0].broker_name not in connected_peers:
         return "up", ""
-    peer, peer_bridges = up[0], usages[up[0].host].get("bridges")
-    if peer_bridges is not None and not any(
-        bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in peer_bridges
+    peer, peer_usage = up[0], usages[up[0].host]
+    if peer_usage is not None and not any(
+        bridge.responder and bridge.peer == broker.broker_name for bridge in peer_usage.bridges
     ):
         return "half", f"{peer.host} has no connection for the opposite direction of this duplex link"
     if _lacks_broker_id(records.get(peer.host, ()), connector.name):

@@ -16,6 +16,7 @@ from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.judge import STATES, BrokerState
 from activemq_fleet.profiles import PROFILES
+from activemq_fleet.status.host_evidence import NO_BROKER_EVIDENCE, BrokerStatusEvidence, BrokerUsage
 
 FORMAT = 1
 OF_PAIRS = frozenset({"no-active", "two-active"})
@@ -63,7 +64,7 @@ class BrokerStatus:
     Values are None or empty where they are unknown. ``since``: when its state began, ``started``: when its process was
     started (RFC 3339, UTC). ``release`` is running, ``release_planned`` is in the inventory. ``version`` is the
     installed configuration in force; ``not_deployed`` are files that differ from the plan, ``by_hand`` those changed on
-    the host, ``restart`` the reasons why a restart is pending. ``usage`` is the result of the module ``host_status``.
+    the host, ``restart`` the reasons why a restart is pending. ``usage`` are values of its MBeans.
     ``generation`` of a fenced store is written by the broker, ``generation_in_force`` is the pair's.
     """
 
@@ -84,12 +85,21 @@ class BrokerStatus:
     not_deployed: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
-    usage: Mapping[str, Any] = field(default_factory=dict)
+    usage: BrokerUsage | None = None
     links: tuple[LinkStatus, ...] = ()
     certificates: tuple[Certificate, ...] = ()
     generation: int | None = None
     generation_in_force: int | None = None
     holds_lock: bool | None = None
+    evidence: BrokerStatusEvidence = NO_BROKER_EVIDENCE
+    """What the host returned, for findings; it is not in the JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the status of a broker as a dictionary for JSON."""
+        columns = asdict(replace(self, usage=None, evidence=NO_BROKER_EVIDENCE))
+        del columns["evidence"]
+        usage = self.usage.model_dump(exclude_unset=True) if self.usage else {}
+        return {**columns, "usage": usage, "configuration": self.configuration_state}
 
     @property
     def configuration_state(self) -> str:
@@ -218,14 +228,13 @@ class FleetStatus:
 
         ``--format json`` prints it.
         """
-        brokers = [{**asdict(row), "configuration": row.configuration_state} for row in self.brokers]
         finding_keys = ("rule", "severity", "host", "message", "fix")
         return {
             "format": FORMAT,
             "time": rfc3339(self.time),
             "seconds": round(self.seconds, 3),
             "summary": self.summary_counts,
-            "brokers": brokers,
+            "brokers": [row.to_dict() for row in self.brokers],
             "agents": [asdict(row) for row in self.agents],
             "balancers": [asdict(row) for row in self.balancers],
             "findings": [{name: getattr(finding, name) for name in finding_keys} for finding in self.findings],

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.status.findings import FILLING, FULL
+from activemq_fleet.status.host_evidence import BrokerUsage
 from activemq_fleet.status.model import FleetStatus
 
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -37,8 +36,7 @@ def nagios_line_and_exit_code(status: FleetStatus) -> tuple[str, int]:
     return line + (f" | {data}" if data else ""), code
 
 
-def _performance_data(usage: Any) -> str:
+def _performance_data(usage: BrokerUsage) -> str:
     """Return performance data: numbers alone, since the broker's account chooses what its MBeans return."""
-    percents = {name: int(usage[name].get("percent") or 0) for name in ("store", "memory", "temp")}
-    limits = [f"{name}={percent}%;{FILLING};{FULL};0" for name, percent in percents.items()]
-    return " ".join([*limits, *(f"{name}={int(usage[name])}" for name in ("messages", "durable", "dlq"))])
+    limits = [f"{name}={percent}%;{FILLING};{FULL};0" for name, percent in usage.percents.items()]
+    return " ".join([*limits, f"messages={usage.messages}", f"durable={usage.durable}", f"dlq={usage.dlq}"])

@@ -35,7 +35,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
     release = row.release or _NONE
     if row.release and row.release != row.release_planned:
         release = f"{row.release}, not {row.release_planned}"
-    percent = (usage.get("store") or {}).get("percent")
+    percent = usage.store.percent if usage else None
     return (
         row.host,
         row.role if PROFILES[row.ha].has_peer else "single",
@@ -44,7 +44,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
         release,
         row.configuration_state,
         _NONE if percent is None else f"{percent} %",
-        *(str(usage.get(name, _NONE)) for name in ("messages", "durable", "dlq")),
+        *((str(usage.messages), str(usage.durable), str(usage.dlq)) if usage else [_NONE] * 3),
         _bridges_text(row),
         _certificate_days_text(row.certificates),
         "required" if row.restart else _NONE,

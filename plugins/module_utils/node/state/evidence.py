@@ -69,9 +69,12 @@ class TakenPort:
     @property
     def port_holder_text(self) -> str:
         """A text about the process that holds a taken port: its program and pid, or "another process"."""
-        if self.pid is None:
-            return "another process"
-        return f"{self.program or 'a process'}, pid {self.pid}"
+        return describe_port_holder(self.pid, self.program)
+
+
+def describe_port_holder(pid: int | None, program: str | None) -> str:
+    """Describe the process that holds a taken port: its program and pid, or "another process" if it is not visible."""
+    return "another process" if pid is None else f"{program or 'a process'}, pid {pid}"
 
 
 _MEMBER_CLASSES: Mapping[str, type[Any]] = {"tuple[TakenPort, ...]": TakenPort}
