@@ -42,6 +42,8 @@ def store(tmp_path: Path) -> SharedStore:
         ({"a": WritableAndNewestGenerationNumbers(0, 0), "b": WritableAndNewestGenerationNumbers(0, 0)}, ["a", "b"]),
         ({"a": WritableAndNewestGenerationNumbers(None, 2), "b": WritableAndNewestGenerationNumbers(2, 2)}, ["b"]),
         ({"a": WritableAndNewestGenerationNumbers(1, None), "b": WritableAndNewestGenerationNumbers(None, None)}, []),
+        # The share of both hosts was unmounted under their brokers.
+        ({"a": WritableAndNewestGenerationNumbers(3, 0), "b": WritableAndNewestGenerationNumbers(3, 0)}, ["a", "b"]),
     ],
 )
 def test_only_broker_with_newest_generation_open_can_write_to_current_store(

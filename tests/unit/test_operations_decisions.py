@@ -44,6 +44,7 @@ def test_outcome_table_shows_unchanged_host_with_same_state() -> None:
     [
         ("5.18.3 active", ["restart"], "not measured"),
         ("5.18.3 active", ["upgrade"], "not measured"),
+        ("5.18.3 unhealthy", ["restart"], "not measured"),
         ("5.18.3 standby", ["restart"], "-"),
         ("5.18.3 active", ["inject"], "-"),
     ],

@@ -155,13 +155,15 @@ def test_drill_is_done_without_due_fault_and_with_complete_pairs() -> None:
     assert next_fault_step(states_of_pair("active", "starting"), due=None).act == "wait"
 
 
-@pytest.mark.parametrize("generation", [1, 2])
-def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> None:
-    access = {"guard": 7, "generation_in_force": 2}
-    states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
+@pytest.mark.parametrize(("generation", "guard"), [(1, 7), (2, 7), (2, None)])
+def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int, guard: int | None) -> None:
+    states = {"o1-a": ("active", 2, 7), "o1-b": ("standby", generation, guard)}
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
-        evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
+        evidence={
+            host: {"state": state, "generation": number, "guard": guard, "generation_in_force": 2}
+            for host, (state, number, guard) in states.items()
+        },
         options={"due": "o1", "faulted": (), "settle": 120},
     )
     if generation == 2:

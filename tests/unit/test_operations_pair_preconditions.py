@@ -95,6 +95,31 @@ UNHEALTHY_PAIRS: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]]
         "systemctl kill --signal=KILL activemq.service",
     ),
     (
+        "the active node serves clients from a replaced generation",
+        {"guard": 9, "generation": 3, "generation_in_force": 4},
+        {"guard": 8, "generation_in_force": 4},
+        A,
+        "serves clients from generation 3, an old copy of its store. A takeover has replaced this copy with generation "
+        "4",
+        "systemctl kill --signal=KILL activemq.service",
+    ),
+    (
+        "the newest generation cannot be read",
+        {"guard": 9, "generation": 5},
+        {"state": "active", "guard": 8, "generation": 5},
+        A,
+        f"{A} and {B} are both active, and the newest generation (numbered copy) of the store cannot be read",
+        "stop the broker with fewer client connections",
+    ),
+    (
+        "the generation of an active node is not known",
+        {"guard": 9, "generation": 4, "generation_in_force": 4},
+        {"state": "active", "guard": 8, "generation_in_force": 4},
+        A,
+        f"the generation (numbered copy) of the store that the broker of {B} uses is not known",
+        "stop the broker with fewer client connections",
+    ),
+    (
         "no node is active",
         {"state": "standby"},
         {},
@@ -220,6 +245,12 @@ def test_different_release_of_package_is_no_problem() -> None:
 def test_single_broker_requires_no_peer() -> None:
     assert unmet_pair_preconditions([replace(ACTIVE, ha="none")]) == []
     assert "is stopped" in only_problem(unmet_pair_preconditions([replace(ACTIVE, ha="none", **STOPPED)])).text
+
+
+def test_single_broker_that_waits_for_lock_has_problem_with_patience() -> None:
+    problem = only_problem(unmet_pair_preconditions([replace(STANDBY, ha="none", store=None)]))
+    assert problem.text.startswith(f"{B}: no node is active, because {B} waits for a lock that another process holds")
+    assert problem.patience > 0
 
 
 def test_observed_node_combines_broker_info_and_compiled_fleet() -> None:

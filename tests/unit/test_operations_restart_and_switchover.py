@@ -72,6 +72,24 @@ def test_rolling_restart_does_not_restart_peer_of_chosen_host() -> None:
     assert restart_order(A, B, chosen={A.host}) == [A.host]
 
 
+def test_stopped_single_broker_does_not_prevent_restart_of_other_with_name_in_pair() -> None:
+    single, stopped = replace(A, ha="none"), replace(B, ha="none", state="stopped", pid=None)
+
+    step = next_restart_step([single, stopped], progress_of(single))
+
+    assert (step.act, step.hosts, step.peer) == ("restart", (A.host,), None)
+
+
+def test_switchover_waits_for_single_broker_that_waits_for_its_lock() -> None:
+    waiting = replace(A, ha="none", state="standby", store=None)
+
+    step = next_switchover_step([waiting], {A.pair: A.host}, progress_of(waiting, act="switch"))
+
+    assert step.act == "wait"
+    assert f"no node is active, because {A.host} waits for a lock that another process holds" in step.say
+    assert f"with fuser on the file named lock in the store directory of {A.host}" in step.say
+
+
 def test_step_of_rolling_restart_names_broker_and_peer_that_takes_over() -> None:
     step = next_restart_step([A, B], progress_of(A, B, done={B.host}))
     assert step.say == "the playbook restarts the active broker x-mq01-a, and x-mq01-b takes over (it is standby)"

@@ -293,6 +293,35 @@ def test_rollback_of_single_broker_requires_store_readable_by_old_release() -> N
     assert may_roll_back(A, observed_pair("5.17.6", wanted="6.3.1")[:1], store_changes(observed_pair()))
 
 
+def two_single_brokers(release: str, wanted: str) -> tuple[ObservedNode, ObservedNode]:
+    """Return two brokers that do not share a store, although their names form a pair."""
+    node, _ = observed_pair(release, wanted=wanted, ha="none", store=None, store_marker=None)
+    return node, replace(node, host=B, role="slave", pid=20)
+
+
+def test_upgrade_refuses_downgrade_of_single_brokers_with_names_of_pair() -> None:
+    refusal = refusal_of(two_single_brokers("6.3.1", "5.11.4"))
+
+    for host in (A, B):
+        assert f"{host}: the broker runs 6.3.1 and has changed the store, which 5.11.4 therefore cannot read" in refusal
+
+
+def test_upgrade_of_one_single_broker_does_not_change_other_with_name_in_pair() -> None:
+    nodes = two_single_brokers("5.17.6", "5.18.3")
+    run = upgrade_progress(nodes, chosen=[A])
+
+    assert list(upgrade_effects_by_pair(nodes, store_changes(nodes), run)) == [A]
+    step = next_upgrade_step(nodes, store_changes(nodes), run)
+    assert (step.act, step.hosts, step.peer) == ("upgrade", (A,), None)
+    upgraded = [replace(nodes[0], release="5.18.3"), nodes[1]]
+    assert next_upgrade_step(upgraded, store_changes(nodes), run).act == "done"
+
+
+def test_rollback_of_single_broker_ignores_other_with_name_in_pair() -> None:
+    nodes = two_single_brokers("5.11.4", "5.12.0")
+    assert not may_roll_back(A, nodes, store_changes(nodes))
+
+
 def test_upgrade_refuses_pair_with_two_other_releases() -> None:
     refusal = refusal_of(observed_pair("5.16.7", "5.17.6", wanted="5.18.3"))
     assert f"orders-mq01: the nodes run two releases ({A} 5.16.7, {B} 5.17.6), and neither of them is" in refusal

@@ -151,6 +151,38 @@ STATES: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         },
         [("stale-generation", A)],
     ),
+    (
+        "old generation that only the peer can see",
+        {
+            "a": {"guard": 9, "generation": 3, "generation_in_force": 3},
+            "b": {"state": "active", "guard": 9, "generation": 4, "generation_in_force": 4, "usage": usage_evidence()},
+        },
+        [("stale-generation", A)],
+    ),
+    (
+        "hung node that can write to the store of the active node",
+        {
+            "a": {"guard": 9, "generation": 4, "generation_in_force": 4},
+            "b": {**HUNG, "guard": 9, "generation": 4, "generation_in_force": 4},
+        },
+        [("two-active", A), ("hung", B), ("standby-missing", B)],
+    ),
+    (
+        "starting node that can write to the store of the active node",
+        {
+            "a": {"guard": 9, "generation": 4, "generation_in_force": 4},
+            "b": {"state": "starting", "guard": 9, "generation": 4, "generation_in_force": 4},
+        },
+        [("two-active", A)],
+    ),
+    (
+        "two active brokers with guards, one generation unknown",
+        {
+            "a": {"guard": 9, "generation": 4, "generation_in_force": 4},
+            "b": {"state": "active", "guard": 9, "generation_in_force": 4, "usage": usage_evidence()},
+        },
+        [("two-active", A)],
+    ),
 ]
 
 

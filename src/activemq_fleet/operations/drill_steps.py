@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.fence.store_writers import WritableAndNewestGenerationNumbers, two_masters_message
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.operation_decisions import (
@@ -21,6 +20,8 @@ from activemq_fleet.operations.operation_decisions import (
     OperationStep,
     register_operation,
 )
+from activemq_fleet.operations.pair_preconditions import observe_node
+from activemq_fleet.pair_state import PairState, nodes_by_pair
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED_VARIABLE = "activemq_drill_allowed"
@@ -175,22 +176,18 @@ def decide_drill_step(request: OperationDecisionRequest) -> Decision:
 
     A drill is a test with injected faults. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
     """
-    options, states = request.options, dict[str, dict[str, str]]()
-    accesses = dict[str, dict[str, WritableAndNewestGenerationNumbers]]()
-    for host, evidence in request.evidence.items():
-        pair = request.broker_facts_by_host[host].pair
-        states.setdefault(pair, {})[host] = evidence.state
-        if evidence.guard:
-            access = WritableAndNewestGenerationNumbers(evidence.generation, evidence.generation_in_force)
-            accesses.setdefault(pair, {})[host] = access
-    for pair, nodes in accesses.items():
-        if two_masters := two_masters_message(nodes):
-            unit = request.broker_facts_by_host[min(nodes)].unit_name
+    options = request.options
+    nodes = [observe_node(request.broker_facts_by_host[host], evidence) for host, evidence in request.evidence.items()]
+    pairs = nodes_by_pair(nodes)
+    for pair, members in pairs.items():
+        if two_masters := PairState(members).two_masters:
+            unit = min(members, key=lambda node: node.host).unit_name
             raise InputError(
                 f"pair {pair} has two masters ({two_masters}), which can damage its store. Immediately stop the broker "
                 f"with fewer client connections (systemctl stop {unit} on its host). Copy the store before you start "
                 "this broker again"
             )
+    states = {pair: {node.host: node.state for node in members} for pair, members in pairs.items()}
     waited, settle = request.progress.waited, float(options["settle"])
     return request.show_notes_and_serialize_step(
         next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle)

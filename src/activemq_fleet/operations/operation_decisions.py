@@ -13,6 +13,7 @@ from activemq_fleet.become_failures import remedy_for_dropped_hosts
 from activemq_fleet.deployment import BrokerFacts, FleetFacts
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import align_columns
 from activemq_fleet.node.state.evidence import BrokerEvidence
 
@@ -321,7 +322,7 @@ def _downtime_text(gap: float | None, before: str, acted: Sequence[str]) -> str:
     """Return the downtime of a host in an operation's table; "-" if the operation did not interrupt its clients."""
     if gap is not None:
         return f"{float(gap):.1f} s"
-    return "not measured" if _STOPPING_ACTS.intersection(acted) and before.endswith("active") else "-"
+    return "not measured" if _STOPPING_ACTS.intersection(acted) and before.endswith(SERVING) else "-"
 
 
 def release_and_state_text(evidence: BrokerEvidence | None) -> str:

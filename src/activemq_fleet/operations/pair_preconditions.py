@@ -7,20 +7,16 @@ waits for that many seconds and collects evidence again before the problem ends 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.fence.store_writers import (
-    WritableAndNewestGenerationNumbers,
-    brokers_writing_newest_generation,
-    two_masters_message,
-)
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.timeouts import HUNG, SETTLE
+from activemq_fleet.pair_state import PairState, is_not_installed
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 
 # Seconds. Nodes are observed one after the other, so their states may contradict each other for a moment.
@@ -63,11 +59,6 @@ class ObservedNode(BrokerEvidence):
         return PROFILES[self.ha]
 
     @property
-    def writable_and_newest_generation_numbers(self) -> WritableAndNewestGenerationNumbers:
-        """The numbers of the writable and the newest generation (numbered copy) of a node's fenced store."""
-        return WritableAndNewestGenerationNumbers(self.generation, self.generation_in_force)
-
-    @property
     def is_awaiting_systemd_start(self) -> bool:
         """Whether the node's broker is stopped and systemd is about to start it.
 
@@ -100,10 +91,9 @@ def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
 
     It has the broker's facts from the inventory, too.
     """
-    observed = {known.name: getattr(evidence, known.name) for known in fields(evidence)}
     return ObservedNode(
         **{
-            **observed,
+            **vars(evidence),
             "host": broker.host,
             "pair": broker.pair,
             "role": broker.role,
@@ -131,17 +121,16 @@ def unmet_pair_preconditions(
     problems = []
     for node in nodes:
         # A broker that is not installed is stopped and has no unit: only the cause is reported.
-        checks = (_configuration_problems,) if node.version is None and node.pid is None else _NODE_CHECKS
+        checks = (_configuration_problems,) if is_not_installed(node.state, node.version) else _NODE_CHECKS
         problems += [problem for check in checks for problem in check(node, settle)]
     if not upgrade:
         problems += [problem for node in nodes for problem in _release_problems(node)]
-    if len(nodes) > 1:
-        problems += [
-            *_active_node_problems(nodes, settle),
-            *_different_stores_problems(nodes),
-            *_clock_problems(nodes, window),
-        ]
-    return problems
+    return [
+        *problems,
+        *_active_node_problems(PairState(nodes), settle),
+        *_different_stores_problems(nodes),
+        *_clock_problems(nodes, window),
+    ]
 
 
 def _state_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondition]:
@@ -272,58 +261,66 @@ def _release_problems(node: ObservedNode) -> Iterator[UnmetPrecondition]:
         )
 
 
-def _active_node_problems(nodes: Sequence[ObservedNode], settle: float) -> Iterator[UnmetPrecondition]:
-    active = [node for node in nodes if node.is_serving]
-    guarded = [node for node in nodes if node.guard]
-    if guarded and (
-        two_masters := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
-    ):
+def _active_node_problems(pair: PairState[ObservedNode], settle: float) -> Iterator[UnmetPrecondition]:
+    nodes, active = pair.nodes, pair.serving
+    both_are_active = f"{' and '.join(node.host for node in active)} are both active"
+    if two_masters := pair.two_masters:
+        guarded = next(node for node in nodes if node.guard)
         yield UnmetPrecondition(
-            f"{guarded[0].host}: pair {guarded[0].pair} has two masters ({two_masters}), which can damage its store. "
+            f"{guarded.host}: pair {guarded.pair} has two masters ({two_masters}), which can damage its store. "
             "Immediately stop the broker with fewer client connections, or either of the two if you cannot tell "
-            f"(systemctl stop {guarded[0].unit_name} on its host). Before you start the stopped broker again, copy "
-            f"{guarded[0].store}",
+            f"(systemctl stop {guarded.unit_name} on its host). Before you start the stopped broker again, copy "
+            f"{guarded.store}",
             _SHORT_PATIENCE,
         )
-    elif guarded and len(active) > 1:
-        yield from _old_generation_problems(active)
-    elif len(active) > 1:
-        names = " and ".join(node.host for node in active)
+    elif len(active) > 1 and not pair.is_guarded:
         yield UnmetPrecondition(
-            f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
+            f"{active[0].host}: {both_are_active}, so they do not use the same lock. Immediately stop the "
             "broker with fewer client connections, or either of the two if you cannot tell (systemctl stop "
             f"{active[0].unit_name} on its host). Before you start the stopped broker again, check that both brokers "
             "use the same store",
             _SHORT_PATIENCE,
         )
-    if not active and all(node.state == "standby" for node in nodes):
-        store = nodes[0].store
-        remedy = (
-            f"On each host that mounts {store}, run fuser -v {store}/lock, and stop the listed process that is not one "
-            "of these brokers"
-            if store
-            else "Find the holder of the database lease in the column BROKER_NAME of the lock table (by default "
-            "ACTIVEMQ_LOCK), and stop this broker"
-        )
+    elif pair.unknown_writer_reason:
         yield UnmetPrecondition(
-            f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} wait for a lock "
-            f"that another process holds. {remedy}",
+            f"{active[0].host}: {both_are_active}, and {pair.unknown_writer_reason}, so it is not known which of the "
+            "two brokers writes to it. Check that both hosts can read the store, or stop the broker with fewer client "
+            f"connections (systemctl stop {active[0].unit_name} on its host)",
+            HUNG,
+        )
+    else:
+        yield from _old_generation_problems(pair)
+    if not active and all(node.state == "standby" for node in nodes):
+        yield UnmetPrecondition(
+            f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} "
+            f"{'wait' if len(nodes) > 1 else 'waits'} for a lock that another process holds. "
+            f"{_lock_holder_remedy(nodes[0])}",
             settle,
         )
 
 
-def _old_generation_problems(active: Sequence[ObservedNode]) -> Iterator[UnmetPrecondition]:
-    writers = brokers_writing_newest_generation(
-        {node.host: node.writable_and_newest_generation_numbers for node in active}
+def _lock_holder_remedy(node: ObservedNode) -> str:
+    if node.ha_profile.has_database_lease:
+        return (
+            "Find the holder of the database lease in the column BROKER_NAME of the lock table (by default "
+            "ACTIVEMQ_LOCK), and stop this broker"
+        )
+    if node.store is None:
+        return f"Find this process with fuser on the file named lock in the store directory of {node.host}, and stop it"
+    return (
+        f"On each host that mounts {node.store}, run fuser -v {node.store}/lock, and stop the listed process that is "
+        "not one of these brokers"
     )
-    newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
-    for node in active:
-        if node.host not in writers:
+
+
+def _old_generation_problems(pair: PairState[ObservedNode]) -> Iterator[UnmetPrecondition]:
+    for node in pair.outdated:
+        if node.is_serving:
             yield UnmetPrecondition(
                 f"{node.host}: the broker serves clients from generation {node.generation}, an old copy of its store. "
-                f"A takeover has replaced this copy with generation {newest}, which lacks the messages that this "
-                "broker accepts now. The guard (activemq_fence: guard) usually kills such a broker within seconds. If "
-                f"the broker still runs, run systemctl kill --signal=KILL {node.unit_name} on {node.host}",
+                f"A takeover has replaced this copy with generation {pair.newest_generation}, which lacks the messages "
+                "that this broker accepts now. The guard (activemq_fence: guard) usually kills such a broker within "
+                f"seconds. If the broker still runs, run systemctl kill --signal=KILL {node.unit_name} on {node.host}",
                 HUNG,
             )
 

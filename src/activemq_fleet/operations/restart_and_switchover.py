@@ -24,6 +24,7 @@ from activemq_fleet.operations.operation_decisions import (
     register_operation,
 )
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node, unmet_pair_preconditions
+from activemq_fleet.pair_state import nodes_by_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +98,13 @@ def next_rolling_step(
     one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the text that ``done`` returns for
     all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
     """
-    by_name = sorted(nodes_by_pair(nodes).items())
+    pairs_by_name = pairs_of_run(nodes, run)
     notes = tuple(
         f"pair {pair} is pure (activemq_ha: pure), so this playbook does not change it. Run the playbook resync instead"
-        for pair, members in by_name
+        for pair, members in pairs_by_name.items()
         if members[0].ha_profile.needs_resync
     )
-    pairs = [members for _, members in by_name if not members[0].ha_profile.needs_resync]
+    pairs = [members for members in pairs_by_name.values() if not members[0].ha_profile.needs_resync]
     if notes and not pairs:
         raise RefusalError("nothing was changed:", notes)
     upgrade = run.act == "upgrade"
@@ -168,8 +169,10 @@ def next_switchover_step(
     """
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
+        if len(pair) == 1:
+            return None
         new_active_host, active = nodes_to_activate[pair[0].pair], next(node for node in pair if node.is_serving)
-        if active.host == new_active_host or len(pair) == 1:
+        if active.host == new_active_host:
             return None
         if active.host in run.acted:
             raise run.refusal_error(
@@ -187,16 +190,13 @@ def next_switchover_step(
     )
 
 
-def nodes_by_pair(nodes: Sequence[ObservedNode]) -> dict[str, list[ObservedNode]]:
-    """Return nodes grouped by the name of their pair.
+def pairs_of_run(nodes: Sequence[ObservedNode], run: RollingProgress) -> dict[str, list[ObservedNode]]:
+    """Return the pairs and single brokers of which a rolling operation may change a node, in the order of their names.
 
-    A single broker is listed under its host.
+    A name that selects one of two single brokers also selects the evidence of the other one, which does not matter.
     """
-    pairs: dict[str, list[ObservedNode]] = {}
-    for node in nodes:
-        # Two brokers without a common store cannot replace each other, even if their names form a pair.
-        pairs.setdefault(node.pair if node.ha_profile.has_peer else node.host, []).append(node)
-    return pairs
+    pairs = sorted(nodes_by_pair(nodes).items())
+    return {name: members for name, members in pairs if any(node.host in run.chosen for node in members)}
 
 
 def first_node_to_restart_or_upgrade(nodes: Sequence[ObservedNode]) -> ObservedNode:

@@ -26,7 +26,8 @@ from activemq_fleet.operations.operation_decisions import (
     release_and_state_text,
 )
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node
-from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, nodes_by_pair, step_for_node
+from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, step_for_node
+from activemq_fleet.pair_state import nodes_by_pair
 
 _STARTING_STATES = ("standby", "starting")
 

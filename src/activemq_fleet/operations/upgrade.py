@@ -28,7 +28,9 @@ from activemq_fleet.operations.restart_and_switchover import (
     join_active_hosts,
     next_rolling_step,
     observed_nodes_and_rolling_progress,
+    pairs_of_run,
 )
+from activemq_fleet.pair_state import PairState, pair_or_host
 from activemq_fleet.releases import Release
 
 _MAX_SWITCHOVERS = 3  # Number of switchovers. The stopped broker may acquire the lock again before its peer does.
@@ -49,18 +51,15 @@ class UpgradeStoreChange:
 def upgrade_effects_by_pair(
     nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
-    """Return the effects of an upgrade's change of release and store, by pair.
+    """Return the effects of an upgrade's change of release and store, by pair, or by host for a broker without a peer.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
     """
-    pairs: dict[str, list[ObservedNode]] = {}
-    for node in nodes:
-        pairs.setdefault(node.pair, []).append(node)
     effects_by_pair: dict[str, ReleaseChangeEffects] = {}
     refusals: list[str] = []
-    for name, pair in sorted(pairs.items()):
-        active = [node for node in pair if node.is_serving]
+    for name, pair in pairs_of_run(nodes, run).items():
+        active = PairState(pair).serving
         lines = list(_upgrade_obstacles(pair, stores, run))
         if not lines and len(active) == 1 and any(node.release not in (None, node.wanted) for node in pair):
             try:
@@ -106,7 +105,7 @@ def next_upgrade_step(
     return next_rolling_step(
         nodes,
         run,
-        lambda pair: _next_pair_step(pair, effects_by_pair.get(pair[0].pair), run, switched or {}),
+        lambda pair: _next_pair_step(pair, effects_by_pair.get(pair_or_host(pair[0])), run, switched or {}),
         lambda pairs: f"{brokers} checked: all run activemq_release; active hosts: {join_active_hosts(pairs)}",
     )
 
@@ -119,7 +118,7 @@ def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str,
     without a peer may have opened the store itself before it failed.
     """
     node = next(node for node in nodes if node.host == host)
-    peer = next((other for other in nodes if other.pair == node.pair and other.host != host), None)
+    peer = next((other for other in nodes if pair_or_host(other) == pair_or_host(node) and other.host != host), None)
     opener = node.wanted if peer is None else peer.release
     store_change = stores[host]
     return (

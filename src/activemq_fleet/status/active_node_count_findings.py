@@ -1,46 +1,57 @@
-"""Find pairs of a fleet's status with two active nodes, without an active node, or without a standby."""
+"""Find pairs of a fleet's status with two writing nodes, without an active node, or without a standby."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.node.fence.store_writers import (
-    WritableAndNewestGenerationNumbers,
-    brokers_writing_newest_generation,
-    two_masters_message,
-)
-from activemq_fleet.node.judge import SERVING
+from activemq_fleet.pair_state import PairState
 from activemq_fleet.status.model import BrokerStatus
 from activemq_fleet.topology import Broker, Fleet
 
 
-def active_node_findings(rows: Sequence[BrokerStatus], fleet: Fleet) -> Iterator[Finding]:
-    """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
+def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterator[Finding]:
+    """Yield findings about which nodes of a pair serve clients and write: two, none, one without a standby, an old one.
 
     A broker without a peer is checked, too.
     """
-    active = [row for row in rows if row.state in SERVING]
-    others = [row for row in rows if row.state not in SERVING]
-    name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1
+    rows, active = pair.nodes, pair.serving
+    others = [row for row in rows if row not in active]
+    broker = fleet.broker(rows[0].host)
     other_states = ", ".join(map(_state_text, others))
-    if len(active) > 1:
-        yield from _two_active_findings(active)
-    elif not active and all(row.state != "unreachable" for row in rows):
+    different_stores = different_stores_message({row.host: row.evidence.store for row in rows})
+    # The generations of two stores cannot be compared.
+    for state in [PairState([row]) for row in rows] if different_stores else [pair]:
+        for row in state.outdated:
+            yield _stale_generation_finding(row, fleet.broker(row.host), state.newest_generation)
+    if len(active) > 1 or (pair.two_masters and not different_stores):
+        yield from _two_active_findings(pair, different_stores)
+    if not active and all(row.state != "unreachable" for row in rows):
         yield error_finding(
             "no-active",
             rows[0].host,
-            f"no node of {name} is active, so clients are not served: {other_states}",
+            f"no node of {broker.link_end_name} is active, so clients are not served: {other_states}",
             _remedy_without_active_node(rows),
         )
-    elif active and has_peer and others[0].state in ("stopped", "hung"):
+    elif len(active) == 1 and others and others[0].state in ("stopped", "hung"):
         text = f"the active broker of {active[0].host} has no standby: {other_states}"
         fix = (
             f"run the playbook resync for the pair {rows[0].pair}"
-            if fleet.broker(rows[0].host).ha_profile.needs_resync
+            if broker.ha_profile.needs_resync
             else _standby_start_remedy(others[0], fleet.broker(others[0].host))
         )
         yield Finding(rule="standby-missing", severity="warning", host=others[0].host, message=text, fix=fix)
+
+
+def _stale_generation_finding(row: BrokerStatus, broker: Broker, newest: int | None) -> Finding:
+    return error_finding(
+        "stale-generation",
+        row.host,
+        f"the broker uses generation (numbered copy) {row.generation} of its store, but a takeover has replaced it "
+        f"with generation {newest}. The new generation lacks messages that this broker accepts",
+        "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
+        f"If it does not, run {kill_command(row, broker)} on {row.host}",
+    )
 
 
 def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
@@ -59,43 +70,42 @@ def _state_text(row: BrokerStatus) -> str:
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 
-def _two_active_findings(active: Sequence[BrokerStatus]) -> Iterator[Finding]:
-    names = " and ".join(row.host for row in active)
-    stores = {row.host: row.evidence.store for row in active}
+def _two_active_findings(pair: PairState[BrokerStatus], different_stores: str) -> Iterator[Finding]:
+    active = pair.serving
+    host = (active or pair.nodes)[0].host
+    both_are_active = f"the brokers of {' and '.join(row.host for row in active)} are both active"
     stop_remedy = (
         "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
         "either of the two"
     )
-    if reason := different_stores_message(stores):
+    if different_stores:
         yield error_finding(
             "two-active",
-            active[0].host,
-            f"the brokers of {names} are both active, because {reason}. Each has messages that the other one lacks",
+            host,
+            f"{both_are_active}, because {different_stores}. Each has messages that the other one lacks",
             f"{stop_remedy}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, "
             "and run the playbook site",
         )
         return
-    if store := stores[active[0].host]:
+    if store := pair.nodes[0].evidence.store:
         stop_remedy += f". Keep a copy of the store {store}"
-    if not any(row.evidence.guard for row in active):
-        text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
-        yield error_finding("two-active", active[0].host, text, stop_remedy)
+    if not pair.is_guarded:
+        text = f"{both_are_active}, because they do not use the same lock. Messages may be lost"
+    elif pair.two_masters:
+        text = pair.two_masters
+    elif pair.unknown_writer_reason:
+        text = (
+            f"{both_are_active}, and {pair.unknown_writer_reason}. So it is not known which of the two brokers writes "
+            "to it"
+        )
+    elif len(pair.outdated) == len(pair.nodes):
+        text = (
+            f"{both_are_active}, but neither writes to the newest generation (numbered copy) of the store. This "
+            "generation lacks the messages that the two brokers accept, so a failover loses them"
+        )
+    else:
         return
-    accesses = {row.host: WritableAndNewestGenerationNumbers(row.generation, row.generation_in_force) for row in active}
-    if message := two_masters_message(accesses):
-        yield error_finding("two-active", active[0].host, message, stop_remedy)
-    elif all(row.generation_in_force is None for row in active):
-        text = (
-            f"the brokers of {names} are both active, and the newest generation (numbered copy) of the store cannot be "
-            "read. So it is not known which of the two brokers writes to it"
-        )
-        yield error_finding("two-active", active[0].host, text, stop_remedy)
-    elif not brokers_writing_newest_generation(accesses):
-        text = (
-            f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
-            "the store. This generation lacks the messages that the two brokers accept, so a failover loses them"
-        )
-        yield error_finding("two-active", active[0].host, text, stop_remedy)
+    yield error_finding("two-active", host, text, stop_remedy)
 
 
 def _standby_start_remedy(row: BrokerStatus, broker: Broker) -> str:

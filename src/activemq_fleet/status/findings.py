@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from activemq_fleet.become_failures import is_become_failure
-from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.errors import names_to_text
+from activemq_fleet.findings import Finding, Severity, error_finding
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
+from activemq_fleet.pair_state import PairState, nodes_by_pair
 from activemq_fleet.status.active_node_count_findings import active_node_findings, kill_command
 from activemq_fleet.status.bridge_findings import bridge_findings
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
@@ -63,14 +64,11 @@ def status_findings(
 ) -> list[Finding]:
     """Return the findings about brokers, agents and load balancers for the status of a fleet."""
     findings: list[Finding] = []
-    units: dict[str, list[BrokerStatus]] = defaultdict(list)
     for row in brokers:
-        broker = fleet.broker(row.host)
-        units[broker.link_end_name].append(row)
         for rule in _BROKER_CHECKS:
-            findings += rule(row, broker)
-    for rows in units.values():
-        findings += active_node_findings(rows, fleet)
+            findings += rule(row, fleet.broker(row.host))
+    for rows in nodes_by_pair(brokers).values():
+        findings += active_node_findings(PairState(rows), fleet)
     for agent in agents:
         findings += _agent_findings(agent)
     return [*findings, *_balancer_findings(balancers)]
@@ -91,9 +89,8 @@ def _unobserved_state_findings(row: BrokerStatus, broker: Broker) -> Iterator[Fi
     if row.state == "unreachable":
         yield _unreachable_finding(row)
     elif row.state == "unknown":
-        yield _finding(
+        yield error_finding(
             "unknown-state",
-            "error",
             row.host,
             f"the state of the broker is not known: {row.reason}",
             "correct the cause that the message shows, then run activemq-fleet status again",
@@ -109,9 +106,8 @@ def _hung_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
         else "No other broker takes over"
     )
     if row.frozen:
-        yield _finding(
+        yield error_finding(
             "frozen",
-            "error",
             row.host,
             f"the broker is frozen: {row.reason}. {consequence}",
             f"on {row.host}, kill the broker with {kill_command(row, broker)}. "
@@ -119,9 +115,8 @@ def _hung_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
             f"kill -CONT {row.pid}",
         )
     else:
-        yield _finding(
+        yield error_finding(
             "hung",
-            "error",
             row.host,
             f"the broker is hung: {row.reason}. {consequence}",
             f"on {row.host}, kill the broker with {kill_command(row, broker)}",
@@ -130,11 +125,10 @@ def _hung_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
 
 def _lock_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     # If the open files of the process cannot be read, the release is also unknown.
-    if row.state in SERVING and row.holds_lock is False and row.release and not row.evidence.guard:
+    if row.state in SERVING and row.holds_lock is False and row.release and not row.guard:
         peer = broker.peer or "the other node"
-        yield _finding(
+        yield error_finding(
             "lock-lost",
-            "error",
             row.host,
             f"the broker is active, but does not hold the lock of its store {row.evidence.store}. The other node "
             "can also become active",
@@ -143,9 +137,8 @@ def _lock_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
             "connections. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and row.evidence.store_access and not _is_store_hidden(row):
-        yield _finding(
+        yield error_finding(
             "store-access",
-            "error",
             row.host,
             f"the system account of the broker cannot lock the store: {row.evidence.store_access}",
             f"on {row.host}, correct the mount options of the shared directory {row.evidence.store}, or the owner "
@@ -182,9 +175,8 @@ def _watchdog_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
 def _port_in_use_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     """Yield a finding for each port that another process holds, so that the standby could not open it at a failover."""
     for taken_port in row.evidence.taken_ports:
-        yield _finding(
+        yield error_finding(
             "port-in-use",
-            "error",
             row.host,
             f"port {taken_port.port} of the standby is in use by {taken_port.port_holder_text}, so the standby cannot "
             "serve clients after a failover",
@@ -199,38 +191,24 @@ def _is_store_hidden(row: BrokerStatus) -> bool:
     return used is not None and newest is not None and newest < used
 
 
-def _generation_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
-    used, newest = row.generation, row.generation_in_force
-    if used is None or newest is None or row.state not in (*SERVING, "starting", "hung"):
+def _hidden_store_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
+    if not _is_store_hidden(row) or row.state not in (*SERVING, "starting", "hung"):
         return
-    if newest > used:
-        yield _finding(
-            "stale-generation",
-            "error",
-            row.host,
-            f"the broker uses generation (numbered copy) {used} of its store, but a takeover has replaced it "
-            f"with generation {newest}. The new generation lacks messages that this broker accepts",
-            "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
-            f"If it does not, run {kill_command(row, broker)} on {row.host}",
-        )
-    elif _is_store_hidden(row):
-        yield _finding(
-            "store-access",
-            "error",
-            row.host,
-            f"the broker uses generation (numbered copy) {used} of its store, but the directory "
-            f"{row.evidence.store} on the host contains "
-            f"{f'only generation {newest}' if newest else 'no generation'}. The shared directory is probably not "
-            "mounted there any more, so the broker cannot start again",
-            f"on {row.host}, mount the shared directory of {row.evidence.store} again",
-        )
+    newest = row.generation_in_force
+    yield error_finding(
+        "store-access",
+        row.host,
+        f"the broker uses generation (numbered copy) {row.generation} of its store, but the directory "
+        f"{row.evidence.store} on the host contains {f'only generation {newest}' if newest else 'no generation'}. The "
+        "shared directory is probably not mounted there any more, so the broker cannot start again",
+        f"on {row.host}, mount the shared directory of {row.evidence.store} again",
+    )
 
 
 def _subscription_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     for text in row.evidence.subscriptions_at_risk:
-        yield _finding(
+        yield error_finding(
             "subscriptions-at-risk",
-            "error",
             row.host,
             "the broker started without a usable index of its store, so durable subscriptions may have lost "
             f"messages: {text}",
@@ -242,9 +220,8 @@ def _subscription_findings(row: BrokerStatus, broker: Broker) -> Iterator[Findin
 def _release_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     # A package of the operating system determines the release.
     if row.release and row.release != row.release_planned and broker.settings.install != "package":
-        yield _finding(
+        yield error_finding(
             "wrong-release",
-            "error",
             row.host,
             f"the broker runs release {row.release}, but the inventory plans release {row.release_planned}",
             f"run the playbook upgrade for {row.host}, or set its activemq_release to {row.release}",
@@ -265,14 +242,14 @@ def _configuration_findings(row: BrokerStatus, broker: Broker) -> Iterator[Findi
             "changed-by-hand",
             "warning",
             row.host,
-            f"files of the installed configuration were changed on the host: {_first_texts(row.by_hand)}",
+            f"files of the installed configuration were changed on the host: {names_to_text(row.by_hand)}",
             "add the changes that you want to keep to the inventory, then run the playbook site, which overwrites "
             "these files",
         )
     if row.not_deployed:
         yield _not_deployed_finding(row)
     if row.restart:
-        text = f"an installed change has no effect until the broker restarts: {_first_texts(row.restart)}"
+        text = f"an installed change has no effect until the broker restarts: {names_to_text(row.restart)}"
         fix = (
             f"run the playbook resync for the pair {row.pair}"
             if broker.ha_profile.needs_resync
@@ -286,32 +263,26 @@ def _not_deployed_finding(row: BrokerStatus | AgentStatus) -> Finding:
         "not-deployed",
         "warning",
         row.host,
-        f"installed files differ from those of the inventory: {_first_texts(row.not_deployed)}",
+        f"installed files differ from those of the inventory: {names_to_text(row.not_deployed)}",
         f"run the playbook site for {row.host}",
     )
 
 
 def _unreachable_finding(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
     if is_become_failure(row.reason):
-        return _finding(
+        return error_finding(
             "unreachable",
-            "error",
             row.host,
             f"Ansible can log in to the host, but privilege escalation (become) fails there: {row.reason}",
             f"permit sudo without a password for the SSH user on {row.host}. Or enter the password: run activemq-fleet "
             "status with --ansible-options=--ask-become-pass, or the playbook status with --ask-become-pass",
         )
-    return _finding(
+    return error_finding(
         "unreachable",
-        "error",
         row.host,
         f"the host did not answer Ansible ({row.reason})",
         f"check that {row.host} runs, and that Ansible can log in (ansible -i INVENTORY -m ping {row.host})",
     )
-
-
-def _first_texts(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
 
 
 def _capacity_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
@@ -319,7 +290,7 @@ def _capacity_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     for name, percent in percents.items():
         if percent >= FULL:
             text = f"the {name} limit of the broker is reached ({percent} %): producers are blocked"
-            yield _finding(f"{name}-full", "error", row.host, text, _HINTS[name])
+            yield error_finding(f"{name}-full", row.host, text, _HINTS[name])
         elif percent >= FILLING:
             yield _finding(
                 f"{name}-filling",
@@ -334,12 +305,11 @@ def _capacity_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
             f"check activemq.log on {row.host} for the error. If the log has no error, run kill -QUIT {row.pid}: the "
             f"JVM prints a thread dump to {_standard_output(broker)}. Check the thread dump for a deadlock"
         )
-        yield _finding("messages-held-back", "error", row.host, text, fix)
+        yield error_finding("messages-held-back", row.host, text, fix)
     for directory, free in sorted(row.evidence.free.items()):
         if free < MIN_FREE_BYTES:
-            yield _finding(
+            yield error_finding(
                 "disk-full",
-                "error",
                 row.host,
                 f"the directory {directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB. "
                 "The next start of the broker may fail",
@@ -392,9 +362,8 @@ def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Ite
             )
         elif certificate.days <= 0:
             text = f"the certificate of {certificate.name} expired on {certificate.ends}"
-            yield _finding(
+            yield error_finding(
                 "certificate-ended",
-                "error",
                 host,
                 text,
                 f"renew the certificate of {certificate.name}, and restart the service that uses it",
@@ -416,9 +385,8 @@ def _agent_findings(row: AgentStatus) -> Iterator[Finding]:
     if row.state == "unreachable":
         yield _unreachable_finding(row)
     elif row.state != "running":
-        yield _finding(
+        yield error_finding(
             "agent-stopped",
-            "error",
             row.host,
             f"the agent does not run: {row.reason}"
             if row.state == "stopped"
@@ -428,9 +396,8 @@ def _agent_findings(row: AgentStatus) -> Iterator[Finding]:
             else "correct the cause that the message shows, then run activemq-fleet status again",
         )
     elif row.publisher is None:
-        yield _finding(
+        yield error_finding(
             "agent-disconnected",
-            "error",
             row.host,
             f"the agent is not connected to a broker, and its outbox (a queue on disk) has {row.outbox} unsent events",
             f"run activemq-agent status on {row.host}: it shows the reason for each broker",
@@ -464,9 +431,8 @@ def _balancer_findings(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
         if row.state == "unreachable":
             yield _unreachable_finding(row)
         elif row.state == "down":
-            yield _finding(
+            yield error_finding(
                 "balancer-down",
-                "error",
                 row.host,
                 f"the load balancer is down: HAProxy {row.haproxy}; the state of keepalived is {row.keepalived}",
                 f"check journalctl -u haproxy -u keepalived on {row.host}, then run the playbook site",
@@ -478,11 +444,10 @@ def _balancer_findings(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
         if len(holders) > 1:
             text = f"{' and '.join(holders)} both hold the virtual address of group {group}"
             fix = "check that the network passes VRRP between these load balancers"
-            yield _finding("two-addresses", "error", holders[0], text, fix)
+            yield error_finding("two-addresses", holders[0], text, fix)
         elif not holders and None not in addresses_by_host.values() and len(reached_rows) == len(rows):
-            yield _finding(
+            yield error_finding(
                 "no-address",
-                "error",
                 reached_rows[0].host,
                 f"no load balancer holds the virtual address of group {group}, so its clients cannot connect",
                 f"check journalctl -u keepalived on {', '.join(row.host for row in reached_rows)}",
@@ -493,7 +458,7 @@ _BROKER_CHECKS: tuple[Callable[[BrokerStatus, Broker], Iterator[Finding]], ...] 
     _unobserved_state_findings,
     _hung_findings,
     _lock_findings,
-    _generation_findings,
+    _hidden_store_findings,
     _subscription_findings,
     _release_findings,
     _configuration_findings,

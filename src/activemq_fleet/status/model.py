@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.judge import STATES, BrokerState
-from activemq_fleet.profiles import PROFILES
+from activemq_fleet.pair_state import is_not_installed, pair_or_host
 from activemq_fleet.status.host_evidence import NO_BROKER_EVIDENCE, BrokerStatusEvidence, BrokerUsage
 
 FORMAT = 1
@@ -115,11 +115,13 @@ class BrokerStatus:
 
     @property
     def is_not_installed(self) -> bool:
-        """Whether the broker is not installed on its host: it has no process and no deployed configuration.
+        """Whether the playbook ``site`` has not installed the broker on its host yet."""
+        return is_not_installed(self.state, self.version)
 
-        This is the state before the first run of the playbook ``site``.
-        """
-        return self.state == "stopped" and self.configuration_state == "none"
+    @property
+    def guard(self) -> int | None:
+        """The process of the guard that started the broker; None without a guard."""
+        return self.evidence.guard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +203,8 @@ class FleetStatus:
 
     def findings_of_host_and_pair(self, host: str) -> tuple[Finding, ...]:
         """Return one tuple of the findings of a fleet's status about a host and about its pair as a whole."""
-        pair = next((row.pair for row in self.brokers if row.host == host), None)
-        nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
+        pair = next((pair_or_host(row) for row in self.brokers if row.host == host), None)
+        nodes = {row.host for row in self.brokers if pair_or_host(row) == pair}
         return tuple(
             finding
             for finding in self.findings

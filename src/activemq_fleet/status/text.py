@@ -111,10 +111,7 @@ def common_domain(status: FleetStatus) -> str:
 
     It begins with a dot, such as ``.example.com``.
     """
-    hosts = [row.host for row in status.brokers]
-    hosts += [row.host for row in status.agents]
-    hosts += [row.host for row in status.balancers]
-    domains = [host.split(".")[1:] for host in hosts]
+    domains = [host.split(".")[1:] for host in status.states_by_host]
     common: list[str] = []
     for labels in zip(*map(reversed, domains), strict=False):
         if len(set(labels)) > 1:

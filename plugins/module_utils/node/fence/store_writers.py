@@ -33,12 +33,22 @@ class WritableAndNewestGenerationNumbers:
     newest: int | None
 
 
+def newest_generation_number(accesses: Mapping[str, WritableAndNewestGenerationNumbers]) -> int | None:
+    """Return the number of the newest generation (copy) of the shared store of a pair; None if it cannot be read.
+
+    A host whose share is not mounted any more reads an older number than that of the generation that its broker uses.
+    """
+    readable = [access.newest for access in accesses.values() if access.newest is not None]
+    writable = [access.writable for access in accesses.values() if access.writable is not None]
+    return max(readable + writable) if readable else None
+
+
 def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGenerationNumbers]) -> list[str]:
     """Return the names of the brokers of a pair that write to the newest generation (copy) of its shared store.
 
     They have its files open. Two names mean two masters.
     """
-    newest = max((access.newest for access in accesses.values() if access.newest is not None), default=None)
+    newest = newest_generation_number(accesses)
     return sorted(host for host, access in accesses.items() if newest is not None and access.writable == newest)
 
 

@@ -1,0 +1,127 @@
+"""Judge the nodes of a pair from evidence: which of them serve clients, and which can write to the shared store.
+
+The status of a fleet, operations and drills use these judgements, so that they cannot contradict each other. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from activemq_fleet.node.fence.store_writers import (
+    WritableAndNewestGenerationNumbers,
+    newest_generation_number,
+    two_masters_message,
+)
+from activemq_fleet.node.judge import SERVING
+from activemq_fleet.profiles import PROFILES
+
+
+class JudgedNode(Protocol):
+    """A node of a pair, or a single broker, with the evidence from which its pair is judged.
+
+    ``generation`` is the generation (numbered copy) of a fenced store that its broker uses, ``generation_in_force`` the
+    newest one that its host can see.
+    """
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def pair(self) -> str: ...
+    @property
+    def ha(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def guard(self) -> int | None: ...
+    @property
+    def generation(self) -> int | None: ...
+    @property
+    def generation_in_force(self) -> int | None: ...
+
+
+_Node = TypeVar("_Node", bound=JudgedNode)
+
+
+@dataclass(frozen=True, slots=True)
+class PairState(Generic[_Node]):
+    """The state of a pair, or of a single broker, concluded from the evidence of its nodes."""
+
+    nodes: Sequence[_Node]
+
+    @property
+    def serving(self) -> list[_Node]:
+        """The nodes that serve clients.
+
+        An unhealthy node counts, because it holds the store, and a restart can repair it. Only drills require an active
+        node.
+        """
+        return [node for node in self.nodes if node.state in SERVING]
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a guard runs at a node, so that only the newest generation of the store matters."""
+        return any(node.guard for node in self.nodes)
+
+    @property
+    def newest_generation(self) -> int | None:
+        """The number of the newest generation of the store; None if it is not known."""
+        return newest_generation_number(self._accesses)
+
+    @property
+    def two_masters(self) -> str:
+        """A sentence that both nodes can write to the newest generation of a guarded store; empty if at most one can.
+
+        A node counts whatever its state is: a frozen broker that resumes also writes.
+        """
+        return two_masters_message(self._accesses) if self.is_guarded else ""
+
+    @property
+    def _accesses(self) -> dict[str, WritableAndNewestGenerationNumbers]:
+        return {
+            node.host: WritableAndNewestGenerationNumbers(node.generation, node.generation_in_force)
+            for node in self.nodes
+        }
+
+    @property
+    def outdated(self) -> list[_Node]:
+        """The nodes whose broker uses a generation of the store that a takeover has replaced."""
+        newest = self.newest_generation
+        return [node for node in self.nodes if None not in (node.generation, newest) and node.generation != newest]
+
+    @property
+    def unknown_writer_reason(self) -> str:
+        """Why it is not known which of two serving nodes with guards writes to the store, as a clause; empty if it is.
+
+        Two serving nodes without a guard both write.
+        """
+        if not self.is_guarded or len(self.serving) < 2:
+            return ""
+        if self.newest_generation is None:
+            return "the newest generation (numbered copy) of the store cannot be read"
+        hosts = " and ".join(node.host for node in self.serving if node.generation is None)
+        return (
+            f"the generation (numbered copy) of the store that the broker of {hosts} uses is not known" if hosts else ""
+        )
+
+
+def pair_or_host(node: JudgedNode) -> str:
+    """Return the name of a node's pair, or its host if it has no peer.
+
+    Two brokers without a common store cannot replace each other, even if their names form a pair.
+    """
+    return node.pair if PROFILES[node.ha].has_peer else node.host
+
+
+def nodes_by_pair(nodes: Iterable[_Node]) -> dict[str, list[_Node]]:
+    """Return nodes grouped by ``pair_or_host``."""
+    pairs: dict[str, list[_Node]] = {}
+    for node in nodes:
+        pairs.setdefault(pair_or_host(node), []).append(node)
+    return pairs
+
+
+def is_not_installed(state: str, version: str | None) -> bool:
+    """Return whether the playbook ``site`` has not installed a broker yet: it has no process and no configuration."""
+    return state == "stopped" and version is None
