@@ -170,6 +170,23 @@ def test_large_rotated_log_files_are_read_like_complete_log(
     ]
 
 
+def test_large_gzip_logs_have_events_and_problems_of_small_ones(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = gzip.compress(b"".join(b"%s %d\n" % (LINE, number * 7919 % 99991) for number in range(900)))
+    damaged = packed[: len(packed) // 2] + bytes([packed[len(packed) // 2] ^ 0x10]) + packed[len(packed) // 2 + 1 :]
+    files = {"whole": packed, "torn": packed[:-500], "damaged": damaged, "plain": LINE * 50, "tail": packed + b"x" * 9}
+    for host, data in files.items():
+        write_logs(tmp_path, host, {"activemq.log": LINE + b"\n", "activemq.log.1.gz": data}, timezone="UTC")
+    inputs = list_audit_inputs(spark, str(tmp_path))
+    with temporary_settings(spark, ONE_PARTITION):
+        expected_rows = sorted_event_rows(events(spark, inputs))
+        monkeypatch.setattr("activemq_fleet.spark.log_events._ONE_ROW_PACKED_BYTES", 600)
+        event_rows = sorted_event_rows(events(spark, inputs))
+    assert event_rows == expected_rows
+    assert {row["host"] for row in event_rows if row["problem"]} == {"torn", "damaged", "plain", "tail"}
+
+
 def test_spark_workers_write_same_log_events_as_spark_itself(
     spark: SparkSession, tmp_path: Path, large_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

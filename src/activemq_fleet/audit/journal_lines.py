@@ -98,7 +98,7 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, JournalLinePr
     if content[:2] == _GZIP_MAGIC:
         yield from (
             (piece, JournalLineProblem.CUT_OFF if problem else None)
-            for piece, _, problem in inflated_pieces_with_problems(content)
+            for piece, _, problem in inflated_pieces_with_problems([content])
         )
     else:
         yield from ((bytes(content[at : at + _CHUNK_BYTES]), None) for at in range(0, len(content), _CHUNK_BYTES))

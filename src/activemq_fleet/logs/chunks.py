@@ -23,8 +23,13 @@ def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator
         if len(content):
             yield content, True, ""
         return
+    yield from _unpacked_pieces([content])
+
+
+def _unpacked_pieces(parts: Iterable[bytes | memoryview]) -> Iterator[Piece]:
+    """Yield the content of a gzip file in pieces of whole records; ``parts`` are the bytes of the file in order."""
     rest = b""
-    for data, last, problem in inflated_pieces_with_problems(content):
+    for data, last, problem in inflated_pieces_with_problems(parts):
         rest += data
         if last:
             if rest or problem:
@@ -54,12 +59,18 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
     return 0
 
 
-def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], file_size: int | None) -> Iterator[Piece]:
+def record_pieces_from_line_batches(
+    batches: Iterable[pa.RecordBatch], file_size: int, *, compressed: bool
+) -> Iterator[Piece]:
     """Yield pieces of whole log records, from batches of a log file's lines.
 
-    A batch is an Arrow record batch of one binary column. Lines come without their ends. ``file_size`` is in bytes,
-    None if it is not known. It shows whether the last line has an end.
+    A batch is an Arrow record batch of one binary column. Lines come without their ends. They are those of the bytes on
+    disk, also of a file that is compressed with gzip, which is unpacked as by ``unpacked_record_pieces``. ``file_size``
+    is in bytes. It shows whether the last line has an end.
     """
+    if compressed:
+        yield from _unpacked_pieces(_file_parts(batches, file_size))
+        return
     rest, byte_count = b"", 0
     for batch in batches:
         lines = b"".join(line + b"\n" for line in batch.column(0).to_pylist())
@@ -69,3 +80,12 @@ def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], file_size
             rest = rest[last_record_offset:]
     if rest:
         yield memoryview(rest[:-1] if byte_count - 1 == file_size else rest), True, ""
+
+
+def _file_parts(batches: Iterable[pa.RecordBatch], file_size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file in order, from batches of its lines."""
+    byte_count = 0
+    for batch in batches:
+        lines = b"".join(line + b"\n" for line in batch.column(0).to_pylist())
+        yield lines[: file_size - byte_count]
+        byte_count += len(lines)

@@ -6,9 +6,10 @@ Uses only the standard library: drills do not require pyarrow.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-_COMPRESSED_FILE_ENDING = ".gz"
+COMPRESSED_FILE_ENDING = ".gz"
+"""The ending of the names of compressed files."""
 STEP = 1 << 25
 """The approximate number of bytes of an unpacked piece."""
 _INPUT_BYTES = 1 << 16
@@ -22,23 +23,23 @@ TRUNCATED = "the gzip file is truncated, so its last log lines are missing: coll
 
 def is_compressed_file_name(name: str) -> bool:
     """Return whether the name of a file has the ending of compressed files."""
-    return name.endswith(_COMPRESSED_FILE_ENDING)
+    return name.endswith(COMPRESSED_FILE_ENDING)
 
 
 def without_compression_ending(name: str) -> str:
     """Return the name of a file without the ending of compressed files, such as ``activemq.log.1``."""
-    return name.removesuffix(_COMPRESSED_FILE_ENDING)
+    return name.removesuffix(COMPRESSED_FILE_ENDING)
 
 
-def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+def inflated_pieces_with_problems(parts: Iterable[bytes | memoryview]) -> Iterator[tuple[bytes, bool, str]]:
     """Yield the decompressed content of a gzip file in pieces, each as (bytes, is last, problem).
 
-    ``problem`` is "", or in the last piece the reason why the rest cannot be unpacked. Bytes that belong to no member
-    are left out.
+    ``parts`` are the bytes of the file in order, divided anywhere. ``problem`` is "", or in the last piece the reason
+    why the rest cannot be unpacked. Bytes that belong to no member are left out.
     """
     outputs: list[bytes] = []
     size, problem = 0, ""
-    for output, problem in _inflated_outputs(gzip_file):  # noqa: B007 -- the last problem is yielded after all outputs
+    for output, problem in _inflated_outputs(_input_steps(parts)):  # noqa: B007 -- the last problem is yielded after all outputs
         outputs.append(output)
         size += len(output)
         if size >= STEP:
@@ -47,25 +48,36 @@ def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes
     yield b"".join(outputs), True, problem
 
 
-def _inflated_outputs(gzip_file: memoryview) -> Iterator[tuple[bytes, str]]:
+def _input_steps(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """Yield the bytes of a gzip file in steps of ``_INPUT_BYTES``, of which only the last may be smaller."""
+    rest = bytearray()
+    for part in parts:
+        for offset in range(0, len(part), _INPUT_BYTES):
+            rest += part[offset : offset + _INPUT_BYTES]
+            if len(rest) >= _INPUT_BYTES:
+                yield bytes(rest[:_INPUT_BYTES])
+                del rest[:_INPUT_BYTES]
+    if rest:
+        yield bytes(rest)
+
+
+def _inflated_outputs(steps: Iterator[bytes]) -> Iterator[tuple[bytes, str]]:
     """Yield the decompressed content of a gzip file in small outputs, each with the problem of the rest of the file.
 
     zlib discards the output of a call that finds an error, so that each call has little output.
     """
     decompressor = zlib.decompressobj(wbits=31)
-    data, offset = b"", 0
     try:
-        while data or offset < len(gzip_file):
-            if not data:
-                data = bytes(gzip_file[offset : offset + _INPUT_BYTES])
-                offset += len(data)
-            if decompressor.eof:
-                data = data.lstrip(b"\0")
-                if not data:
-                    continue
-                decompressor = zlib.decompressobj(wbits=31)
-            yield decompressor.decompress(data, _OUTPUT_BYTES), ""
-            data = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
+        for step in steps:
+            data = step
+            while data:
+                if decompressor.eof:
+                    data = data.lstrip(b"\0")
+                    if not data:
+                        continue
+                    decompressor = zlib.decompressobj(wbits=31)
+                yield decompressor.decompress(data, _OUTPUT_BYTES), ""
+                data = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
         while not decompressor.eof and (output := decompressor.decompress(b"", _OUTPUT_BYTES)):
             yield output, ""
     except zlib.error as error:

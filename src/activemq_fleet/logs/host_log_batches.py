@@ -63,14 +63,15 @@ def arrow_batches_of_host_logs(files: Sequence[tuple[LogFile, memoryview]]) -> I
 
 
 def arrow_batches_of_log_lines(
-    log: LogFile, line_batches: Iterable[pa.RecordBatch], file_size: int | None
+    log: LogFile, line_batches: Iterable[pa.RecordBatch], file_size: int
 ) -> Iterator[pa.RecordBatch]:
     """Return Arrow record batches with a row for each log record of one log file.
 
     The file's content is given in batches of lines, as to ``record_pieces_from_line_batches``. The columns are those of
     ``arrow_batches_of_host_logs``.
     """
-    return arrow_batches_of_log_file(log, record_pieces_from_line_batches(line_batches, file_size))
+    pieces = record_pieces_from_line_batches(line_batches, file_size, compressed=log.compressed)
+    return arrow_batches_of_log_file(log, pieces)
 
 
 def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:

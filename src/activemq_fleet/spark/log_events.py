@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from activemq_fleet.logs.decompression import COMPRESSED_FILE_ENDING
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone
 from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_lines
 from activemq_fleet.logs.rolled_files import (
@@ -41,6 +42,13 @@ ONE_PARTITION = {"spark.sql.files.maxPartitionBytes": str(1 << 50), "spark.sql.f
 
 _ONE_ROW_BYTES = 1 << 25  # maximum size in bytes of a file that Spark reads as one row; larger files are read as lines
 _ONE_ROW_PACKED_BYTES = 1 << 26  # the same for gzip files
+# With these options Spark reads the bytes of a gzip file and does not unpack them: it fails for a damaged file.
+_PACKED_TEXT_OPTIONS = {
+    "io.compression.codecs": "org.apache.hadoop.io.compress.PassthroughCodec",
+    "io.compress.passthrough.extension": COMPRESSED_FILE_ENDING,
+    # The relocation of packages in hadoop-client-api, the jar of Spark, renames the option.
+    "org.apache.hadoop.shaded.io.compress.passthrough.extension": COMPRESSED_FILE_ENDING,
+}
 _BEGINNING_SCHEMA = "path string, head binary, first string"
 
 
@@ -130,12 +138,13 @@ def _scan_file_by_lines(
     schema: StructType | str,
 ) -> DataFrame:
     """Read a large file as lines, in one partition."""
-    size = None if file.compressed else file.size
+    size = file.size
 
     def scan(batches: Batches) -> Batches:
         return function(_select_event_columns(arrow_batches_of_log_lines(log, batches, size)))
 
-    lines = spark.read.option("lineSep", "\n").text(uri_with_escaped_wildcards(file.path))
+    options = _PACKED_TEXT_OPTIONS if file.compressed else {}
+    lines = spark.read.options(lineSep="\n", **options).text(uri_with_escaped_wildcards(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
 
 

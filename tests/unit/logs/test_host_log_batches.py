@@ -9,7 +9,11 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches
+from activemq_fleet.logs.chunks import (
+    offset_of_last_record,
+    record_pieces_from_line_batches,
+    unpacked_record_pieces,
+)
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner, count_bytes_before_first_record
 from activemq_fleet.logs.host_log_batches import CUT_OFF, LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
 from activemq_fleet.logs.rolled_files import (
@@ -152,10 +156,10 @@ def batches(lines: list[bytes], size: int) -> list[pa.RecordBatch]:
     ]
 
 
-def events_of_line_batches(data: bytes, size: int, file_size: int | None) -> list[Row]:
-    """Return the events of a file whose lines arrive in batches of ``size``. ``file_size`` is None if unknown."""
+def events_of_line_batches(data: bytes, size: int, *, compressed: bool = False) -> list[Row]:
+    """Return the events of a file whose lines arrive in batches of ``size``."""
     lines = data.removesuffix(b"\n").split(b"\n")
-    pieces = record_pieces_from_line_batches(batches(lines, size), file_size)
+    pieces = record_pieces_from_line_batches(batches(lines, size), len(data), compressed=compressed)
     return [
         row
         for batch in arrow_batches_of_log_file(LogFile("h", "activemq.log", LogReleaseAndTimeZone()), pieces)
@@ -171,20 +175,40 @@ def test_log_file_read_as_line_batches_has_events_of_complete_file(
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
     data = b"\n".join([*GOOD, b"\tat x\xff", b"", *GOOD]) + end
     expected = rows(data)
-    events = events_of_line_batches(data, size, len(data))
+    events = events_of_line_batches(data, size)
     names = (*COMPARED_COLUMNS, "line", "end_line")
     assert [[row[name] for name in names] for row in events] == [[row[name] for name in names] for row in expected]
     assert [CUT_OFF in (row["problem"] or "") for row in events] == [*[False] * (len(expected) - 1), not end]
 
 
-def test_last_line_of_log_file_with_unknown_size_is_complete() -> None:
-    assert events_of_line_batches(LINE, 1, None)[-1]["problem"] is None
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("damage", ["none", "truncated", "flipped bit"])
+def test_gzip_log_read_as_line_batches_has_events_of_file_read_at_once(
+    size: int, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activemq_fleet.logs.decompression.STEP", 300)
+    packed = bytearray(gzip.compress(b"".join(b"%s %d\n" % (LINE, at * 7919 % 99991) for at in range(900))))
+    if damage == "truncated":
+        del packed[-500:]
+    elif damage == "flipped bit":
+        packed[len(packed) // 2] ^= 0x10
+    expected = [
+        row
+        for batch in arrow_batches_of_log_file(
+            LogFile("h", "activemq.log", LogReleaseAndTimeZone()),
+            unpacked_record_pieces(memoryview(bytes(packed)), compressed=True),
+        )
+        for row in batch.to_pylist()
+    ]
+    assert events_of_line_batches(bytes(packed), size, compressed=True) == expected
+    assert (expected[-1]["problem"] is None) == (damage == "none")
 
 
 def test_pieces_of_log_line_batches_end_at_record_boundaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
     lines = [LINE, b"\tat x"] * 10
-    pieces = list(record_pieces_from_line_batches(batches(lines, 3), None))
+    size = len(b"".join(line + b"\n" for line in lines))
+    pieces = list(record_pieces_from_line_batches(batches(lines, 3), size, compressed=False))
     assert len(pieces) > 3
     assert b"".join(bytes(data) for data, *_ in pieces) == b"".join(line + b"\n" for line in lines)
     assert all(bytes(data).startswith(LINE) for data, *_ in pieces)
