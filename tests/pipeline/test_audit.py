@@ -286,3 +286,40 @@ def test_audit_of_few_logs_runs_nine_spark_jobs(spark: SparkSession, logs: Path,
 
     # Files; events; journals; bridges, incidents; ordered records, deliveries, verdicts; lines of the chart.
     assert len(jobs) == 9
+
+
+def test_logs_named_by_date_are_read_in_order_and_missing_ones_make_audit_incomplete(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = log_lines("0 chosen", "1 opened", "1 starting", "2 started", "1:00 client refused", "2:00 client refused")
+    about = {"group": "orders", "pair": PAIR, "collected": "2026-11-30T10:00:00Z", "left_out": []}
+    logs = {
+        "2026-02/activemq-2026-02-28-1.log": "".join(lines[:3]),
+        "2026-03/activemq-2026-03-01-1.log": "".join(lines[3:5]),
+        "2026-03/activemq-2026-03-01-2.log": "".join(lines[5:]),
+    }
+    for host in (A, "quiet", "listed", "omitted", "empty", "unread"):
+        write_host(tmp_path / "logs", host, about, logs)
+    write_host(
+        tmp_path / "logs", "omitted", about | {"left_out": [{"path": "activemq.log", "bytes": 1, "why": "w"}]}, {}
+    )
+    write_host(tmp_path / "logs", "empty", about, {"2026-03/activemq-2026-03-01-3.log.gz": ""})
+    write_host(tmp_path / "logs", "unread", about, {"old/activemq.log": "x"})
+    (tmp_path / "logs/quiet/2026-03/activemq-2026-03-01-1.log").unlink()
+    (tmp_path / "logs/listed/host.json").unlink()
+
+    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
+
+    rows = pq.read_table(tmp_path / "out/events").to_pylist()
+    of_host = [row for row in rows if row["host"] == A]
+    assert [row["time"] for row in of_host] == sorted(row["time"] for row in rows if row["host"] == A)
+    first, second, third = logs
+    assert [row["file"] for row in of_host] == [first, first, first, second, second, third]
+    assert (result.verdict, len(rows)) == ("incomplete", 6 * 6 - 2)
+    assert {(gap.host, gap.file, gap.what.split(",")[0]) for gap in result.gaps if gap.weighs} == {
+        ("empty", "2026-03/activemq-2026-03-01-3.log.gz", "the gzip file is empty"),
+        ("listed", None, "the log file activemq.log is missing"),
+        ("omitted", "activemq.log", "the playbook collect did not bring this file"),
+        ("quiet", None, "the log file 2026-03/activemq-2026-03-01-1.log is missing"),
+        ("unread", "old/activemq.log", "the audit does not read this file"),
+    }

@@ -24,6 +24,7 @@ from activemq_fleet.node.collect import evidence_archive, host_collection, threa
 from activemq_fleet.node.collect.evidence_archive import EvidenceArchive, open_matching_files
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.files.untrusted_paths import Directory
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.process.proc import Process, read_process
 from tests.unit.fleets import fleet
@@ -255,6 +256,82 @@ def test_compressed_log_above_limit_after_unpacking_is_left_out(host: Host) -> N
         == "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect "
         "the log"
     )
+
+
+def test_dated_logs_are_collected_also_from_directories_of_dates(host: Host) -> None:
+    logs = {
+        name: LINE.format(name).encode()
+        for name in ("activemq.log.2026-11-28", "activemq-2026-11-30-1.log", "2026-11/activemq-2026-11-29-1.log")
+    }
+    for name, content in logs.items():
+        (host.data / name).parent.mkdir(exist_ok=True)
+        (host.data / name).write_bytes(content)
+    (host.data / "2026-10").mkdir()
+    (host.data / "2026-10/db-1.log").write_text("messages of customers")
+
+    files, module_result = host.collect()
+
+    assert {name: content for name, content in files.items() if "activemq" in name and "2026" in name} == logs
+    assert module_result["left_out"] == []
+
+
+def test_logs_with_unread_names_and_empty_gzip_logs_are_listed_as_omitted(host: Host) -> None:
+    (host.data / "activemq.log").write_text("here\n")
+    (host.data / "activemq.log.1.gz").touch()
+    (host.data / "activemq-node1.log").write_text("there\n")
+    (host.data / "archive").mkdir()
+    (host.data / "archive/activemq.log.1").write_text("there\n")
+
+    files, module_result = host.collect()
+
+    omitted = {row["path"]: (row["bytes"], row["why"].split(",")[0]) for row in module_result["left_out"]}
+    similar = "the name of the file is similar to that of a broker log"
+    assert omitted == {
+        "activemq.log.1.gz": (0, "the gzip file is empty"),
+        "activemq-node1.log": (6, similar),
+        "archive/activemq.log.1": (6, similar),
+    }
+    assert not {*omitted} & {*files}
+
+
+def test_unreadable_directory_of_dated_logs_is_listed_and_other_logs_are_collected(host: Host) -> None:
+    (host.data / "activemq.log").write_text("here\n")
+    (host.data / "2026-11").mkdir()
+    open_subdirectory = Directory.open_subdirectory
+
+    def refuse(directory: Directory, name: str) -> Directory:
+        if name == "2026-11":
+            raise PermissionError(13, "Permission denied")
+        return open_subdirectory(directory, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Directory, "open_subdirectory", refuse)
+        files, module_result = host.collect()
+
+    assert files["activemq.log"] == b"here\n"
+    assert [(row["path"], "Permission denied" in row["why"]) for row in module_result["left_out"]] == [
+        ("2026-11/", True)
+    ]
+
+
+def test_log_rolled_into_directory_of_date_while_it_is_opened_is_collected_once(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host.data / "activemq.log").write_text("old\n")
+    (host.data / "2026-11").mkdir()
+    open_file = evidence_archive.open_file_to_collect
+
+    def roll_then_open(directory: Any, name: str, archive_name: str) -> Any:
+        if archive_name == "activemq.log" and not any((host.data / "2026-11").iterdir()):
+            (host.data / "activemq.log").rename(host.data / "2026-11/activemq-2026-11-30-1.log")
+            (host.data / "activemq.log").write_text("new\n")
+        return open_file(directory, name, archive_name)
+
+    monkeypatch.setattr(evidence_archive, "open_file_to_collect", roll_then_open)
+    files, _ = host.collect()
+
+    assert files["activemq.log"] == b"new\n"
+    assert files["2026-11/activemq-2026-11-30-1.log"] == b"old\n"
 
 
 def test_damaged_compressed_log_does_not_affect_other_logs(host: Host) -> None:

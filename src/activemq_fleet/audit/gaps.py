@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from activemq_fleet.audit.journal_lines import EventJournalFileSummary
 from activemq_fleet.audit.journals import AgentJournalGap
-from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.log_summaries import RUNNING_KINDS, STOPPED_KINDS, LogFileSummary
+from activemq_fleet.audit.omitted_files import HostLogFiles
 from activemq_fleet.audit.result import UNREAD, InputGap
 from activemq_fleet.audit.verdict_words import MissingJournalPart
 from activemq_fleet.logs.event_batches import INVALID_BYTES
-from activemq_fleet.logs.rolled_files import RolledFile, is_direct_successor, missing_rolled_file_messages
+from activemq_fleet.logs.rolled_files import (
+    RolledFile,
+    direct_successors,
+    is_newest_file_missing,
+    missing_rolled_file_messages,
+)
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.printable import count_with_noun
 
@@ -21,13 +28,14 @@ MAX_GAPS = 500
 
 
 def gaps_from_incomplete_log_files(
-    logs: Sequence[LogFileSummary], file_names_by_host: Mapping[str, Iterable[str]]
+    logs: Sequence[LogFileSummary], files_by_host: Mapping[str, HostLogFiles]
 ) -> list[InputGap]:
     """Return a gap for each collected log file that is cut off, missing or not readable.
 
     Records that could not be parsed are gaps, too; they weigh where they are many. At most ``MAX_GAPS`` files with
-    such records are reported, those that weigh first. ``file_names_by_host`` are the names of all log files.
+    such records are reported, those that weigh first. ``files_by_host`` are all log files of each host.
     """
+    summaries_by_host = _summaries_oldest_first(logs)
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
         InputGap(
@@ -40,8 +48,20 @@ def gaps_from_incomplete_log_files(
     ]
     gaps += [
         InputGap(host, problem)
-        for host, file_names in sorted(file_names_by_host.items())
-        for problem in missing_rolled_file_messages(file_names)
+        for host, files in sorted(files_by_host.items())
+        for problem in missing_rolled_file_messages(
+            _names_oldest_first(files, summaries_by_host.get(host, ())), is_listed=files.is_listed
+        )
+    ]
+    gaps += [
+        InputGap(
+            host,
+            f"{previous.file} ends with a broker that stopped, and {summary.file} begins with a broker that runs. The "
+            "records of its start are missing: collect all log files from the host again",
+            summary.file,
+        )
+        for host, summaries in sorted(summaries_by_host.items())
+        for previous, summary in _files_with_missing_start_between(summaries)
     ]
     unread = sorted(
         (summary for summary in logs if summary.unread),
@@ -55,27 +75,70 @@ def gaps_from_incomplete_log_files(
     return gaps + [_gap_of_unread_records(summary) for summary in unread[:MAX_GAPS]]
 
 
-def last_record_times_before_gaps(logs: Iterable[LogFileSummary]) -> dict[str, tuple[datetime, ...]]:
-    """Return the times of the last log records before missing parts of each host's log, by host.
-
-    The rest of a file that is cut off is such a part, and a rolled file that is missing, also ``activemq.log``.
-    """
+def _summaries_oldest_first(logs: Iterable[LogFileSummary]) -> dict[str, list[LogFileSummary]]:
+    """Return the summaries of each host's log files, the oldest first."""
     logs_by_host: dict[str, list[LogFileSummary]] = {}
     for summary in sorted(logs, key=lambda summary: summary.order):
         logs_by_host.setdefault(summary.host, []).append(summary)
-    return {host: tuple(_times_before_gaps(summaries)) for host, summaries in logs_by_host.items()}
+    return logs_by_host
 
 
-def _times_before_gaps(summaries: Sequence[LogFileSummary]) -> Iterator[datetime]:
+def _names_oldest_first(files: HostLogFiles, summaries: Sequence[LogFileSummary]) -> list[str]:
+    """Return the names of a host's log files, the oldest first, and then those of files without records."""
+    return list(dict.fromkeys([*(summary.file for summary in summaries), *files.names]))
+
+
+def _files_with_missing_start_between(
+    summaries: Sequence[LogFileSummary],
+) -> Iterator[tuple[LogFileSummary, LogFileSummary]]:
+    """Yield log files of a host between which the start of a broker is missing; the oldest of ``summaries`` is first.
+
+    This is the only evidence of a missing day in logs whose names have dates.
+    """
+    with_runs = [summary for summary in summaries if summary.first_run_kind is not None]
+    for previous, summary in pairwise(with_runs):
+        if previous.last_run_kind in STOPPED_KINDS and summary.first_run_kind in RUNNING_KINDS:
+            yield previous, summary
+
+
+def last_record_times_before_gaps(
+    logs: Iterable[LogFileSummary], files_by_host: Mapping[str, HostLogFiles] = {}
+) -> dict[str, tuple[datetime, ...]]:
+    """Return the times of the last log records before missing parts of each host's log, by host.
+
+    The rest of a file that is cut off is such a part, and a rolled file that is missing, also ``activemq.log``. The
+    place of a file that was omitted, is empty or has no readable record is not known exactly: it may be before each
+    file but the oldest. ``files_by_host`` are all log files of each host.
+    """
+    return {
+        host: tuple(sorted(set(_times_before_gaps(summaries, files_by_host.get(host, HostLogFiles())))))
+        for host, summaries in _summaries_oldest_first(logs).items()
+    }
+
+
+def _times_before_gaps(summaries: Sequence[LogFileSummary], files: HostLogFiles) -> Iterator[datetime]:
     """Yield the times of the last log records before missing parts of a host's log, whose oldest file is first."""
     rolls = [RolledFile(summary.file) for summary in summaries]
+    successors = direct_successors(rolls)
+    unplaced = [*files.omitted, *files.unusable]
+    unplaced += [summary.file for summary in summaries if summary.last is None and _has_damage(summary)]
     last: int | None = None
     for index, summary in enumerate(summaries):
         last = max((at for at in (last, summary.last) if at is not None), default=None)
-        is_newest = index + 1 == len(rolls)
-        lacks_next_file = not (rolls[index].is_current if is_newest else is_direct_successor(rolls, index + 1))
-        if last is not None and (lacks_next_file or summary.problems - {_INVALID_BYTES_OF_SUMMARY}):
+        omission = files.omitted.get(summary.file)
+        lacks_end = omission is not None and not omission.lacks_only_beginning
+        if index + 1 == len(rolls):
+            lacks_next_file = is_newest_file_missing(rolls, is_listed=files.is_listed)
+            lacks_next_file |= bool(unplaced) and not rolls[index].is_current
+        else:
+            lacks_next_file = not successors[index + 1] or bool(unplaced)
+        if last is not None and (lacks_next_file or lacks_end or _has_damage(summary)):
             yield datetime.fromtimestamp(0, UTC) + timedelta(microseconds=last)
+
+
+def _has_damage(summary: LogFileSummary) -> bool:
+    """Return whether a part of a log file is missing."""
+    return bool(summary.problems - {_INVALID_BYTES_OF_SUMMARY})
 
 
 def _has_many_unread_records(summary: LogFileSummary) -> bool:

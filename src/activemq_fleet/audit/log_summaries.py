@@ -14,6 +14,12 @@ from activemq_fleet.audit.aggregates import SortedSample, sorted_sample
 from activemq_fleet.logs.host_log_batches import LINES
 
 _DIGITS = re.compile(r"\d+")
+STOPPED_KINDS = frozenset({"LIFE-STOPPED", "LIFE-STOPPED-OLD"})
+"""The kinds of the last record of a broker that stops."""
+RUNNING_KINDS = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LIFE-STOPPING"})
+"""The kinds of records of a run that other records of the same run precede."""
+_BEGINNING_KINDS = frozenset({"LIFE-REFRESH", "LIFE-STORE-CHOSEN", "LIFE-STARTING", "LIFE-STARTING-OLD"})
+_RUN_KINDS = pa.array(sorted(STOPPED_KINDS | RUNNING_KINDS | _BEGINNING_KINDS))
 _CLASS_NAME = r"^[\w$-]{2,}\."  # not o.a.a.b.BrokerService
 
 
@@ -26,6 +32,7 @@ class LogFileSummary:
     known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``has_loggers``: whether a record
     has its logger, and ``has_class_names`` whether a logger is a class with its package. ``problems``: texts about the
     bytes, with N for numbers. ``last``: the latest time, in microseconds since 1970; ``times``: samples of all times.
+    ``first_run_kind`` and ``last_run_kind``: the kinds of the first and the last record about a broker's start or stop.
     """
 
     host: str
@@ -38,6 +45,8 @@ class LogFileSummary:
     has_loggers: bool = False
     has_class_names: bool = False
     last: int | None = None
+    first_run_kind: str | None = None
+    last_run_kind: str | None = None
     problems: set[str] = field(default_factory=set)
     times: list[SortedSample] = field(default_factory=list)
 
@@ -62,6 +71,10 @@ class LogFileSummary:
             loggers = batch.column("logger").drop_null()
             self.has_loggers |= len(loggers) > 0
             self.has_class_names = bool(pc.any(pc.match_substring_regex(loggers, _CLASS_NAME)).as_py())
+        run_kinds = batch.column("kind").filter(pc.is_in(batch.column("kind"), _RUN_KINDS))
+        if len(run_kinds):
+            self.first_run_kind = self.first_run_kind or run_kinds[0].as_py()
+            self.last_run_kind = run_kinds[-1].as_py()
         self.problems |= {_DIGITS.sub("N", text) for text in batch.column("problem").drop_null().to_pylist()}
         times = batch.column("time").drop_null().cast(pa.int64())
         if len(times):

@@ -1,4 +1,8 @@
-"""Put the files of a rolled log in order, and find which are missing between them."""
+"""Put the files of a rolled log in order, and find which are missing between them.
+
+Names with numbers show missing files. A missing day does not show in names with dates, because a broker without load
+logs nothing for days: only records do (``audit.gaps``).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,13 @@ from activemq_fleet.logs.chunks import unpacked_record_pieces
 from activemq_fleet.logs.decompression import without_compression_ending
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, count_bytes_before_first_record, first_record_time
 from activemq_fleet.logs.zones import LocalTimeConverter
+from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.releases import Release
 
-_LOG_FILE_NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+))?")
+_NUMBERED_NAME = re.compile(
+    r"(?P<before>activemq(?:\.log[.-]|[-_.]?))(?!(?:19|20)\d\d)(?P<number>\d{1,4})(?P<after>(?:\.log)?)"
+)
+_NUMBERED_DATE = re.compile(r"(?P<before>.*\d[-_.])(?P<number>\d{1,4})(?P<after>(?:\.log)?)", re.DOTALL)
 BEGINNING = 1 << 20
 """Number of bytes at the start of a file that are searched for its first record. The text before that record belongs to
 the previous file.
@@ -61,19 +69,42 @@ class RolledFile:
 
     @property
     def roll_number(self) -> int | None:
-        """The number in the name of a rolled log file.
+        """The number in the name of a rolled log file without a date.
 
-        It is 3 for ``activemq.log.3``. It is None for ``activemq.log`` and other names.
+        It is 3 for ``activemq.log.3`` and ``activemq-3.log``. It is None for ``activemq.log`` and other names.
         """
-        match = _LOG_FILE_NAME.fullmatch(self.file)
-        number = without_compression_ending(match["suffix"] or "") if match else ""
-        return int(number) if re.fullmatch(r"[0-9]{1,4}", number) else None
+        series = self.series
+        return series[1] if series else None
+
+    @property
+    def series(self) -> tuple[str, int] | None:
+        """The name without its number, with ``{}`` in its place, and the number; None without a number."""
+        return _series_of_match(_NUMBERED_NAME.fullmatch(without_compression_ending(self.file)))
 
     @property
     def is_current(self) -> bool:
         """Whether the log file is the one that the broker is writing, ``activemq.log``."""
-        match = _LOG_FILE_NAME.fullmatch(self.file)
-        return match is not None and match["suffix"] is None
+        return self.file == BROKER_LOG
+
+
+def _series_of_match(match: re.Match[str] | None) -> tuple[str, int] | None:
+    return (f"{match['before']}{{}}{match['after']}", int(match["number"])) if match else None
+
+
+def numbers_of_dated_files(files: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Return the number of each log file whose name has a date and a number, with the name without the number.
+
+    ``activemq-2026-11-30-2.log.gz`` has the number 2 in the series ``activemq-2026-11-30-{}.log``. A series counts only
+    if one of its numbers has one digit, because days, hours and minutes have two.
+    """
+    matches = {file: _NUMBERED_DATE.fullmatch(without_compression_ending(file)) for file in files}
+    numbered = {
+        file: (series, len(match["number"]) == 1)
+        for file, match in matches.items()
+        if match and (series := _series_of_match(match)) and RolledFile(file).series is None
+    }
+    counting = {series[0] for series, has_one_digit in numbered.values() if has_one_digit}
+    return {file: series for file, (series, _) in numbered.items() if series[0] in counting}
 
 
 def preamble_and_first_record_date(first_bytes: memoryview, *, compressed: bool) -> LogBeginning:
@@ -95,12 +126,13 @@ def log_file_positions_by_name(
     rolls = [RolledFile(file, _utc_seconds(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _numbers_count_up(source.release)
     order = rolled_files_oldest_first(rolls, counts_up=counts_up)
+    successors = direct_successors(order, counts_up=counts_up)
     places = {roll.file: PlaceAmongLogFiles(position) for position, roll in enumerate(order)}
     for position, (previous_roll, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
         # A file without a record does not show which file precedes it.
         has_records = roll_beginning.first is not None and beginnings[previous_roll.file].first is not None
-        if roll_beginning.head and has_records and is_direct_successor(order, position, counts_up=counts_up):
+        if roll_beginning.head and has_records and successors[position]:
             places[previous_roll.file] = replace(places[previous_roll.file], after=roll_beginning.head)
             places[roll.file] = replace(places[roll.file], skip=len(roll_beginning.head))
     return places
@@ -110,8 +142,9 @@ def rolled_files_oldest_first(rolls: Iterable[RolledFile], *, counts_up: bool = 
     """Return the rolled log files of a host, the oldest first.
 
     log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: the times of their first records show
-    which. If they match neither, as after an upgrade that changed the logger, the files are sorted by time alone.
-    ``counts_up`` is assumed if no two numbered files have times.
+    which. If they match neither, as after an upgrade that changed the logger, the files are sorted by time alone. Files
+    with dates in their names are sorted by name if the times agree, else by time. ``counts_up`` is assumed if no two
+    numbered files have times.
     """
     rolls = list(rolls)
     numbered = sorted((roll for roll in rolls if roll.roll_number is not None), key=lambda roll: roll.roll_number or 0)
@@ -120,44 +153,92 @@ def rolled_files_oldest_first(rolls: Iterable[RolledFile], *, counts_up: bool = 
     has_descending_times = any(previous > following for previous, following in pairwise(times))
     files_without_number = [roll for roll in rolls if roll.roll_number is None and not roll.is_current]
     if files_without_number or (has_ascending_times and has_descending_times):
-        return sorted(rolls, key=lambda roll: (roll.is_current, roll.first or 0, roll.file))
+        by_name = sorted(rolls, key=lambda roll: (roll.is_current, _natural_sort_key(roll.file)))
+        times_by_name = [roll.first for roll in by_name if roll.first is not None]
+        if times_by_name == sorted(times_by_name):
+            return by_name
+        return sorted(by_name, key=lambda roll: (roll.is_current, roll.first or 0))
     ascending = has_ascending_times if has_ascending_times or has_descending_times else counts_up
     current = sorted((roll for roll in rolls if roll.is_current), key=lambda roll: roll.first or 0)
     return [*(numbered if ascending else reversed(numbered)), *current]
 
 
-def is_direct_successor(rolls: Sequence[RolledFile], index: int, *, counts_up: bool = False) -> bool:
-    """Return whether a rolled log file directly follows the one before it, according to their names.
+def _natural_sort_key(file: str) -> list[tuple[int, int, str]]:
+    """Return a sort key of a file name in which numbers count by their value."""
+    parts = re.split(r"(\d+)", without_compression_ending(file))
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
-    ``index`` is the position of the file in ``rolls``, of which the oldest is first.
+
+def direct_successors(rolls: Sequence[RolledFile], *, counts_up: bool = False) -> list[bool]:
+    """Return for each rolled log file whether nothing in the names shows a missing file directly before it.
+
+    The oldest of ``rolls`` is first; it is no successor.
     """
-    if not index:
-        return False
-    previous, following = rolls[index - 1], rolls[index]
-    if previous.roll_number is not None and following.roll_number is not None:
-        return abs(previous.roll_number - following.roll_number) == 1
     numbers = [roll.roll_number for roll in rolls if roll.roll_number is not None]
     is_ascending = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
+    dated = numbers_of_dated_files(roll.file for roll in rolls)
+    return [
+        index > 0 and _is_direct_successor(rolls[index - 1], roll, dated, is_ascending)
+        for index, roll in enumerate(rolls)
+    ]
+
+
+def _is_direct_successor(
+    previous: RolledFile, following: RolledFile, dated: Mapping[str, tuple[str, int]], is_ascending: bool
+) -> bool:
+    if previous.roll_number is not None and following.roll_number is not None:
+        return abs(previous.roll_number - following.roll_number) == 1
+    if previous.file in dated and following.file in dated:
+        (series, number), (following_series, following_number) = dated[previous.file], dated[following.file]
+        return series != following_series or abs(number - following_number) == 1
     return previous.roll_number in (None, 1) or is_ascending
 
 
-def missing_rolled_file_messages(files: Iterable[str]) -> list[str]:
+def missing_rolled_file_messages(files: Iterable[str], *, is_listed: bool = False) -> list[str]:
     """Return a message for each rolled log file that is missing from a host's log files.
 
-    The numbers in the given file names show it.
+    The numbers in the names of ``files``, the oldest first, show it. A series of numbers of one date begins with 1,
+    unless it has the oldest file: loggers delete the oldest files. ``is_listed`` is as for ``is_newest_file_missing``.
     """
     rolls = [RolledFile(file) for file in files]
-    numbers = {roll.roll_number for roll in rolls if roll.roll_number is not None}
+    dated = numbers_of_dated_files(roll.file for roll in rolls)
+    oldest_series = dated[rolls[0].file][0] if rolls and rolls[0].file in dated else None
+    numbers: dict[str, set[int]] = {}
+    for series, number in filter(None, (roll.series or dated.get(roll.file) for roll in rolls)):
+        numbers.setdefault(series, set()).add(number)
     problems = [
-        f"the log file activemq.log.{number} is missing, so its events are unknown: collect it from the host again"
-        for number in range(1, max(numbers, default=0))
-        if number not in numbers
+        f"the log file {series.format(number)} is missing, so its events are unknown: collect it from the host again"
+        for series, present in sorted(numbers.items())
+        for number in range(min(present) if series == oldest_series else 1, max(present))
+        if number not in present
     ]
-    if not any(roll.is_current for roll in rolls):
-        problems.append(
+    if is_newest_file_missing(rolls, is_listed=is_listed):
+        message = (
             "the log file activemq.log is missing, so the newest events are unknown: collect it from the host again"
         )
+        if not _have_numbers_of_current_file(rolls):
+            message += (
+                ". If the broker writes no activemq.log, run the playbook activemq.fleet.collect for this host: its "
+                "host.json shows this"
+            )
+        problems.append(message)
     return problems
+
+
+def is_newest_file_missing(rolls: Sequence[RolledFile], *, is_listed: bool = False) -> bool:
+    """Return whether ``activemq.log`` is missing from the log files of a host.
+
+    A broker has none if it writes directly into files with dates or numbers in their names. Only a list of the
+    directory on the host shows that: ``is_listed`` is whether there is one.
+    """
+    if any(roll.is_current for roll in rolls):
+        return False
+    return not is_listed or _have_numbers_of_current_file(rolls)
+
+
+def _have_numbers_of_current_file(rolls: Iterable[RolledFile]) -> bool:
+    """Return whether all log files of a host are named as older ones of ``activemq.log``: ``activemq.log.1``."""
+    return all(roll.series and roll.series[0].startswith(BROKER_LOG) for roll in rolls)
 
 
 def _utc_seconds(first: str | None, zone: str) -> int | None:

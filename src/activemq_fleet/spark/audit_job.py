@@ -165,12 +165,10 @@ def write_audit_except_events(
     with show_progress_phase("settling events"):
         events, missing = judge_and_write_event_deliveries(output, journals, times, horizons)
     with show_progress_phase("writing the report"):
-        names: dict[str, list[str]] = {}
-        for file in inputs.files_of_kind("log"):
-            names.setdefault(file.host, []).append(file.file)
+        log_files = inputs.log_files_by_host()
         gaps = [
             *absent,
-            *gaps_from_incomplete_log_files(logs, names),
+            *gaps_from_incomplete_log_files(logs, log_files),
             *missing_records_and_unreadable_lines(missing, journals.files),
         ]
         gaps += gaps_for_journals_from_other_hosts(journals.files, journals.host_by_agent)
@@ -182,7 +180,9 @@ def write_audit_except_events(
         result = AuditResult(
             audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings
         )
-        pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
+        pair_of, group_of = (
+            {name: getattr(inputs.hosts[name], key) for name in log_files} for key in ("pair", "group")
+        )
         hosts, hosts_left = time_line_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents)
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained

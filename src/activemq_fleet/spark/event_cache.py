@@ -13,7 +13,7 @@ from typing import NamedTuple
 from activemq_fleet import __version__
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.node.host_paths import BROKER_LOG
+from activemq_fleet.node.log.log_file_names import is_broker_log_path
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.task_results import WrittenPart
@@ -61,8 +61,11 @@ def cached_events_fingerprint(host: AuditedHost, files: Mapping[str, FileFingerp
 
     The time zone of the host and the version of this package are included.
     """
+    directory = f"{host.host}/"
     logs = sorted(
-        (path, *fingerprint) for path, fingerprint in files.items() if path.startswith(f"{host.host}/{BROKER_LOG}")
+        (path, *fingerprint)
+        for path, fingerprint in files.items()
+        if path.startswith(directory) and is_broker_log_path(path.removeprefix(directory))
     )
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 

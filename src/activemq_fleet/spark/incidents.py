@@ -162,7 +162,7 @@ def _describe_fleet(
     inputs: AuditInputs, log_summaries: Sequence[LogFileSummary], horizons: EvidenceEnds | None
 ) -> _Fleet:
     """Return the hosts, nodes and planned work of an audit by pair."""
-    times_before_gaps = last_record_times_before_gaps(log_summaries)
+    times_before_gaps = last_record_times_before_gaps(log_summaries, inputs.log_files_by_host())
     logs = {file.host for file in inputs.files_of_kind("log")}
     journals = {file.host for file in inputs.files_of_kind("journal")}
     fleet = _Fleet({name: host.pair or name for name, host in inputs.hosts.items()}, horizons)

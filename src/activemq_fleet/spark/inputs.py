@@ -1,8 +1,8 @@
 """List the files that the playbook ``collect`` wrote, and the hosts from which they come.
 
-``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/journal/*.service.log*``, ``DIR/HOST/host.json``,
-``DIR/HOST/operations.jsonl``. Listed and read through Spark, so that DIR may be any path that Hadoop reads. A file of
-no bytes is not listed.
+``DIR/HOST/activemq.log*`` and the other names of ``node.log.log_file_names``, ``DIR/HOST/agent/*.jsonl*``,
+``DIR/HOST/journal/*.service.log*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``. Listed and read through
+Spark, so that DIR may be any path that Hadoop reads. Spark reads no file of no bytes; those are listed separately.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import DurableMessageLossRisk
+from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile, parse_omitted_files
 from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
@@ -24,7 +26,8 @@ from activemq_fleet.logs.decompression import is_compressed_file_name
 from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
-from activemq_fleet.node.host_paths import BROKER_LOG, OPERATIONS_FILE
+from activemq_fleet.node.host_paths import OPERATIONS_FILE
+from activemq_fleet.node.log.log_file_names import is_broker_log_path, is_date_directory, is_similar_to_broker_log
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.paths import local_path, path_relative_to_root, uri_of, uri_with_escaped_wildcards
@@ -33,12 +36,22 @@ from activemq_fleet.spark.settings import temporary_settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FileKind = Literal["log", "journal", "unit_journal", "host", "operations", "other"]
+FileKind = Literal["log", "journal", "unit_journal", "host", "operations", "unread_log", "other"]
 
 HOST_FILE = "host.json"
-_FILE_NAMES_PATTERN = f"{{{BROKER_LOG}*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
+_FILE_NAMES_PATTERN = f"{{*activemq*.log*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
 _HOST_FILES_PATTERN = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 _NO_LOG_MESSAGE = "no log of a broker or agent was collected from this host: run the playbook collect again"
+_COLLECTED_DIRECTORIES = ("agent/", "configuration/", "journal/", "listing/", "more/", "running/", "threads/", "units/")
+"""The directories that ``collect`` makes for files other than the logs of a broker."""
+_LOG_KINDS = ("log", "unread_log")
+_READ_KINDS = ("log", "journal", "unit_journal", "operations", "unread_log")
+_EMPTY_GZIP_FILE = "the gzip file is empty, so its records are missing: collect it from the host again"
+_UNREAD_LOG = (
+    "the audit does not read this file, although its name is similar to that of a broker log. If it contains records "
+    "of the broker, move them to HOST/activemq.log.NUMBER or HOST/activemq-YYYY-MM-DD-NUMBER.log, as text or packed "
+    "with gzip. Otherwise remove the file"
+)
 _MAXIMUM_TEXT_LENGTH = 1000
 """Characters of a text in host.json."""
 _MAXIMUM_RISKS = 100
@@ -58,7 +71,8 @@ class AuditedHost:
     its guard made of a fenced store. ``risks`` are the records in its store. ``problems`` are lines about the
     assumptions that were necessary. ``operations``: the planned work that its operations.jsonl records. ``agent``: the
     name in journals of the agent that the inventory has on it. ``state``: the state of its broker at the time
-    ``collected``. ``unit``: the name of its broker's unit.
+    ``collected``. ``unit``: the name of its broker's unit. ``omitted``: the files that ``collect`` did not bring
+    completely.
     """
 
     host: str
@@ -75,6 +89,7 @@ class AuditedHost:
     state: str | None = None
     collected: datetime | None = None
     unit: str | None = None
+    omitted: tuple[OmittedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +113,8 @@ class AuditInputs:
     """The input files of an audit, and their hosts.
 
     The files are below the URI ``root``, sorted by host and name; the hosts are by name. ``problems`` are lines for the
-    user about files and hosts. ``agent_hosts``: the inventory's hosts by the names of their agents.
+    user about files and hosts. ``agent_hosts``: the inventory's hosts by the names of their agents. ``empty_files`` are
+    the files of no bytes, which are not among ``files``.
     """
 
     root: str
@@ -106,6 +122,7 @@ class AuditInputs:
     hosts: Mapping[str, AuditedHost]
     problems: tuple[str, ...]
     agent_hosts: Mapping[str, str] = field(default_factory=dict)
+    empty_files: tuple[InputFile, ...] = ()
 
     def files_of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
         """Return the input files of the audit that have one kind, such as ``log`` or ``journal``.
@@ -113,6 +130,27 @@ class AuditInputs:
         They are sorted by host and name.
         """
         return tuple(file for file in self.files if file.kind == kind)
+
+    def log_files_by_host(self) -> dict[str, HostLogFiles]:
+        """Return the log files of each host of which a log is read, including the files that are not read."""
+        names = {file.host: dict[str, None]() for file in self.files_of_kind("log")}
+        unusable: dict[str, list[str]] = {}
+        for file in (*self.files, *self.empty_files):
+            if file.kind == "log" and file.host in names:
+                names[file.host][file.file] = None
+                if not file.size and file.compressed:
+                    unusable.setdefault(file.host, []).append(file.file)
+        log_files = {}
+        for host, files in names.items():
+            omitted = {file.path: file for file in self.hosts[host].omitted if _omitted_kind(file) in _LOG_KINDS}
+            names_of_omitted = (path for path in omitted if file_kind(path) == "log")
+            log_files[host] = HostLogFiles(
+                tuple(dict.fromkeys([*files, *names_of_omitted])),
+                omitted,
+                tuple(unusable.get(host, ())),
+                self.hosts[host].collected is not None,
+            )
+        return log_files
 
 
 def list_audit_inputs(
@@ -126,14 +164,16 @@ def list_audit_inputs(
     """
     check_no_outside_links(logs)
     root = uri_of(logs)
-    listed, contents = _list_files(spark, root, logs)
-    files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
+    listed, empty, contents = _list_files(spark, root, logs)
+    files, empty_files = (tuple(sorted(part, key=lambda file: (file.host, file.file))) for part in (listed, empty))
     if not any(file.kind in ("log", "journal") for file in files):
+        unread = [f"{file.host}/{file.file}" for file in files if file.kind == "unread_log"]
+        similar = f". The audit does not read logs with names such as {unread[0]}" if unread else ""
         raise InputError(
             f"{logs}: this path contains no logs (HOST/activemq.log* or HOST/agent/*.jsonl*): name the directory that "
-            "the playbook collect wrote"
+            f"the playbook collect wrote{similar}"
         )
-    return inputs_from_files(root, files, contents, inventory_hosts)
+    return inputs_from_files(root, files, contents, inventory_hosts, empty_files)
 
 
 def inputs_from_files(
@@ -141,13 +181,14 @@ def inputs_from_files(
     files: tuple[InputFile, ...],
     contents: Mapping[tuple[str, str], bytes],
     inventory_hosts: Mapping[str, AuditedHost] | None,
+    empty_files: tuple[InputFile, ...] = (),
 ) -> AuditInputs:
     """Return the inputs of an audit (hosts and their collected files), given the files.
 
     ``contents`` are those of host.json and operations.jsonl, by host and file name. ``inventory_hosts`` replace a
     missing host.json.
     """
-    names = sorted({file.host for file in files})
+    names = sorted({file.host for file in (*files, *empty_files)})
     hosts = {
         name: _with_operations(
             _read_host(name, contents.get((name, HOST_FILE)), inventory_hosts or {}),
@@ -166,7 +207,7 @@ def inputs_from_files(
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
     problems += [*_problems_of_missing_files(files, hosts), *_problems_of_large_files(files)]
     agent_hosts = {host.agent: name for name, host in (inventory_hosts or {}).items() if host.agent}
-    return AuditInputs(root, files, hosts, tuple(problems), agent_hosts)
+    return AuditInputs(root, files, hosts, tuple(problems), agent_hosts, empty_files)
 
 
 def add_hosts_and_list_input_gaps(
@@ -174,7 +215,9 @@ def add_hosts_and_list_input_gaps(
 ) -> tuple[AuditInputs, list[InputGap]]:
     """Return (inputs, gaps): an audit's inputs with an inventory's hosts added, and a list of gaps in the inputs.
 
-    Brokers that only the inventory has are added. There is a gap for each host without log and journal.
+    Brokers that only the inventory has are added. There is a gap for each host without log and journal, for each file
+    that ``collect`` omitted, for each empty gzip file, for each systemd journal that is too large, and for each file
+    whose name is similar to that of a log.
     """
     hosts = dict(inputs.hosts)
     uncollected_hosts = {
@@ -188,7 +231,46 @@ def add_hosts_and_list_input_gaps(
         for name in uncollected_hosts
     ]
     gaps += [InputGap(name, _NO_LOG_MESSAGE) for name in sorted(hosts) if name not in hosts_with_files]
+    gaps += [gap for name in sorted(hosts) for gap in _gaps_of_omitted_files(hosts[name])]
+    gaps += [
+        InputGap(file.host, _EMPTY_GZIP_FILE, file.file)
+        for file in inputs.empty_files
+        if file.compressed and file.kind in _READ_KINDS
+    ]
+    gaps += [InputGap(file.host, _UNREAD_LOG, file.file) for file in inputs.files_of_kind("unread_log")]
+    gaps += [
+        InputGap(
+            file.host,
+            f"the file is not read, because it has {file.size / (1 << 20):.0f} MiB, more than "
+            f"{LARGEST_UNIT_JOURNAL >> 20} MiB. Without this file, the audit cannot explain the end of a broker that "
+            "the watchdog killed: keep only the newest lines of the file",
+            file.file,
+        )
+        for file in inputs.files_of_kind("unit_journal")
+        if file.size > LARGEST_UNIT_JOURNAL
+    ]
     return replace(inputs, hosts=hosts | uncollected_hosts), gaps
+
+
+def _gaps_of_omitted_files(host: AuditedHost) -> list[InputGap]:
+    """Return a gap for each file of a host that the audit would read, and that ``collect`` did not bring completely.
+
+    Without operations.jsonl the audit reports planned work as incidents: this gap does not weigh.
+    """
+    gaps = []
+    for file in host.omitted:
+        kind = _omitted_kind(file)
+        if kind in _READ_KINDS:
+            what = f"the playbook collect did not bring this file, or not all of it: {file.why}"
+            gaps.append(InputGap(host.host, what, file.path, weighs=kind != "operations"))
+    return gaps
+
+
+def _omitted_kind(file: OmittedFile) -> FileKind:
+    """Return the kind of an omitted file or directory. The directory of the logs has a path on the host."""
+    if file.path.startswith("/") or is_date_directory(file.path.rstrip("/")):
+        return "log"
+    return "journal" if file.path == "agent/" else file_kind(file.path)
 
 
 def input_summary(inputs: AuditInputs) -> AuditInputSummary:
@@ -215,8 +297,10 @@ def binary_files_dataframe(spark: SparkSession, paths: Sequence[str], **options:
         )
 
 
-def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
-    """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
+def _list_files(
+    spark: SparkSession, root: str, logs: str
+) -> tuple[list[InputFile], list[InputFile], dict[tuple[str, str], bytes]]:
+    """Return the files, the empty files, and the contents of host.json and operations.jsonl by host and file name."""
     from pyspark.sql import functions as sf
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _FILE_NAMES_PATTERN}
@@ -228,18 +312,28 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
         .where(f"length <= {LARGEST_HOST_FILE}")
         .select("path", "length", "content")
     )
-    files, contents = [], {}
+    files, contents = dict[str, InputFile](), dict[tuple[str, str], bytes]()
     for row in listed.unionAll(host_files).toArrow().to_pylist():
-        host, _, file = path_relative_to_root(root, row["path"]).partition("/")
+        path = path_relative_to_root(root, row["path"])
+        host, _, file = path.partition("/")
         if not file:
             if file_kind(host) == "log":
                 raise InputError(f"{logs}: this is the directory of a single host: name its parent directory")
         elif row["content"] is None:
-            kind = file_kind(file)
-            files.append(InputFile(row["path"], host, file, kind, row["length"], is_compressed_file_name(file)))
+            files[path] = _input_file(row["path"], host, file, row["length"])
         elif file in (HOST_FILE, OPERATIONS_FILE):
             contents[host, file] = row["content"]
-    return files, contents
+    empty_files = []
+    for uri in map(unquote, listed.inputFiles()):
+        path = path_relative_to_root(root, uri)
+        host, _, file = path.partition("/")
+        if file and path not in files:
+            empty_files.append(_input_file(uri, host, file, 0))
+    return list(files.values()), empty_files, contents
+
+
+def _input_file(path: str, host: str, file: str, size: int) -> InputFile:
+    return InputFile(path, host, file, file_kind(file), size, is_compressed_file_name(file))
 
 
 def file_kind(file: str) -> FileKind:
@@ -247,12 +341,14 @@ def file_kind(file: str) -> FileKind:
 
     An example of a path is ``agent/journal.jsonl``.
     """
-    if re.fullmatch(r"activemq\.log[^/]*", file):
+    if is_broker_log_path(file):
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
         return "journal"
     if re.fullmatch(r"journal/[^/]+\.service\.log[^/]*", file):
         return "unit_journal"
+    if is_similar_to_broker_log(file) and not file.startswith(_COLLECTED_DIRECTORIES):
+        return "unread_log"
     return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
@@ -334,6 +430,7 @@ def _host_of_file(name: str, host_record: Mapping[str, Any]) -> AuditedHost:
         state=text("state"),
         collected=_parse_time(text("collected")),
         unit=_parse_unit(host_record.get("broker")),
+        omitted=parse_omitted_files(host_record.get("left_out")),
     )
 
 
@@ -395,7 +492,7 @@ def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, A
 
 
 def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
-    """Return a line for each host.json, operations.jsonl and systemd journal that is too large to be read."""
+    """Return a line for each host.json and operations.jsonl that is too large to be read."""
     what_to_do = {
         "operations": "Without this file, the audit does not know the planned work on the host: keep only the newest "
         f"lines of the file (tail -n 4000 {OPERATIONS_FILE} > new && mv new {OPERATIONS_FILE})",
@@ -406,10 +503,4 @@ def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
         f"{LARGEST_HOST_FILE >> 20} MiB. {what_to_do[file.kind]}"
         for file in files
         if file.kind in what_to_do and file.size > LARGEST_HOST_FILE
-    ] + [
-        f"{file.host}: the file {file.file} is not read, because it has {file.size / (1 << 20):.0f} MiB, more than "
-        f"{LARGEST_UNIT_JOURNAL >> 20} MiB. Without this file, the audit cannot explain the end of a broker that "
-        "the watchdog killed: keep only the newest lines of the file"
-        for file in files
-        if file.kind == "unit_journal" and file.size > LARGEST_UNIT_JOURNAL
     ]

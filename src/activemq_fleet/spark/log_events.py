@@ -108,11 +108,14 @@ def _scan_whole_files(
     def scan(batches: Batches) -> Batches:
         return function(_events_of_files(batches, logs))
 
+    # The number of directories above the host is the same for all files, that of directories below it is not.
+    path, log = next(iter(logs.items()))
+    host_position = path.count("/") - log.file.count("/")
     return (
         binary_files_dataframe(spark, list(logs))
         .select("path", "content")
         .coalesce(1)
-        .sortWithinPartitions(sf.element_at(sf.split("path", "/"), -2), "path")
+        .sortWithinPartitions(sf.element_at(sf.split("path", "/"), host_position), "path")
         .mapInArrow(scan, schema)
     )
 

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from activemq_fleet.audit.evidence import SystemdJournalRecord
-from activemq_fleet.audit.gaps import last_record_times_before_gaps
+from activemq_fleet.audit.gaps import gaps_from_incomplete_log_files, last_record_times_before_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile
 from activemq_fleet.logs.decompression import TRUNCATED
 from activemq_fleet.logs.host_log_batches import CUT_OFF
+from activemq_fleet.node.collect.evidence_archive import NEWEST_ONLY, TIME_IS_OVER
 from tests.unit.audit.broker_logs import MASTER, NOON, STANDBY, TAKEOVER, A, B, audit_pair, log, only_incident
 
 
@@ -38,6 +40,61 @@ def summaries(*files: tuple[str, int | None, str]) -> list[LogFileSummary]:
 def test_times_before_gaps_are_those_of_last_records(files: list[tuple[str, int | None, str]], gaps: list[int]) -> None:
     times = last_record_times_before_gaps(summaries(*files))["h"]
     assert times == tuple(datetime.fromtimestamp(seconds, UTC) for seconds in gaps)
+
+
+DATED = [("activemq-2026-11-28.log", 10, ""), ("activemq-2026-11-29.log", 20, ""), ("activemq.log", 30, "")]
+
+
+def omitted_files(**why_by_file: str) -> dict[str, OmittedFile]:
+    """Return omitted log files from reasons by file name, in which ``_`` is a dot."""
+    return {path.replace("_", "."): OmittedFile(path.replace("_", "."), why) for path, why in why_by_file.items()}
+
+
+@pytest.mark.parametrize(
+    ("files", "log_files", "gaps"),
+    [
+        (DATED, HostLogFiles(), []),
+        (DATED[:2], HostLogFiles(), [20]),
+        (DATED[:2], HostLogFiles(("activemq-2026-11-28.log",), is_listed=True), []),
+        ([DATED[0], (DATED[1][0], None, TRUNCATED), DATED[2]], HostLogFiles(), [10]),
+        ([(DATED[1][0], None, TRUNCATED), DATED[0], DATED[2]], HostLogFiles(), [10]),
+        (DATED, HostLogFiles(unusable=("activemq-2026-11-27.log.gz",)), [10, 20]),
+        (DATED[:2], HostLogFiles(unusable=("activemq-2026-11-30.log.gz",), is_listed=True), [10, 20]),
+        (DATED, HostLogFiles(omitted=omitted_files(activemq_log=NEWEST_ONLY)), [10, 20]),
+        (DATED, HostLogFiles(omitted=omitted_files(activemq_log=TIME_IS_OVER)), [10, 20, 30]),
+        (DATED[2:], HostLogFiles(omitted=omitted_files(activemq_log_1=TIME_IS_OVER)), []),
+    ],
+)
+def test_files_of_unknown_place_may_be_missing_before_each_newer_file(
+    files: list[tuple[str, int | None, str]], log_files: HostLogFiles, gaps: list[int]
+) -> None:
+    times = last_record_times_before_gaps(summaries(*files), {"h": log_files})["h"]
+    assert times == tuple(datetime.fromtimestamp(seconds, UTC) for seconds in gaps)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_gap"),
+    [
+        (("LIFE-STOPPED", "LIFE-STOPPING"), True),
+        (("LIFE-STOPPED-OLD", "LIFE-STARTED-OLD"), True),
+        (("LIFE-STOPPED", "LIFE-STORE-CHOSEN"), False),
+        (("LIFE-STARTED", "LIFE-STOPPING"), False),
+        (("LIFE-STARTED", "LIFE-STORE-CHOSEN"), False),
+    ],
+)
+def test_start_that_no_log_file_has_is_gap_between_dated_files(kinds: tuple[str, str], is_gap: bool) -> None:
+    logs = summaries(*DATED)
+    # The file between them has no record about a start or stop.
+    logs[0].last_run_kind = logs[0].first_run_kind = kinds[0]
+    logs[2].first_run_kind = logs[2].last_run_kind = kinds[1]
+    gaps = gaps_from_incomplete_log_files(logs, {"h": HostLogFiles(tuple(log.file for log in logs))})
+    assert [(gap.file, gap.weighs, gap.what.split(" The ")[0]) for gap in gaps] == [
+        (
+            "activemq.log",
+            True,
+            "activemq-2026-11-28.log ends with a broker that stopped, and activemq.log begins with a broker that runs.",
+        )
+    ] * is_gap
 
 
 def test_takeover_after_missing_end_of_log_has_unknown_cause() -> None:

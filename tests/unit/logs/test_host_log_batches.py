@@ -20,7 +20,7 @@ from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
     RolledFile,
-    is_direct_successor,
+    direct_successors,
     log_file_positions_by_name,
     missing_rolled_file_messages,
     preamble_and_first_record_date,
@@ -261,18 +261,85 @@ def test_missing_rolled_log_file_is_reported() -> None:
     assert missing_rolled_file_messages(rolled_file.file for rolled_file in rolled_files) == [
         "the log file activemq.log.3 is missing, so its events are unknown: collect it from the host again"
     ]
-    assert [is_direct_successor(rolled_files, at) for at in range(4)] == [False, False, True, True]
+    assert direct_successors(rolled_files) == [False, False, True, True]
 
 
 @pytest.mark.parametrize("counts_up", [True, False])
 def test_predecessor_of_current_log_file_depends_on_numbering(counts_up: bool) -> None:
-    assert (
-        is_direct_successor([RolledFile("activemq.log.2", 1), RolledFile("activemq.log", 2)], 1, counts_up=counts_up)
-        is counts_up
-    )
+    rolled_files = [RolledFile("activemq.log.2", 1), RolledFile("activemq.log", 2)]
+    assert direct_successors(rolled_files, counts_up=counts_up) == [False, counts_up]
 
 
 def test_missing_current_log_file_is_reported() -> None:
     assert missing_rolled_file_messages(["activemq.log.2", "activemq.log.1"]) == [
         "the log file activemq.log is missing, so the newest events are unknown: collect it from the host again"
     ]
+
+
+# -- rolled files with dates in their names ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["activemq-2026-11-29-1.log.gz", "activemq-2026-11-29-2.log.gz", "activemq-2026-11-29-10.log", "activemq.log"],
+        ["activemq.log.2026-11-29", "activemq.log.2026-11-30", "activemq.log"],
+        ["2026-11/activemq-2026-11-30-1.log.gz", "2026-12/activemq-2026-12-01-1.log.gz"],
+    ],
+)
+def test_dated_log_files_of_equal_or_unknown_times_are_sorted_by_name(order: list[str]) -> None:
+    for times in ([5] * len(order), [*range(len(order) - 1), None], [None] * len(order)):
+        rolls = [RolledFile(file, first) for file, first in zip(order, times, strict=True)]
+        assert [roll.file for roll in rolled_files_oldest_first(reversed(rolls))] == order
+
+
+def test_dated_log_files_are_sorted_by_time_where_names_do_not_show_it() -> None:
+    order = ["activemq-12-31-2025.log", "activemq-01-01-2026.log", "activemq-01-02-2026.log", "activemq.log"]
+    rolls = [RolledFile(file, first) for first, file in enumerate(order)]
+    assert [roll.file for roll in rolled_files_oldest_first(reversed(rolls))] == order
+
+
+@pytest.mark.parametrize(
+    ("files", "missing"),
+    [
+        (["activemq-2026-11-29-1.log", "activemq-2026-11-29-3.log", "activemq.log"], ["activemq-2026-11-29-2.log"]),
+        (["activemq.log.2026-11-29.1.gz", "activemq.log.2026-11-29.3", "activemq.log"], ["activemq.log.2026-11-29.2"]),
+        # A logger that keeps a number of files deletes the oldest ones.
+        (["activemq-2026-11-29-3.log", "activemq-2026-11-29-4.log", "activemq.log"], []),
+        (
+            ["activemq-2026-11-28-1.log", "activemq-2026-11-29-2.log", "activemq.log"],
+            ["activemq-2026-11-29-1.log"],
+        ),
+        # Days, hours and minutes have two digits. A day without records has no file.
+        (["activemq-2026-11-27.log", "activemq-2026-11-29.log", "activemq.log"], []),
+        (["activemq.log.2026-11-29-10", "activemq.log.2026-11-29-23", "activemq.log"], []),
+        (["activemq-3.log", "activemq-1.log", "activemq.log"], ["activemq-2.log"]),
+        (["activemq.log.2024", "activemq.log.2025", "activemq.log"], []),
+    ],
+)
+def test_only_numbers_in_names_show_missing_dated_log_files(files: list[str], missing: list[str]) -> None:
+    assert missing_rolled_file_messages(files) == [
+        f"the log file {name} is missing, so its events are unknown: collect it from the host again" for name in missing
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "is_listed", "is_missing"),
+    [
+        (["activemq-2026-11-29-1.log"], True, False),
+        (["activemq-2026-11-29-1.log"], False, True),
+        (["activemq-1.log"], True, False),
+        (["activemq.log.1"], True, True),
+        (["activemq-2026-11-29-1.log", "activemq.log"], False, False),
+    ],
+)
+def test_direct_logs_need_no_current_file_only_if_host_was_listed(
+    files: list[str], is_listed: bool, is_missing: bool
+) -> None:
+    messages = missing_rolled_file_messages(files, is_listed=is_listed)
+    assert [message.startswith("the log file activemq.log is missing") for message in messages] == [True] * is_missing
+
+
+def test_start_of_dated_log_file_continues_only_next_number_of_same_date() -> None:
+    names = ["activemq-2026-11-29-1.log", "activemq-2026-11-29-2.log", "activemq-2026-11-29-4.log", "activemq.log"]
+    assert direct_successors([RolledFile(name) for name in names]) == [False, True, False, True]

@@ -14,6 +14,7 @@ import pytest
 
 from activemq_fleet.audit.gaps import gaps_from_incomplete_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.omitted_files import HostLogFiles
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs
@@ -191,7 +192,7 @@ def gaps_of(log: bytes) -> list[InputGap]:
     summaries: dict[str, LogFileSummary] = {}
     for batch in arrow_batches_of_host_logs([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
-    return gaps_from_incomplete_log_files(list(summaries.values()), {"mq01": ["activemq.log"]})
+    return gaps_from_incomplete_log_files(list(summaries.values()), {"mq01": HostLogFiles(("activemq.log",))})
 
 
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])

@@ -52,8 +52,12 @@ def test_fingerprint_of_cached_host_changes_only_with_inputs_of_its_events(logs:
     assert cached_events_fingerprint(HOST, files_before) == cached_events_fingerprint(HOST, files_after)
     for changed_host in (AuditedHost("a", "Europe/Berlin", "5.18.3"), AuditedHost("a", "UTC", "5.5.1")):
         assert cached_events_fingerprint(changed_host, files_after) != cached_events_fingerprint(HOST, files_after)
-    (logs / "a/activemq.log.1").write_text("rolled\n")
-    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, files_after)
+    for rolled in ("activemq.log.1", "activemq-2026-11-30-1.log", "2026-11/activemq-2026-11-29-1.log.gz"):
+        files_before_roll = file_fingerprints(logs)
+        (logs / "a" / rolled).parent.mkdir(exist_ok=True)
+        (logs / "a" / rolled).write_text("rolled\n")
+        changed = cached_events_fingerprint(HOST, file_fingerprints(logs))
+        assert changed != cached_events_fingerprint(HOST, files_before_roll)
 
 
 def test_different_log_bytes_of_same_size_and_time_change_fingerprint(logs: Path) -> None:

@@ -39,6 +39,7 @@ _TOO_LARGE = (
 _TOO_LARGE_UNPACKED = (
     "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect the log"
 )
+_EMPTY_GZIP_FILE = "the gzip file is empty, so its content is lost on the host"
 _MAX_ATTEMPTS = 5
 
 Mask = typing.Callable[[str], str]
@@ -154,6 +155,9 @@ class EvidenceArchive:
         if self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER)
             return
+        if not log.size:
+            self.leave_out(log.name, 0, _EMPTY_GZIP_FILE)
+            return
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
             target = gzip.GzipFile(fileobj=masked, mode="wb", compresslevel=6, mtime=0, filename="")
             with target, gzip.GzipFile(fileobj=log.file) as source:
@@ -237,16 +241,21 @@ def open_file_to_collect(directory: Directory, name: str, archive_name: str) -> 
 
 
 def open_matching_files(
-    path: str, matches: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
+    path: str,
+    matches: Callable[[str], bool],
+    prefix: str,
+    bundle: EvidenceArchive,
+    enters: Callable[[str], bool] = lambda path: False,
 ) -> list[OpenEvidenceFile]:
-    """Open the files of a directory whose names satisfy a predicate, and return these open files for an archive.
+    """Open the files of a directory whose paths satisfy a predicate, and return these open files for an archive.
 
-    They are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again.
-    Files that cannot be opened are listed in ``bundle``, as is a directory that an untrusted link leads to.
+    Paths are relative to the directory. Files are searched in subdirectories whose paths satisfy ``enters``, too. All
+    are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again. Files
+    that cannot be opened are listed in ``bundle``, as is a directory that an untrusted link leads to.
     """
     try:
         with open_directory(path) as directory:
-            return _open_at_one_moment(directory, matches, prefix, bundle)
+            return _open_at_one_moment(directory, matches, prefix, bundle, enters)
     except FileNotFoundError:
         return []
     except (UntrustedPathError, OSError) as error:
@@ -255,18 +264,22 @@ def open_matching_files(
 
 
 def _open_at_one_moment(
-    directory: Directory, matches: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
+    directory: Directory,
+    matches: Callable[[str], bool],
+    prefix: str,
+    bundle: EvidenceArchive,
+    enters: Callable[[str], bool],
 ) -> list[OpenEvidenceFile]:
     for attempt in range(_MAX_ATTEMPTS):
-        inodes_before = _inode_by_name(directory, matches)
+        found = _find_matching_files(directory, matches, enters)
         opened: dict[int, OpenEvidenceFile] = {}
-        problems = []
-        for name, inode in inodes_before.items():
+        problems = [(prefix + path, why) for path, why in found.problems.items()]
+        for path, inode in found.inodes.items():
             try:
-                opened.setdefault(inode, open_file_to_collect(directory, name, prefix + name))
+                opened.setdefault(inode, _open_below(directory, path, prefix + path))
             except (UntrustedPathError, OSError) as error:
-                problems.append((prefix + name, str(error)))
-        if _inode_by_name(directory, matches) == inodes_before or attempt == _MAX_ATTEMPTS - 1:
+                problems.append((prefix + path, str(error)))
+        if _find_matching_files(directory, matches, enters) == found or attempt == _MAX_ATTEMPTS - 1:
             for path, why in problems:
                 bundle.leave_out(path, 0, why)
             return list(opened.values())
@@ -275,10 +288,42 @@ def _open_at_one_moment(
     return []
 
 
-def _inode_by_name(directory: Directory, matches: Callable[[str], bool]) -> dict[str, int]:
-    inodes = {}
+def _open_below(directory: Directory, path: str, archive_name: str) -> OpenEvidenceFile:
+    """Open a file by its path below an open directory, without following links to directories."""
+    name, _, rest = path.partition("/")
+    if not rest:
+        return open_file_to_collect(directory, name, archive_name)
+    with directory.open_subdirectory(name) as child:
+        return _open_below(child, rest, archive_name)
+
+
+@dataclass
+class _MatchingFiles:
+    """The inodes of matching files, and the problems of unreadable subdirectories, both by path."""
+
+    inodes: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def _find_matching_files(
+    directory: Directory, matches: Callable[[str], bool], enters: Callable[[str], bool], parent: str = ""
+) -> _MatchingFiles:
+    """Find the matching files in an open directory, whose path is ``parent``, and in its subdirectories."""
+    found = _MatchingFiles()
     for name in directory.entry_names():
-        if matches(name):
-            with suppress(FileNotFoundError):
-                inodes[name] = directory.entry_status(name).st_ino
-    return inodes
+        path = parent + name
+        with suppress(FileNotFoundError):
+            if matches(path):
+                found.inodes[path] = directory.entry_status(name).st_ino
+            elif enters(path) and directory.is_directory(name):
+                try:
+                    with directory.open_subdirectory(name) as child:
+                        below = _find_matching_files(child, matches, enters, f"{path}/")
+                except FileNotFoundError:
+                    continue
+                except (UntrustedPathError, OSError) as error:
+                    found.problems[f"{path}/"] = str(error)
+                else:
+                    found.inodes.update(below.inodes)
+                    found.problems.update(below.problems)
+    return found

@@ -24,6 +24,7 @@ from .. import masking
 from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..host_paths import COLLECTED_CONFIGURATION, OPERATIONS_FILE
+from ..log.log_file_names import is_broker_log_path, is_date_directory, is_similar_to_broker_log
 from ..masking import KnownSecrets
 from ..printable import count_with_noun
 from ..process.proc import (
@@ -54,7 +55,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "days": {"type": "int", "default": 7},
     "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
 }
-_BROKER_LOG = re.compile(r"activemq\.log(?!.*\.lck$)")
 _OTHER_LOGS = re.compile(r"(?:hs_err_pid|audit\.log|console\.log|wrapper\.log)")
 _UNIT_FILE = re.compile(r"systemd/[^/]+\.(?:service|timer)")
 _EVENT_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
@@ -62,6 +62,11 @@ _EVENT_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
 _JOURNAL_SHARE = 8
 _MAX_ENTRIES = 50_000
 _TIMEOUT = 60
+_UNREAD_LOG = (
+    "the name of the file is similar to that of a broker log, but audit does not read logs with this name. If the file "
+    "contains records of the broker, set filePattern in the logging configuration to activemq.log.%i or "
+    "activemq-%d{yyyy-MM-dd}-%i.log in the data directory, and rename the file accordingly"
+)
 
 
 def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,6 +220,15 @@ class _HostCollection:
             self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_MAX_ENTRIES} of {len(entries)} entries")
         lines = sorted(entries[:_MAX_ENTRIES], key=lambda line: line.split("\t", 3)[3])
         self._add_text(f"listing/{name}.txt", "\n".join([directory, *lines, ""]))
+        if name == "data":
+            self._leave_out_unread_logs(entries)
+
+    def _leave_out_unread_logs(self, entries: list[str]) -> None:
+        """List the files of the data directory that look like logs of the broker and are not collected as such."""
+        for entry in entries:
+            size, _time, kind, path = entry.split("\t", 3)
+            if kind == "f" and is_similar_to_broker_log(path):
+                self.bundle.leave_out(path, int(size), _UNREAD_LOG)
 
     def _collect_unit(self, unit: str) -> None:
         if not shutil.which("systemctl"):
@@ -235,7 +249,7 @@ class _HostCollection:
         self._add_text(f"journal/{unit}.log", journal)
 
     def _add_logs(self, data: str, state: str, records: str) -> None:
-        opened = open_matching_files(data, lambda name: bool(_BROKER_LOG.match(name)), "", self.bundle) if data else []
+        opened = open_matching_files(data, is_broker_log_path, "", self.bundle, is_date_directory) if data else []
         opened += (
             open_matching_files(data, lambda name: bool(_OTHER_LOGS.match(name)), "more/", self.bundle) if data else []
         )
