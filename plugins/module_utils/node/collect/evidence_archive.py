@@ -271,15 +271,15 @@ def _open_at_one_moment(
     enters: Callable[[str], bool],
 ) -> list[OpenEvidenceFile]:
     for attempt in range(_MAX_ATTEMPTS):
-        found = _find_matching_files(directory, matches, enters)
+        matching_files = _find_matching_files(directory, matches, enters)
         opened: dict[int, OpenEvidenceFile] = {}
-        problems = [(prefix + path, why) for path, why in found.problems.items()]
-        for path, inode in found.inodes.items():
+        problems = [(prefix + path, why) for path, why in matching_files.problems.items()]
+        for path, inode in matching_files.inodes.items():
             try:
                 opened.setdefault(inode, _open_below(directory, path, prefix + path))
             except (UntrustedPathError, OSError) as error:
                 problems.append((prefix + path, str(error)))
-        if _find_matching_files(directory, matches, enters) == found or attempt == _MAX_ATTEMPTS - 1:
+        if _find_matching_files(directory, matches, enters) == matching_files or attempt == _MAX_ATTEMPTS - 1:
             for path, why in problems:
                 bundle.leave_out(path, 0, why)
             return list(opened.values())
@@ -309,12 +309,12 @@ def _find_matching_files(
     directory: Directory, matches: Callable[[str], bool], enters: Callable[[str], bool], parent: str = ""
 ) -> _MatchingFiles:
     """Find the matching files in an open directory, whose path is ``parent``, and in its subdirectories."""
-    found = _MatchingFiles()
+    matching_files = _MatchingFiles()
     for name in directory.entry_names():
         path = parent + name
         with suppress(FileNotFoundError):
             if matches(path):
-                found.inodes[path] = directory.entry_status(name).st_ino
+                matching_files.inodes[path] = directory.entry_status(name).st_ino
             elif enters(path) and directory.is_directory(name):
                 try:
                     with directory.open_subdirectory(name) as child:
@@ -322,8 +322,8 @@ def _find_matching_files(
                 except FileNotFoundError:
                     continue
                 except (UntrustedPathError, OSError) as error:
-                    found.problems[f"{path}/"] = str(error)
+                    matching_files.problems[f"{path}/"] = str(error)
                 else:
-                    found.inodes.update(below.inodes)
-                    found.problems.update(below.problems)
-    return found
+                    matching_files.inodes.update(below.inodes)
+                    matching_files.problems.update(below.problems)
+    return matching_files

@@ -224,7 +224,7 @@ class _HostCollection:
             self._leave_out_unread_logs(entries)
 
     def _leave_out_unread_logs(self, entries: list[str]) -> None:
-        """List the files of the data directory that look like logs of the broker and are not collected as such."""
+        """List the files as omitted whose names are only similar to that of a broker log."""
         for entry in entries:
             size, _time, kind, path = entry.split("\t", 3)
             if kind == "f" and is_similar_to_broker_log(path):
