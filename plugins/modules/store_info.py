@@ -101,7 +101,9 @@ end:
   elements: int
   returned: always
 damaged:
-  description: The number of damaged places in the journal, which the module cannot read.
+  description:
+    - The number of damaged places in the store. These are places in the journal that the module cannot read, an index
+      that the module cannot read, and a journal that lacks records to which the index refers.
   type: int
   returned: always
 loads:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_
 from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.indexed_messages import read_index
 from activemq_fleet.node.kahadb.journal import data_file_number
+from activemq_fleet.node.kahadb.journal_end_check import describe_missing_journal_end
 from activemq_fleet.releases import Release
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from tests.integration.labs import write_inventory
@@ -133,6 +135,92 @@ def test_broker_removes_messages_that_inspect_reports_after_end_of_cut_off_journ
         lab.up()
         delivered = stomp_drain(lab.addresses(HOST, "stomp"), "/queue/one", credentials, expected=40)
         assert delivered == [f"one-{n}" for n in range(40)]
+
+
+@contextmanager
+def store_with_cut_batch(directory: Path, release: str, **more: Any) -> Iterator[Lab]:
+    """Kill a broker with ``COUNT`` messages, and cut its store journal off inside of the last one."""
+    account = {"network_username": "network", "network_password": "s3cret-network"}
+    hosts = [HOST] if more.get("ha") == "none" else [HOST, "orders-mq01-b.example.com"]
+    # Without a checkpoint, the last record of the journal is that of the last message.
+    settings = {"kahadb": {"checkpoint_interval": 60_000}, **account, **more}
+    inventory = write_inventory(directory / "inventory", hosts, release=release, **settings)
+    with Lab.open([inventory.parent], directory / "lab") as lab:
+        lab.up()
+        active = lab.wait_active("orders-mq01")
+        bodies = [f"one-{n}" for n in range(COUNT)]
+        stomp_send(lab.addresses(active, "stomp"), "/queue/one", bodies, lab.credentials(active))
+        store = directory_of_queue_store(lab, active)
+        for host in sorted(hosts, key=lambda host: host == active):
+            lab.kill(host)
+        inspection = inspect_store_journal(str(store))
+        assert not inspection.is_damaged
+        os.truncate(store / inspection.end[0], inspection.end[1] - 3)
+        assert inspect_store_journal(str(store)).is_last_batch_cut
+        yield lab
+
+
+def delivered_messages(lab: Lab) -> list[str]:
+    active = lab.wait_active("orders-mq01")
+    return stomp_drain(
+        lab.addresses(active, "stomp"), "/queue/one", lab.credentials(active), expected=COUNT - 1, timeout=30
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "more"),
+    [("5.5.1", {"ha": "none"}), *further(("5.8.0", {"ha": "none"}), ("5.5.1", {"fence": "guard"}))],
+)
+def test_cut_batch_is_removed_before_start(tmp_path: Path, release: str, more: dict[str, Any]) -> None:
+    with store_with_cut_batch(tmp_path, release, **more) as lab:
+        lab.up()
+        assert delivered_messages(lab) == [f"one-{n}" for n in range(COUNT - 1)]
+
+
+@pytest.mark.parametrize("release", further("5.8.0", "5.5.1"))
+def test_unrepaired_broker_does_not_start_with_cut_batch(
+    tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command", lambda _broker: ())
+    with store_with_cut_batch(tmp_path, release, ha="none") as lab, pytest.raises(LabError, match="EOFException"):
+        lab.up(timeout=60)
+
+
+@in_every_situation
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.15.16", "5.11.4")])
+def test_guard_reports_lost_messages_of_cut_off_journal(tmp_path: Path, release: str) -> None:
+    account = {"network_username": "network", "network_password": "s3cret-network"}
+    hosts = [HOST, "orders-mq01-b.example.com"]
+    inventory = write_inventory(tmp_path / "inventory", hosts, release=release, fence="guard", **account)
+    with Lab.open([inventory.parent], tmp_path / "lab") as lab:
+        lab.up()
+        active = lab.wait_active("orders-mq01")
+        bodies = [f"one-{n}" for n in range(COUNT)]
+        stomp_send(lab.addresses(active, "stomp"), "/queue/one", bodies, lab.credentials(active))
+        store = directory_of_queue_store(lab, active)
+        until(
+            lambda: sum(map(len, read_index(str(store)).offsets.values())) == COUNT,
+            PATIENCE,
+            "a checkpoint writes the positions of all messages to the index",
+        )
+        for host in sorted(hosts, key=lambda host: host == active):
+            lab.kill(host)
+        assert describe_missing_journal_end(str(store)) == ""
+        data_file = store / "db-1.log"
+        os.truncate(data_file, data_file.read_bytes().index(b"one-40"))
+        assert inspect_store_journal(str(store)).is_damaged
+        lab.up()
+        texts = [path.read_text(errors="replace") for path in (tmp_path / "lab").glob("hosts/*/*/data/console.log")]
+        assert any(f"queue://one ({COUNT - 40} messages)" in text for text in texts)
+        assert (
+            stomp_drain(
+                lab.addresses(lab.wait_active("orders-mq01"), "stomp"),
+                "/queue/one",
+                lab.credentials(active),
+                expected=40,
+            )
+            == bodies[:40]
+        )
 
 
 STORE_PER_DESTINATION: dict[str, Any] = {"by_destination": [{"per_destination": True}]}

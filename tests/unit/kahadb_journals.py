@@ -138,7 +138,7 @@ def index_content(
 
     positions = b"".join(map(position, (last_update, in_progress, audit)))
     root = struct.pack(">iQ", 2, 1) + positions + struct.pack(">i", 5) + position(acks)
-    return bytes(4096) + _index_page(root) + _index_page(_index_leaf([], []))
+    return bytes(4096) + index_page(root) + index_page(_index_leaf([], []))
 
 
 @contextmanager
@@ -152,20 +152,23 @@ def hold_store_lock(store: Path) -> Iterator[None]:
 def index_with_topics(subscriptions: dict[str, list[str]], last_update: int, version: int = 5) -> bytes:
     """Return an index (``db.data``) of 5.9 with topics and the keys of their durable subscriptions.
 
-    Page 1 contains the tree of destinations, page N + 2 the tree of the subscriptions of topic N.
+    Page 1 contains the tree of destinations, page N + 2 the tree of the subscriptions of topic N. The topics have no
+    messages: the last pages contain an empty tree for each topic.
     """
 
     positions = struct.pack(">?ii", True, last_update, 0) + b"\0\0" + struct.pack(">i", version) + b"\0"
-    pages = [_index_page(struct.pack(">iq", 2, 1) + positions)]
+    pages = [index_page(struct.pack(">iq", 2, 1) + positions)]
     records = [
-        struct.pack(">qqq?qqqqqq", 9, 9, 9, True, number + 2, 9, 9, 9, 9, 9) for number in range(len(subscriptions))
+        struct.pack(">qqq?qqqqqq", 9, number + 2 + len(subscriptions), 9, True, number + 2, 9, 9, 9, 9, 9)
+        for number in range(len(subscriptions))
     ]
     trees = [_index_leaf([_index_text(f"1:{topic}") for topic in sorted(subscriptions)], records)]
     for topic in sorted(subscriptions):
         keys = sorted(subscriptions[topic])
         values = [_varint(len(body)) + body for key in keys for body in [_field(2, key)]]
         trees.append(_index_leaf([_index_text(key) for key in keys], values))
-    return bytes(4096) + b"".join([*pages, *map(_index_page, trees)])
+    trees += [_index_leaf([], []) for _topic in subscriptions]
+    return bytes(4096) + b"".join([*pages, *map(index_page, trees)])
 
 
 def index_with_messages(
@@ -187,7 +190,7 @@ def index_with_messages(
         for positions in messages.values()
     ]
     queues = _index_leaf([_index_text(f"0:{queue}") for queue in messages], records)
-    return bytes(4096) + b"".join(map(_index_page, (root, queues, *trees)))
+    return bytes(4096) + b"".join(map(index_page, (root, queues, *trees)))
 
 
 def redo_content(index: bytes) -> bytes:
@@ -197,7 +200,8 @@ def redo_content(index: bytes) -> bytes:
     return head + b"".join(struct.pack(">q", number) + page for number, page in enumerate(pages))
 
 
-def _index_page(record: bytes) -> bytes:
+def index_page(record: bytes) -> bytes:
+    """Return the page of an index with a record."""
     return (struct.pack(">Bqqi", 2, 7, len(record), 0) + record).ljust(4096, b"\0")
 
 

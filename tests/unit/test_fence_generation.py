@@ -43,7 +43,7 @@ def source(tmp_path: Path) -> Path:
     source = tmp_path / "1-a"
     source.mkdir()
     (source / "lock").touch()
-    (source / "db.data").write_bytes(b"index")
+    (source / "db.data").write_bytes(index_content(1))
     (source / "db.redo").write_bytes(b"redo")
     (source / "db-1.log").write_bytes(journal_batch(add_command("one")))
     (source / "db-2.log").write_bytes(journal_batch(add_command("two"), checksum=False))
@@ -162,7 +162,7 @@ def test_writing_broker_is_stopped_and_its_final_index_is_copied(source: Path) -
             with (source / "db-3.log").open("ab") as file:
                 file.write(b"\0")
             time.sleep(0.01)
-        (source / "db.data").write_bytes(b"index at its end")
+        (source / "db.data").write_bytes(index_content(2))
 
     broker = threading.Thread(target=write)
     broker.start()
@@ -170,7 +170,7 @@ def test_writing_broker_is_stopped_and_its_final_index_is_copied(source: Path) -
     copied = copy_store_into_new_generation(str(source), str(target), patience=30)
     broker.join()
     assert copied.has_index
-    assert (target / "db.data").read_bytes() == b"index at its end"
+    assert (target / "db.data").read_bytes() == index_content(2)
     assert (source / "lock").is_dir()  # Otherwise, the broker would restart in its process and serve.
 
 

@@ -16,6 +16,7 @@ from activemq_fleet.node.fence.broker_process import ENDED
 from tests.situations import in_every_situation
 from tests.support.journal_batches import add_command, journal_batch
 from tests.unit.guards import Node, is_alive, output_of, wait_for
+from tests.unit.kahadb_journals import add_record, index_with_messages, write_data_file
 
 
 @pytest.fixture
@@ -88,6 +89,18 @@ def test_guard_that_loses_lock_stops_its_broker_and_other_node_serves(nodes: tup
     (a.store / "fence/lock").unlink()
     assert guard.wait(60) == ENDED
     wait_for(lambda: b.served == [2])
+
+
+def test_guard_reports_cut_off_journal_before_broker_opens_store(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    write_data_file(a.store, add_record("m1"), reserved=0)
+    (a.store / "db.data").write_bytes(index_with_messages((1, 28), {"work": [(1, 28), (1, 500)]}))
+    guard = a.start()
+    wait_for(lambda: a.served)
+    guard.terminate()
+    lines = output_of(guard).splitlines()
+    (report,) = (at for at, line in enumerate(lines) if "these messages in the index: queue://work (1 message)" in line)
+    assert "the broker opens the store" in lines[report + 1]
 
 
 def test_second_guard_of_broker_refuses_to_start_while_broker_runs(nodes: tuple[Node, Node]) -> None:

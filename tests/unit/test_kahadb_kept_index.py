@@ -195,6 +195,39 @@ def test_kept_copy_of_index_of_other_data_files_is_not_used(store: Path, keeper:
     assert sorted(os.listdir(store / "kept-index/journal")) == data_files(store)
 
 
+def remove_all_kept_files_before_next_copy(store: Path, keeper: IndexKeeper, number: int) -> None:
+    """Begin a data file and remove all others between two checks; then remove the index before the next copy."""
+    for path in store.glob("db-*.log"):
+        path.unlink()
+    write_data_file(store, add_record("m5", "topic/prices"), number=number)
+    keeper._copy_attempt_seconds = 1000
+    keeper.update_index_and_data_file_copies()
+    (store / "db.data").unlink()
+
+
+def test_kept_copy_names_subscriptions_after_broker_removed_all_kept_files(store: Path, keeper: IndexKeeper) -> None:
+    """The data file ``db-4.log`` was created and removed between two checks, so that the copy cannot be restored."""
+    remove_all_kept_files_before_next_copy(store, keeper, number=5)
+    repair(store, accept_loss=True)
+    (record,) = read_newest_risk_records_of_store(str(store))
+    assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 1}]
+
+
+def test_kept_copy_is_restored_after_removal_of_all_kept_files_without_gap(store: Path, keeper: IndexKeeper) -> None:
+    remove_all_kept_files_before_next_copy(store, keeper, number=4)
+    repair(store)
+    assert (store / "db.data").read_bytes() == USABLE
+    assert data_files(store) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
+
+
+def test_first_check_drops_kept_copy_of_store_without_common_data_file(store: Path, keeper: IndexKeeper) -> None:
+    """The store was replaced while no broker ran, so that the copy belongs to another store."""
+    remove_all_kept_files_before_next_copy(store, keeper, number=4)
+    (store / "kept-index/journal/db-4.log").unlink()
+    KeptIndex(str(store)).hard_link_data_files()
+    assert os.listdir(store / "kept-index") == ["journal"]
+
+
 def test_index_keeper_removes_old_files_that_newer_copy_does_not_require(
     store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

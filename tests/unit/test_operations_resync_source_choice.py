@@ -153,7 +153,7 @@ def test_choice_of_newer_store_is_refused_for_new_disk_if_slave_never_served() -
 
 
 def test_choice_of_newer_store_is_refused_if_journal_is_damaged() -> None:
-    with pytest.raises(ResyncRefusedError, match="x-mq01-a: the store journal has 3 damaged places"):
+    with pytest.raises(ResyncRefusedError, match="x-mq01-a: the store has 3 damaged places in its journal or index"):
         choose_store_to_keep(master_store("| 1 2", damaged=3), slave_store("| 1"))
 
 

@@ -20,6 +20,7 @@ from tests.unit.kahadb_journals import (
     audit_record,
     commit_record,
     destination_removal_record,
+    index_with_messages,
     record_batch,
     remove_record,
     rollback_record,
@@ -138,6 +139,19 @@ def test_truncated_journal_file_before_another_file_is_damage(tmp_path: Path) ->
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     write_data_file(tmp_path, add_record("m3"), number=2)
+    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == 1
+
+
+@pytest.mark.parametrize(("number", "damaged"), [(1, 0), (2, 1)])
+def test_journal_without_record_to_which_index_refers_is_damage(tmp_path: Path, number: int, damaged: int) -> None:
+    write_data_file(tmp_path, add_record("m1"))
+    (tmp_path / "db.data").write_bytes(index_with_messages((1, 28), {"work": [(number, 28)]}, version=3))
+    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == damaged
+
+
+def test_unreadable_index_of_store_is_damage(tmp_path: Path) -> None:
+    write_data_file(tmp_path, add_record("m1"))
+    (tmp_path / "db.data").write_bytes(b"\xa5" * 8192)
     assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +12,20 @@ import pytest
 
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal
-from activemq_fleet.node.kahadb.index import INDEX
+from activemq_fleet.node.kahadb.index import INDEX, describe_unusable_index, missing_journal_files
 from activemq_fleet.node.kahadb.index_pages import read_text_key
 from activemq_fleet.node.kahadb.indexed_messages import read_index
+from activemq_fleet.node.kahadb.indexed_subscriptions import subscriptions_in_index
 from activemq_fleet.node.kahadb.journal import JournalCommand, JournalEnd, read_data_file_commands
 from tests.support.store_inspections import inspect_store
-from tests.unit.kahadb_journals import add_record, index_with_messages, redo_content, write_data_file
+from tests.unit.kahadb_journals import (
+    add_record,
+    index_with_messages,
+    index_with_topics,
+    record_batch,
+    redo_content,
+    write_data_file,
+)
 
 NO_LOSS = "no acknowledged message is lost"
 VERSIONS = (3, 4, 5, 6, 7)
@@ -27,7 +36,8 @@ VERSIONS = (3, 4, 5, 6, 7)
 def store(tmp_path: Path) -> Path:
     """Return a store with three messages of the queue ``work`` and two of the queue ``more``, without an index."""
     records = [add_record(f"m{number}") for number in range(3)]
-    write_data_file(tmp_path, *records, *(add_record(f"n{number}", "more") for number in range(2)), each=1)
+    records += [add_record(f"n{number}", "more") for number in range(2)]
+    write_data_file(tmp_path, *records, each=1, checksum=True)
     return tmp_path
 
 
@@ -125,12 +135,31 @@ def test_index_without_messages_shows_cut_off_journal_by_last_update(store: Path
 
 def test_torn_last_record_of_killed_broker_is_no_damage(store: Path) -> None:
     index = write_index(store)
-    path = write_data_file(store, add_record("m0"), add_record("m1"), number=2, each=1, reserved=0)
+    records = add_record("m0"), add_record("m1")
+    path = write_data_file(store, *records, number=2, each=1, reserved=0, checksum=True)
     path.write_bytes(path.read_bytes()[:-3])
     (store / "db.data").write_bytes(index)
     exit_code, report = inspect_store(store)
     assert exit_code == 0
     assert NO_LOSS in report
+
+
+@pytest.mark.parametrize(("missing_bytes", "is_damaged"), [(3, True), (len(add_record("m1")), True), (4096, False)])
+def test_last_data_file_that_ends_inside_batch_without_checksum_is_damaged(
+    store: Path, missing_bytes: int, is_damaged: bool
+) -> None:
+    """Brokers up to 5.8 write no checksums, and do not start with such a file (java.io.EOFException)."""
+    records = add_record("m0"), add_record("m1")
+    path = write_data_file(store, *records, number=2, each=1)
+    complete = path.read_bytes()
+    path.write_bytes(complete[:-missing_bytes] if missing_bytes == 4096 else complete[: -4096 - missing_bytes])
+    start = len(record_batch(records[0]))
+    exit_code, report = inspect_store(store)
+    assert exit_code == is_damaged
+    assert (f"inside of its last batch of records, which begins at byte {start} " in report) == is_damaged
+    assert ("no damage was found" in report) != is_damaged
+    os.truncate(path, start)
+    assert inspect_store(store)[0] == 0
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(4096)])
@@ -165,6 +194,14 @@ def test_index_with_repeated_page_is_unreadable(store: Path) -> None:
     assert read_index(str(store)).problem == "repeated page 2"
 
 
+def test_index_with_cycle_of_pages_of_one_record_is_unreadable(store: Path) -> None:
+    index = bytearray(write_index(store))
+    at = 4096 * 3
+    index[at : at + 17] = struct.pack(">Bqq", 1, 7, 2)
+    (store / "db.data").write_bytes(index)
+    assert read_index(str(store)).problem == "repeated page 2"
+
+
 @pytest.mark.parametrize("number", [-1, 3000, 1 << 45, 1 << 62])
 def test_index_that_refers_to_page_outside_of_file_is_unreadable(store: Path, number: int) -> None:
     index = bytearray(write_index(store))
@@ -181,6 +218,39 @@ def test_pages_in_redo_file_replace_those_of_index_that_was_not_closed(store: Pa
     header = f"\ncleanShutdown={str(closed).lower()}\n".encode().ljust(4096, b"\0")
     (store / "db.data").write_bytes(header + bytes(len(index) - 4096))
     assert read_index(str(store)).state == ("damaged" if closed else "read")
+
+
+@pytest.mark.parametrize(
+    ("in_pages", "in_redo", "closed", "lacking"),
+    [(7, 1, False, ()), (7, 1, True, ("db-7.log",)), (1, 7, False, ("db-7.log",)), (1, 7, True, ())],
+)
+def test_required_data_files_are_those_of_index_after_restoring_pages(
+    store: Path, in_pages: int, in_redo: int, closed: bool, lacking: tuple[str, ...]
+) -> None:
+    """A broker restores the pages of db.redo before it reads which data files its index requires."""
+    header = f"\ncleanShutdown={str(closed).lower()}\n".encode().ljust(4096, b"\0")
+    (store / "db.data").write_bytes(header + index_with_messages((in_pages, 0), {})[4096:])
+    (store / "db.redo").write_bytes(redo_content(index_with_messages((in_redo, 0), {})))
+    assert missing_journal_files(str(store)) == lacking
+    assert (describe_unusable_index(str(store)) == "") == (not lacking)
+
+
+def test_index_whose_page_0_no_complete_redo_file_restores_is_unusable(store: Path) -> None:
+    index = write_index(store)
+    (store / "db.data").write_bytes(bytes(len(index)))
+    (store / "db.redo").write_bytes(redo_content(index)[:-1])
+    assert "is incomplete or missing" in describe_unusable_index(str(store))
+    (store / "db.redo").write_bytes(redo_content(index))
+    assert describe_unusable_index(str(store)) == ""
+
+
+def test_subscriptions_are_read_from_index_after_restoring_pages(tmp_path: Path) -> None:
+    index = index_with_topics({"prices": ["old:key"]}, last_update=1)
+    restored = index_with_topics({"prices": ["new:key"]}, last_update=1)
+    for suffix in ("", ".unusable"):
+        (tmp_path / f"db.data{suffix}").write_bytes(index)
+        (tmp_path / f"db.redo{suffix}").write_bytes(redo_content(restored))
+        assert subscriptions_in_index(str(tmp_path / f"db.data{suffix}")) == {("1:prices", "new:key")}
 
 
 def test_incomplete_redo_file_is_ignored(store: Path) -> None:

@@ -36,7 +36,9 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
             "that it no longer needs"
         )
     yield from _index_lines(report)
-    if end["unfinished"]:
+    if end["is_last_batch_cut"]:
+        yield from _cut_batch_lines(report)
+    elif end["unfinished"]:
         yield f"  {end['file']} ends with an incomplete write, as a killed broker leaves it. {_unfinished_note(report)}"
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
@@ -50,7 +52,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     if not report["damaged_places"]:
         if not report["is_damaged"]:
             yield "no damage was found"
-        elif not report["cut_off"]:
+        elif not report["cut_off"] and not end["is_last_batch_cut"]:
             yield "the store journal is not damaged"
         return
     repair = "activemq-fleet help shared-stores Repair a damaged store"
@@ -103,6 +105,20 @@ def _index_lines(report: dict[str, Any]) -> Iterator[str]:
             "or a backup before a broker opens the store. Brokers up to 5.8 do not start with this store, and later "
             "brokers remove the lost messages from the index"
         )
+
+
+def _cut_batch_lines(report: dict[str, Any]) -> Iterator[str]:
+    end = report["end"]
+    size = next(file["size"] for file in report["files"] if file["name"] == end["file"])
+    yield (
+        f"DAMAGED: {end['file']} ends at byte {size}, inside of its last batch of records, which begins at byte "
+        f"{end['offset']} and has no checksum"
+    )
+    yield (
+        "  A killed broker does not leave such a file. Brokers up to 5.11 do not start with it (java.io.EOFException), "
+        "and later brokers ignore the incomplete batch. Restore the data file from a copy or a backup. If none exists, "
+        f"stop both nodes, and remove the incomplete batch: truncate --size={end['offset']} {end['file']}"
+    )
 
 
 def _unfinished_note(report: dict[str, Any]) -> str:

@@ -73,7 +73,8 @@ class PurePairNodeStore:
     ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
     subscription that is still in the store to the key of the record which brought it. ``state`` is a hash of what the
     store holds. ``seen``: the journal was read. ``cleaned``: older records may be missing. ``damaged`` counts places
-    that cannot be read. ``loads`` are the journal's entries about starts of a broker, ``runs`` the log's.
+    in journal and index that cannot be read. ``loads`` are the journal's entries about starts of a broker, ``runs`` the
+    log's.
     """
 
     host: str
@@ -241,8 +242,9 @@ def choose_store_to_keep(master: PurePairNodeStore, slave: PurePairNodeStore, ch
     for store in (master, slave):
         if store.damaged:
             raise ResyncRefusedError(
-                f"{store.host}: the store journal has {count_with_noun(store.damaged, 'damaged place')}, so the "
-                f"playbook cannot determine whether this host has the newer store. {_SET_RESYNC_FROM}"
+                f"{store.host}: the store has {count_with_noun(store.damaged, 'damaged place')} in its journal or "
+                "index, which activemq-fleet store inspect lists. So the playbook cannot determine whether this host "
+                f"has the newer store. {_SET_RESYNC_FROM}"
             )
     if master.was_never_used or slave.was_never_used:
         return _judge_empty_stores(master, slave)

@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import NodeError
 from ..files import disk
+from ..kahadb.cut_batch import remove_cut_batch
+from ..kahadb.journal_end_check import describe_missing_journal_end
 from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
@@ -363,6 +365,8 @@ class Guard:
             )
         if self._fence_command is None:
             move_files_into_generation(self._store, number)
+            for sentence in filter(None, (remove_cut_batch(path), describe_missing_journal_end(path))):
+                print_to_unit_log(sentence)
         else:
             for sentence in repair_killed_broker_stores(path, accept_loss=not self._refuses_loss):
                 print_to_unit_log(sentence)

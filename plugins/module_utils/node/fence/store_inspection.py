@@ -70,7 +70,7 @@ class StoreInspection:
     missing numbers of data files between the first and the last. ``unfinished`` is the number of bytes after the end
     that belong to a batch which a killed broker did not finish, 4096 at most. ``damages`` lists at most 1,000 of
     ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum. ``reading`` are the positions to which
-    the index refers, ``cut_off`` those after the end of the journal.
+    the index refers, ``cut_off`` those after the end of the journal. ``is_last_batch_cut`` is as in ``JournalEnd``.
     """
 
     files: tuple[JournalFile, ...]
@@ -86,11 +86,13 @@ class StoreInspection:
     checked_batches: int
     reading: IndexReading
     cut_off: JournalCutOff | None
+    is_last_batch_cut: bool
 
     @property
     def is_damaged(self) -> bool:
         """Whether the journal or the index of the kahaDB store is damaged, or a part of them is missing."""
-        return bool(self.damaged or self.index_lacks or self.reading.state == "damaged" or self.cut_off)
+        is_index_damaged = self.index_lacks or self.reading.state == "damaged"
+        return bool(self.damaged or is_index_damaged or self.cut_off or self.is_last_batch_cut)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the files, messages and damage found in a kahaDB store as a dict for JSON.
@@ -105,7 +107,12 @@ class StoreInspection:
             "index_problem": self.reading.problem,
             "index_lacks_files": list(self.index_lacks),
             "cut_off": _cut_off_to_dict(self.cut_off) if self.cut_off else None,
-            "end": {"file": self.end[0], "offset": self.end[1], "unfinished": self.unfinished},
+            "end": {
+                "file": self.end[0],
+                "offset": self.end[1],
+                "unfinished": self.unfinished,
+                "is_last_batch_cut": self.is_last_batch_cut,
+            },
             "batches": self.batches,
             "checked_batches": self.checked_batches,
             "missing_files": list(self.missing),
@@ -234,6 +241,7 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
         checked_batches=tail.checked,
         reading=reading,
         cut_off=reading.find_missing_journal_end(ends),
+        is_last_batch_cut=tail.is_last_batch_cut,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..errors import NodeError
 from . import journal
+from .indexed_messages import read_index
 from .journal import JournalCommand
 
 LIMIT = 1_000_000
@@ -173,13 +174,18 @@ UNSEEN: dict[str, Any] = {
 def compute_store_content_hashes(store: str) -> dict[str, Any]:
     """Read a kahaDB store, and return the hashes of its messages, of its subscriptions and of its newest records.
 
-    The result is a dict for JSON with the fields of ``UNSEEN``; it is compared with that of another host. Nothing is
-    opened for writing. Raises NodeError, OSError.
+    The result is a dict for JSON with the fields of ``UNSEEN``; it is compared with that of another host. ``damaged``
+    also counts an index that cannot be read, and a journal without records to which the index refers: brokers of 5.5 do
+    not start with such a store. Nothing is opened for writing. Raises NodeError, OSError.
     """
+    # The index first: a broker writes a record to the journal before the index refers to it.
+    reading = read_index(store)
     tail, contents = journal.JournalEnd(), StoreContentHashes()
     contents.apply_records(journal.read_journal_commands(store, tail))
     items = contents.remaining_message_and_subscription_keys()
     files = journal.data_file_numbers_and_sizes(store)
+    ends = {number: tail.ends.get(number, size) for number, size in files}
+    is_index_damaged = reading.state == "damaged" or reading.find_missing_journal_end(ends) is not None
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped
     packed = b"".join(_KEY_PAIR.pack(*item) for item in items)
@@ -187,7 +193,7 @@ def compute_store_content_hashes(store: str) -> dict[str, Any]:
         "seen": True,
         "files": files,
         "end": [tail.file, tail.offset],
-        "damaged": tail.damaged + tail.unread,
+        "damaged": tail.damaged + tail.unread + is_index_damaged,
         "loads": contents.loads[-_MAX_STARTS:],
         "messages": len(items),
         "records": records,

@@ -18,21 +18,18 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from ..files.untrusted_paths import open_file
 from . import journal
+from .index_pages import IndexPageError, PageFile
 
 INDEX = ("db.data", "db.redo", "db.free")
 """The files of an index: its pages, the pages being written, which a broker restores, and the list of free pages."""
 UNUSABLE_SUFFIX = ".unusable"
 """Suffix of an index's files that :func:`move_index_aside` moved away."""
 
-_HEADER = 4096
-"""Bytes before page 0 of an index (PageFile.PAGE_FILE_HEADER_SIZE)."""
-_PAGE_HEAD = struct.Struct(">B8x8x4x4x8x")
-"""The head of page 0: type, transaction, next page, checksum; then the index's state and its page of destinations."""
+_ROOT_STATE_SIZE = 4 + 8
+"""Bytes before the positions in the record of page 0: the index's state, and its page of destinations."""
 _POSITION = struct.Struct(">?ii")
 _VERSION = struct.Struct(">i")
-_COMPLETE_PAGE = 2
 _FIRST_VERSION_WITH_ACKS = 5
 """The first version of an index that also has the journal position of the map of acknowledgements (5.10)."""
 
@@ -49,7 +46,10 @@ def journal_file_numbers_for_recovery(index_path: str) -> tuple[int, ...]:
     audit of producers, and the map of acknowledgements, each of which may be absent. Returns () without an index or
     with an incomplete page 0. Raises OSError.
     """
-    return tuple(position[0] for position in _recovery_positions(index_path) if position is not None)
+    positions = journal_positions_in_root(_read_root(index_path))
+    last_update, in_progress, *others = positions or (None, None)
+    start = last_update if in_progress is None else in_progress
+    return tuple(position[0] for position in (start, *others) if position is not None)
 
 
 def recovery_start_position(index_path: str) -> tuple[int, int] | None:
@@ -58,20 +58,19 @@ def recovery_start_position(index_path: str) -> tuple[int, int] | None:
     The position is (data file, offset), read from the store's index file at ``index_path``. Returns None if the index
     does not contain it. Raises OSError.
     """
-    return next(iter(_recovery_positions(index_path)), None)
+    positions = journal_positions_in_root(_read_root(index_path))
+    last_update, in_progress, *_others = positions or (None, None)
+    return last_update if in_progress is None else in_progress
 
 
-def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
-    try:
-        with os.fdopen(open_file(path), "rb") as index:
-            index.seek(_HEADER)
-            page = index.read(_PAGE_HEAD.size + 4 * _POSITION.size + _VERSION.size)
-    except FileNotFoundError:
-        return ()
-    if page[:1] != bytes([_COMPLETE_PAGE]):
-        return ()
+def journal_positions_in_root(page: bytes) -> tuple[tuple[int, int] | None, ...]:
+    """Return the journal positions (data file, offset) in the record of page 0 of a kahaDB index, each may be None.
+
+    They are those of the last update, the first transaction in progress, the audit of producers, and from 5.10 on the
+    map of acknowledgements. Returns () for an incomplete record.
+    """
     positions = []
-    at = _PAGE_HEAD.size
+    at = _ROOT_STATE_SIZE
     try:
         for _index in range(3):
             position, at = _read_position(page, at)
@@ -81,9 +80,19 @@ def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
             positions.append(_read_position(page, at + _VERSION.size)[0])
     except struct.error:
         return ()
-    last_update, in_progress, *others = positions
-    start = last_update if in_progress is None else in_progress
-    return (start, *others)
+    return tuple(positions)
+
+
+def _read_root(path: str) -> bytes:
+    """Return the record of page 0 of an index, as a broker reads it after it has restored the pages of ``db.redo``.
+
+    Returns b"" without an index or with an incomplete page 0.
+    """
+    try:
+        with PageFile(path) as pages:
+            return pages.read_record_at_page(0) if pages.has_pages() else b""
+    except (FileNotFoundError, IndexPageError):
+        return b""
 
 
 def missing_journal_files(store: str) -> tuple[str, ...]:
@@ -100,7 +109,7 @@ def missing_journal_files(store: str) -> tuple[str, ...]:
 def describe_unusable_index(store: str) -> str:
     """Describe why the index of a kahaDB store is unusable for a broker; return "" for a usable one.
 
-    An index with an incomplete page 0 counts as missing if no ``db.redo`` restores it. Raises OSError.
+    An index with an incomplete page 0 counts as missing unless ``db.redo`` restores the page. Raises OSError.
     """
     missing = missing_journal_files(store)
     if missing:
@@ -109,12 +118,10 @@ def describe_unusable_index(store: str) -> str:
             f"the index of the store {store} (file db.data) requires {', '.join(missing)}, but the store no longer "
             f"contains the {files}"
         )
-    pages, redo = (os.path.join(store, name) for name in INDEX[:2])
-    if journal_file_numbers_for_recovery(pages):
+    if _read_root(os.path.join(store, INDEX[0])):
         return ""
     with suppress(FileNotFoundError):
-        is_restored = os.path.exists(pages) and os.path.exists(redo) and os.path.getsize(redo) > 0
-        if not is_restored and any(map(journal.FILE.fullmatch, os.listdir(store))):
+        if any(map(journal.FILE.fullmatch, os.listdir(store))):
             return f"the index of the store {store} (file db.data) is incomplete or missing"
     return ""
 

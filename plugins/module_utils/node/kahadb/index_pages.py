@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 from ..files.untrusted_paths import open_file
@@ -27,8 +27,9 @@ _REDO_HEAD = struct.Struct(">qqi")
 """The head of ``db.redo``: transaction, Adler-32 of the pages, their number. The number of a page is before it."""
 _LONG = struct.Struct(">q")
 _SHORT = struct.Struct(">H")
-_MAX_PAGES = 1_000_000
-"""Maximum pages of one tree that are read, because the pages of a damaged index may form a cycle."""
+_POSITION_KEY = struct.Struct(">ii")
+_MAX_RECORD_BYTES = 1 << 26
+"""Maximum bytes of the record of a tree, which is a page in an intact index, or a few pages for long texts."""
 _MAX_REDO_PAGES = 1 << 16
 """Maximum pages of ``db.redo`` in memory; a broker writes about 1,000 by default (indexWriteBatchSize)."""
 _Key = TypeVar("_Key")
@@ -56,13 +57,13 @@ def read_text_key(content: bytes, at: int) -> tuple[str, int]:
 
 
 class PageFile:
-    """The pages of a kahaDB store's index, opened for reading.
+    """The pages of a kahaDB store's index, opened for reading; each page is read once.
 
-    ``redo_path``: the path of its ``db.redo``, whose pages replace those of an index that was not closed, as in a
-    broker that starts (PageFile.redoRecoveryUpdates). Raises IndexPageError, OSError.
+    ``path`` is that of its ``db.data``. The pages in the file ``db.redo`` next to it replace those of an index that was
+    not closed, as in a broker that starts (PageFile.redoRecoveryUpdates). Raises IndexPageError, OSError.
     """
 
-    def __init__(self, path: str, redo_path: str = "") -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
         self._file = os.fdopen(open_file(path), "rb")
         header = self._file.read(_HEADER_TEXT)
@@ -72,11 +73,11 @@ class PageFile:
             self._file.close()
             raise IndexPageError(path, f"page size {self._page_size}")
         is_closed = b"\ncleanshutdown=true" in header.lower()
-        status = os.fstat(self._file.fileno())
-        self._size = status.st_size
-        # Each page belongs to one record, so that no page of an intact index is read twice.
-        self._reads_left = _MAX_PAGES + status.st_blocks * 512 // self._page_size
-        self._redone_pages = {} if is_closed or not redo_path else _read_redo_pages(redo_path, self._page_size)
+        self._size = os.fstat(self._file.fileno()).st_size
+        self._redone_pages = {} if is_closed or not self._size else _read_redo_pages(_redo_path(path), self._page_size)
+        # Each page belongs to one record, so that damaged pages that form a cycle are detected. A hole of a sparse file
+        # contains no record, so that the number of reads is limited by the disk usage of the file.
+        self._read_pages: set[int] = set()
 
     def __enter__(self) -> PageFile:
         return self
@@ -87,19 +88,20 @@ class PageFile:
     def read_record_at_page(self, number: int) -> bytes:
         """Return the content of the record that begins at a page of an index file.
 
-        Raises IndexPageError.
+        Raises IndexPageError, also for a page that was read before.
         """
         content = b""
-        for _index in range(_MAX_PAGES):
-            if number < 0:
-                break
+        while len(content) <= _MAX_RECORD_BYTES:
+            if number in self._read_pages:
+                raise IndexPageError(self.path, f"repeated page {number}")
+            self._read_pages.add(number)
             page = self._read_page(number)
             if len(page) < _PAGE_HEAD.size:
                 break
             kind, _unused, following, _unused = _PAGE_HEAD.unpack_from(page)
             if kind == _LAST_PAGE:
                 return content + page[_PAGE_HEAD.size : _PAGE_HEAD.size + following]
-            if kind != _PART_PAGE or len(content) > 1 << 26:
+            if kind != _PART_PAGE:
                 break
             content += page[_PAGE_HEAD.size :]
             number = following
@@ -110,14 +112,13 @@ class PageFile:
 
         A broker does not restore pages into an empty file.
         """
-        return self._size > HEADER_SIZE or (self._size > 0 and bool(self._redone_pages))
+        return self._size > HEADER_SIZE or bool(self._redone_pages)
 
     def _read_page(self, number: int) -> bytes:
         if number in self._redone_pages:
             return self._redone_pages[number]
-        self._reads_left -= 1
         offset = HEADER_SIZE + number * self._page_size
-        if offset >= self._size or self._reads_left < 0:
+        if number < 0 or offset >= self._size:
             return b""
         self._file.seek(offset)
         return self._file.read(self._page_size)
@@ -127,21 +128,11 @@ class PageFile:
         root: int,
         read_key: Callable[[bytes, int], tuple[_Key, int]],
         read_value: Callable[[bytes, int], tuple[_Value, int]],
-        visited: set[int] | None = None,
     ) -> Iterator[tuple[_Key, _Value]]:
-        """Walk a B-tree in the index file of a kahaDB store, and yield its keys and values.
-
-        ``visited`` are pages of other trees, which cannot be pages of this tree, too; the pages of this tree are added.
-        """
-        visited = set() if visited is None else visited
-        first_count = len(visited)
+        """Walk a B-tree in the index file of a kahaDB store, and yield its keys and values."""
         pending: list[int] = [root]
         while pending:
-            number = pending.pop()
-            if number in visited or len(visited) - first_count > _MAX_PAGES:
-                raise IndexPageError(self.path, f"repeated page {number}")
-            visited.add(number)
-            content = self.read_record_at_page(number)
+            content = self.read_record_at_page(pending.pop())
             (count,) = _SHORT.unpack_from(content)
             at = _SHORT.size
             keys = []
@@ -155,6 +146,57 @@ class PageFile:
             for key in keys:
                 value, at = read_value(content, at)
                 yield key, value
+
+    def walk_position_keys_backwards(
+        self, root: int, key_format: struct.Struct
+    ) -> Generator[tuple[int, int], tuple[int, int] | None, None]:
+        """Walk the B-tree of a destination's message positions backwards, and yield each position (data file, offset).
+
+        Sending a position to the generator continues at the last smaller one, and reads no page in between.
+        ``key_format``: the format of a key, which begins with the two numbers of the position.
+        """
+        below: tuple[int, int] | None = None
+        pending: list[tuple[tuple[int, int] | None, int]] = [(None, root)]
+        while pending:
+            least, number = pending.pop()
+            if least is not None and below is not None and least >= below:
+                continue
+            content = self.read_record_at_page(number)
+            (count,) = _SHORT.unpack_from(content)
+            at = _SHORT.size + count * key_format.size
+            if content[at]:
+                keys = [_position_key(content, key_format.size, index) for index in range(count)]
+                # A child contains the keys from the one before it on.
+                pending += zip([least, *keys], struct.unpack_from(f">{count + 1}q", content, at + 1))
+                continue
+            while count := _count_keys_below(content, key_format.size, count, below):
+                key = _position_key(content, key_format.size, count - 1)
+                below = (yield key) or key
+
+
+def _count_keys_below(content: bytes, key_size: int, count: int, below: tuple[int, int] | None) -> int:
+    """Return how many of the first ``count`` positions of a page are smaller than ``below``, by a binary search."""
+    if below is None:
+        return count
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if _position_key(content, key_size, middle) < below:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _position_key(content: bytes, key_size: int, index: int) -> tuple[int, int]:
+    file, offset = _POSITION_KEY.unpack_from(content, _SHORT.size + index * key_size)
+    return file, offset
+
+
+def _redo_path(index_path: str) -> str:
+    """Return the path of the ``db.redo`` of an index; an index that was moved aside has the same suffix."""
+    directory, name = os.path.split(index_path)
+    return os.path.join(directory, name.replace("db.data", "db.redo", 1))
 
 
 def _read_redo_pages(path: str, page_size: int) -> dict[int, bytes]:

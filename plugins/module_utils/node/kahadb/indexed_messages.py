@@ -12,17 +12,15 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .index import INDEX, index_file_states
+from .index import INDEX, index_file_states, journal_positions_in_root
 from .index_pages import IndexPageError, PageFile, read_text_key
 from .indexed_subscriptions import read_destination, root_and_version
 
 _ATTEMPTS = 3
 """How often the index is read while a running broker changes it."""
-_ROOT_STATE_SIZE = 4 + 8
-_POSITION = struct.Struct(">?ii")
 _SHORT_KEY, _LONG_KEY = struct.Struct(">ii"), struct.Struct(">ii4x")
 _FIRST_VERSION_WITH_SIZES = 6
 """The first version of an index whose positions of messages also have the size of the record (5.12)."""
@@ -47,13 +45,14 @@ class IndexReading:
     """The positions in the journal to which the index of a kahaDB store refers.
 
     ``state`` is ``missing`` (a broker builds a new index), ``changing`` (a running broker changed the index while it
-    was read), ``damaged`` (``problem`` is the reason) or ``read``. ``last_update`` is the data file and offset of the
-    last record in the index. ``offsets`` are those of the messages, by destination and data file.
+    was read), ``damaged`` (``problem`` is the reason) or ``read``. ``positions`` are the data files and offsets in page
+    0, such as that of the last record in the index. ``offsets`` are those of the messages, by destination and data
+    file.
     """
 
     state: str
     problem: str = ""
-    last_update: tuple[int, int] | None = None
+    positions: tuple[tuple[int, int], ...] = ()
     offsets: Mapping[tuple[str, int], array[int]] = field(default_factory=dict)
 
     def find_missing_journal_end(self, ends: Mapping[int, int]) -> JournalCutOff | None:
@@ -76,11 +75,10 @@ class IndexReading:
             if missing:
                 messages[destination] = messages.get(destination, 0) + len(missing)
                 missing_positions.append((file, max(missing)))
-        if self.last_update is not None:
-            file, offset = self.last_update
+        for file, offset in self.positions:
             end = end_of(file)
             if end is not None and offset >= end:
-                missing_positions.append(self.last_update)
+                missing_positions.append((file, offset))
         if not missing_positions:
             return None
         file, offset = max(missing_positions)
@@ -97,7 +95,7 @@ def read_index(store: str) -> IndexReading:
         if INDEX[0] not in states:
             return IndexReading("missing")
         try:
-            reading = _read_positions(os.path.join(store, INDEX[0]), os.path.join(store, INDEX[1]))
+            reading = _read_positions(os.path.join(store, INDEX[0]))
         except FileNotFoundError:
             continue
         except IndexPageError as error:
@@ -107,36 +105,48 @@ def read_index(store: str) -> IndexReading:
     return IndexReading("changing")
 
 
-def _read_positions(path: str, redo_path: str) -> IndexReading:
-    with PageFile(path, redo_path) as pages:
+def _read_positions(path: str) -> IndexReading:
+    with PageFile(path) as pages:
         if not pages.has_pages():
             return IndexReading("missing")
         offsets: dict[tuple[str, int], array[int]] = {}
-        visited: set[int] = set()
         try:
-            page = pages.read_record_at_page(0)
-            root, version = root_and_version(page)
-            key = _LONG_KEY if version >= _FIRST_VERSION_WITH_SIZES else _SHORT_KEY
-            destinations = pages.walk_btree(
-                root, read_text_key, lambda content, at: _read_message_tree(content, at, version), visited
-            )
-            for destination, tree in destinations:
+            trees = MessageTrees(pages)
+            key = trees.key_format
+            for destination, tree in trees.walk_destinations():
                 for (file, offset), _unused in pages.walk_btree(
-                    tree, lambda content, at: (key.unpack_from(content, at), at + key.size), _skip_number, visited
+                    tree, lambda content, at: (key.unpack_from(content, at)[:2], at + key.size), _skip_number
                 ):
                     offsets.setdefault((destination, file), array("i")).append(offset)
         except IndexPageError:
             raise
         except (struct.error, IndexError, ValueError) as error:
             raise IndexPageError(path, str(error)) from None
-    is_set, file, offset = _POSITION.unpack_from(page.ljust(_ROOT_STATE_SIZE + _POSITION.size, b"\0"), _ROOT_STATE_SIZE)
-    return IndexReading("read", last_update=(file, offset) if is_set else None, offsets=offsets)
+    return IndexReading("read", positions=trees.root_positions, offsets=offsets)
 
 
-def _read_message_tree(content: bytes, at: int, version: int) -> tuple[int, int]:
-    """Return the page of the tree with the positions of a destination's messages, and the offset of the next record."""
-    _order, tree = struct.unpack_from(">qq", content, at)
-    return tree, read_destination(content, at, version)[1]
+class MessageTrees:
+    """The trees of an index with the positions of the messages of each destination.
+
+    ``key_format`` is the format of a position in a tree, which begins with data file and offset. ``root_positions`` are
+    the positions in page 0, such as that of the last record in the index. Raises IndexPageError, or struct.error for
+    damaged pages.
+    """
+
+    def __init__(self, pages: PageFile) -> None:
+        self._pages = pages
+        page = pages.read_record_at_page(0)
+        self._root, self._version = root_and_version(page)
+        self.key_format = _LONG_KEY if self._version >= _FIRST_VERSION_WITH_SIZES else _SHORT_KEY
+        self.root_positions = tuple(filter(None, journal_positions_in_root(page)))
+
+    def walk_destinations(self) -> Iterator[tuple[str, int]]:
+        """Yield each destination (``0:orders``) with the page of the tree of the positions of its messages."""
+        return self._pages.walk_btree(self._root, read_text_key, self._read_tree_and_next_offset)
+
+    def _read_tree_and_next_offset(self, content: bytes, at: int) -> tuple[int, int]:
+        _order, tree = struct.unpack_from(">qq", content, at)
+        return tree, read_destination(content, at, self._version)[1]
 
 
 def _skip_number(_content: bytes, at: int) -> tuple[None, int]:

@@ -30,6 +30,8 @@ TOPICS = ("1:", "3:")
 """The prefixes of ``Command.destination`` for topics, including temporary topics."""
 _MAX_SPARSE_RATIO = 64
 """Maximum ratio of a journal's size to its disk usage, in addition to the preallocated part of its last file."""
+_MAX_BATCH_BYTES = 32 << 20
+"""Maximum bytes of a batch that brokers up to 5.11 read (Journal.MAX_BATCH_SIZE)."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
 TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT, ACK_FILES, UPDATE = range(11)
 LISTED = 1000
@@ -87,7 +89,9 @@ class JournalEnd:
     The unreadable places of the journal are included. ``places`` lists the first 1,000 of them. ``damaged`` counts all
     damaged ranges, ``unread`` all records that cannot be decoded. ``ends`` are the offsets at which the batches of each
     data file end. ``unfinished`` is the number of bytes after the last batch, 4096 at most, that belong to a batch
-    which a killed broker was writing. ``checked`` of ``batches`` have a checksum.
+    which a killed broker was writing. ``checked`` of ``batches`` have a checksum. ``is_last_batch_cut``: the last data
+    file ends inside of a batch without a checksum. A killed broker does not leave such a file, because it allocates the
+    space of a data file first. Brokers up to 5.11 do not start with it (Journal.recoveryCheck).
     """
 
     file: int = 0
@@ -99,6 +103,7 @@ class JournalEnd:
     unfinished: int = 0
     batches: int = 0
     checked: int = 0
+    is_last_batch_cut: bool = False
 
     def record_damaged_range(self, start: int, stop: int, reason: str) -> None:
         """Record a damaged range of the current file of a kahaDB journal."""
@@ -240,6 +245,7 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
                         if trailing_bytes and (position < len(files) - 1 or not is_batch_start):
                             tail.record_damaged_range(tail.offset, size, "no records")
                         tail.unfinished = len(trailing_bytes) if is_batch_start else 0
+                        tail.is_last_batch_cut = position == len(files) - 1 and _is_batch_cut(data, tail.offset)
             tail.ends[number] = tail.offset
 
 
@@ -291,6 +297,33 @@ def _read_batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Itera
         tail.record_damaged_range(at, following, "no records")
         at = following
     tail.offset = at
+
+
+def _is_batch_cut(data: mmap.mmap, at: int) -> bool:
+    """Return whether a batch without a checksum begins at an offset, and the file ends inside of its records."""
+    if at + _CONTROL.size > len(data):
+        return False
+    length, kind, magic, size, checksum = _CONTROL.unpack_from(data, at)
+    is_batch = (length, kind, magic) == (_CONTROL.size, 2, _MAGIC) and 0 <= size <= _MAX_BATCH_BYTES
+    return is_batch and not checksum and size > len(data) - at - _CONTROL.size
+
+
+def offset_of_cut_batch(path: str) -> int | None:
+    """Return the offset of the batch without a checksum inside of which a kahaDB data file ends; None without one.
+
+    Only the ends of two kinds of files are read: a file whose first batch has a checksum is of a release that writes
+    checksums, and a file that ends with zeros has reserved space after its last batch. Raises OSError.
+    """
+    with os.fdopen(open_file(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        first, last = (os.pread(file.fileno(), _CONTROL.size, at) for at in (0, max(0, size - _CONTROL.size)))
+        if len(first) < _CONTROL.size or _CONTROL.unpack(first)[-1] or not last.strip(b"\0"):
+            return None
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
+            tail = JournalEnd()
+            for _batch in _read_batches(data, tail, 0, size):
+                pass
+            return tail.offset if _is_batch_cut(data, tail.offset) else None
 
 
 def end_of_last_batch(data: mmap.mmap) -> int:

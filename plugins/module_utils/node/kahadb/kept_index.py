@@ -50,16 +50,21 @@ class KeptIndex:
         self.directory = os.path.join(store, DIRECTORY)
         self._journal = os.path.join(self.directory, "journal")
         self._copy = os.path.join(self.directory, "copy")
+        self._has_linked_files = False
 
     def hard_link_data_files(self) -> None:
         """Hard-link each data file of a kahaDB store into ``kept-index``, to keep the files that the broker removes.
 
-        Drops the copy and all files if the kept files belong to a different store, which was replaced.
+        Drops the copy and all files if the kept files belong to a different store, which was replaced. A broker may
+        remove every kept file between two calls. After the first call they are then kept: the copy can be restored if
+        no later file is missing, and names the durable subscriptions until the next copy.
         """
         kept, present = self._kept_inodes(), _data_file_inodes(self.store)
-        if kept and not _belong_to_one_store(kept, present):
+        are_all_removed = self._has_linked_files and kept.keys().isdisjoint(present)
+        if kept and not are_all_removed and not _belong_to_one_store(kept, present):
             self.delete_kept_index_directory()
             kept = {}
+        self._has_linked_files = True
         # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in kept.keys() & present.keys() if kept[name] != present[name]}
         self.delete_kept_data_files(replaced)

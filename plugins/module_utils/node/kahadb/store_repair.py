@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from .cut_batch import has_cut_batch, remove_cut_batch
 from .index import (
     INDEX,
     UNUSABLE_SUFFIX,
@@ -17,6 +18,7 @@ from .index import (
     missing_journal_files,
     move_index_aside,
 )
+from .journal_end_check import describe_missing_journal_end
 from .kept_index import KeptIndex
 from .moved_acks import begin_data_file_unless_locked
 from .rebuild_risk import RebuildRefusedError, find_rebuild_risk
@@ -30,11 +32,12 @@ _MKAHADB_STORE_NAME = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 def repair_killed_broker_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
     """Repair the kahaDB stores of a broker that was killed, so that the broker can start on them.
 
-    Yields one sentence for each repair. Nothing is done if a broker runs there. An unusable index is replaced by the
-    kept copy, or moved aside. A new data file prevents that messages are written to a file of moved acknowledgements.
-    If ``root`` is an mKahaDB, each of its stores is repaired. ``accept_loss``: an index is moved aside even if the
-    broker then loses messages of durable subscriptions, which are recorded first. Without it such an index raises
-    RebuildRefusedError. Errors, also OSError, are raised after all other stores are repaired.
+    Yields one sentence for each repair, and one for a journal whose end is missing, which cannot be repaired. Nothing
+    is done if a broker runs there. An unusable index is replaced by the kept copy, or moved aside. An incomplete batch
+    at the end of the journal is removed. A new data file prevents that messages are written to a file of moved
+    acknowledgements. If ``root`` is an mKahaDB, each of its stores is repaired. ``accept_loss``: an index is moved
+    aside even if the broker then loses messages of durable subscriptions, which are recorded first. Without it such an
+    index raises RebuildRefusedError. Errors, also OSError, are raised after all other stores are repaired.
     """
     failed: OSError | RebuildRefusedError | None = None
     for store in store_directories(root):
@@ -52,6 +55,11 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
         with ExitStack() as stack:
             if stack.enter_context(hold_store_lock_if_free(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
+    if has_cut_batch(store) or describe_missing_journal_end(store):
+        with ExitStack() as stack:
+            # A running broker may change the store during the checks, so that they are repeated with the lock.
+            if stack.enter_context(hold_store_lock_if_free(store, root)):
+                yield from filter(None, (remove_cut_batch(store), describe_missing_journal_end(store)))
     if created_file := begin_data_file_unless_locked(store, root):
         yield (
             f"the empty data file {created_file} was created in the store {store}, so that the broker writes new "
