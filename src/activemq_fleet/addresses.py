@@ -68,6 +68,18 @@ def validated_host_name(text: str) -> str:
     return bare
 
 
+def host_name_without_domain(host: str) -> str:
+    """Return a host name without its domain: its first label. An IP address has no domain, and is returned whole."""
+    label, dot, _ = host.partition(".")
+    if dot and host[-1].isdigit():
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return label
+        return host
+    return label
+
+
 @lru_cache(maxsize=1 << 12)
 def is_loopback(host: str) -> bool:
     """Return whether a host is ``localhost`` or a loopback address."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from activemq_fleet.addresses import validated_host_name
+from activemq_fleet.addresses import host_name_without_domain, validated_host_name
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 from activemq_fleet.naming import (
@@ -151,15 +151,12 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         for name in single_hosts
         if (identity := _identity_or_none(naming, name)) and not _is_address(name)
     }
+    pairs_and_other_hosts = [*pairs, *((name,) for name in single_hosts if name not in identities_by_name)]
     host_variables = {
-        name: _explicit_identity_variables(name, [name], DEFAULT_MASTER_NODE)
-        for name in single_hosts
-        if name not in identities_by_name
+        name: variables
+        for members, pair_name in _pair_name_by_hosts(pairs_and_other_hosts).items()
+        for name, variables in _explicit_identity_variables(members, pair_name).items()
     }
-    for pair in pairs:
-        host_variables |= {
-            name: _explicit_identity_variables(name, pair, node) for name, node in zip(pair, "ab", strict=True)
-        }
     if common and host_variables:
         # The pattern and the node marks of all hosts would also apply to these hosts.
         host_variables |= {name: _identity_variables(identity) for name, identity in identities_by_name.items()}
@@ -199,19 +196,31 @@ def _identity_or_none(naming: Naming, name: str) -> Identity | None:
         return None
 
 
-def _explicit_identity_variables(host: str, members: Sequence[str], node: str) -> dict[str, str]:
-    """Return the variables of a host whose name has no group or node; ``members`` are the hosts of its pair."""
-    labels = [name if _is_address(name) else name.partition(".")[0] for name in members]
-    pair = _INVALID_PAIR_NAME_CHARACTERS.sub("-", "-".join(labels)).strip("-")
-    variables = {
-        "activemq_group": _DEFAULT_GROUP,
-        "activemq_pair": pair,
-        "activemq_node": node,
+def _pair_name_by_hosts(pairs_and_single_hosts: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return the name of each pair and single host, made of its short host names.
+
+    It is made of the whole host names if the short names are those of two pairs or single hosts.
+    """
+    short_names = {hosts: _pair_name(map(host_name_without_domain, hosts)) for hosts in pairs_and_single_hosts}
+    numbers = Counter(short_names.values())
+    return {hosts: name if numbers[name] == 1 else _pair_name(hosts) for hosts, name in short_names.items()}
+
+
+def _pair_name(names: Iterable[str]) -> str:
+    return _INVALID_PAIR_NAME_CHARACTERS.sub("-", "-".join(names)).strip("-")
+
+
+def _explicit_identity_variables(members: Sequence[str], pair: str) -> dict[str, dict[str, str]]:
+    """Return by host the variables of the nodes of a pair, or of a single host, whose names have no group or node."""
+    identities = {
+        host: {"activemq_group": _DEFAULT_GROUP, "activemq_pair": pair, "activemq_node": node}
+        for host, node in zip(members, "ab", strict=False)
     }
-    # Without this variable, the broker's name is the first label, which several addresses share.
-    if _is_address(host):
-        variables["activemq_broker_name"] = pair
-    return variables
+    for host, variables in identities.items():
+        # The default name of the broker would be an address, or a short host name that another host has, too.
+        if _is_address(host) or pair == _pair_name([host]) != host:
+            variables["activemq_broker_name"] = pair
+    return identities
 
 
 def _check_fleet(request: InventoryScaffoldRequest, named: _NamedHosts) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, get_args
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.errors import InputError, SettingsError, text_required_message
 from activemq_fleet.findings import join_problem_and_remedy
 
@@ -85,8 +86,11 @@ class Identity:
 
     @property
     def short_host_name(self) -> str:
-        """The short host name of a broker: the first label of its host name, such as ``orders-mq01-a``."""
-        return self.name.partition(".")[0]
+        """The short host name of a broker: the first label of its host name, such as ``orders-mq01-a``.
+
+        It is the whole name if that is an IP address.
+        """
+        return host_name_without_domain(self.name)
 
     def to_dict(self) -> dict[str, str]:
         """Return a broker's group, number, node, pair, role and domain as the dictionary ``activemq_identity``."""
@@ -174,7 +178,7 @@ class Naming:
             node=parts["node"],
             pair=parts["pair"],
             role="master" if parts["node"] == self.preferred_node_mark else "slave",
-            domain=host_name.partition(".")[2],
+            domain=host_name[len(host_name_without_domain(host_name)) + 1 :],
             origins={
                 part: PREFIX + part if part in self.stated else "name" if part == "group" else by_name for part in parts
             },
@@ -276,7 +280,7 @@ class Naming:
 
 def hosts_with_name(name: str, hosts: Collection[str]) -> list[str]:
     """Return the hosts that a full or short name identifies: the host of this name, else all with this first label."""
-    return [name] if name in hosts else [host for host in hosts if host.partition(".")[0] == name]
+    return [name] if name in hosts else [host for host in hosts if host_name_without_domain(host) == name]
 
 
 def with_masked_node_mark(host: str) -> str | None:

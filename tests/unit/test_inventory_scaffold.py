@@ -28,6 +28,11 @@ NAMES = {
     "parity and explicit pair": ["broker1", "broker2", "left,right"],
     "node without peer": ["orders-mq01-a", "orders-mq02-b"],
     "capitals": ["MQ-Alpha"],
+    "same first label": ["mq.berlin.example.com", "mq.hamburg.example.com"],
+    "pairs with same first labels": [
+        "a.north.example.com,b.north.example.com",
+        "a.south.example.com,b.south.example.com",
+    ],
 }
 RULES_ABOUT_RELEASES = {"S002", "S020", "V024"}
 

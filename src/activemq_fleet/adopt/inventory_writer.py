@@ -139,7 +139,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
     templated_variables = {host: dict(host_variables) for host, host_variables in variables.items()}
     names = {
         "{{ activemq_identity.pair }}": {broker.host: broker.pair for broker in fleet.brokers},
-        "{{ inventory_hostname_short }}": {broker.host: broker.identity.short_host_name for broker in fleet.brokers},
+        "{{ inventory_hostname_short }}": {broker.host: broker.host.split(".")[0] for broker in fleet.brokers},
     }
     for name in ("broker_name", "store_directory"):
         values_by_host = {

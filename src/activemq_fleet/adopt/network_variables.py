@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.adopt.host_addresses import broker_meant_by_address
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, entries_and_leftover_links
 from activemq_fleet.adopt.multicast import propose_multicast_for_groups
@@ -419,6 +420,6 @@ class _Network:
 def _is_pair_link(bridge: ReplaceableBridge, source_broker: Broker, target_brokers: Sequence[Broker]) -> bool:
     """Return whether a bridge is the one that ``activemq_pair_links`` creates from a broker to its peer."""
     peer = source_broker.peer
-    label = peer.partition(".")[0] if peer else ""
+    label = host_name_without_domain(peer) if peer else ""
     has_default_name = bridge.name == f"{source_broker.identity.short_host_name}-to-{label}"
     return has_default_name and bridge.ttl == 1 and {broker.host for broker in target_brokers} == {peer}

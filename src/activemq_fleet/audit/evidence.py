@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.audit.advice import IncidentKind, Remedy
 
 BeganFrom = Literal["agent", "bridge", "watchdog", "systemd", "log", "unknown"]
@@ -191,4 +192,4 @@ def seconds_between(began: datetime | None, ended: datetime | None) -> float | N
 
 def short_name(host: str) -> str:
     """Return a host name without its domain."""
-    return host.partition(".")[0] or host
+    return host_name_without_domain(host) or host

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet import InputError
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.cli.lab_options import (
     current_inventory_options,
@@ -109,7 +110,7 @@ def _drill_result_text(result: DrillResult) -> str:
 
     lines = [f"{drill_headline(result)} {_tested_releases(result)}", ""]
     for fault in result.faults:
-        successor = (fault.successor or "none").partition(".")[0]
+        successor = host_name_without_domain(fault.successor or "none")
         takeover_time = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
         downtime = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
         if fault.unserved is not None:

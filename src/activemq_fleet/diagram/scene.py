@@ -351,6 +351,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
     for pair in fleet.pairs_by_name.values():
         pairs[pair.name] = pair
         for broker in pair.brokers:
+            pairs.setdefault(broker.link_end_name, pair)
             pairs.setdefault(broker.identity.short_host_name, pair)
     placed: dict[tuple[str, str, str], _PlacedLink] = {}
     for broker in fleet.brokers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain.account_sections import (
     accounts_section,
@@ -129,7 +130,7 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
             f"the host name {name} matches {len(matching_hosts)} hosts: use the full name of one of them, "
             f"{' or '.join(sorted(matching_hosts))}"
         )
-    labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
+    labels = {host_name_without_domain(host): host for host in hosts} | {host: host for host in hosts}
     suggestion = most_similar_name(name, labels)
     hint = (
         f"did you mean {labels[suggestion]}?"

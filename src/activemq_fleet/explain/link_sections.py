@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from activemq_fleet.addresses import join_host_port
+from activemq_fleet.addresses import host_name_without_domain, join_host_port
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.explanation import (
     NONE,
@@ -106,7 +106,7 @@ def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> HostStatem
 
 def _idle_reason(broker: Broker, link: Link) -> str:
     """Return the reason why a link to the other node of a shared store is never up; "" for every other link."""
-    to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
+    to_peer = broker.peer is not None and link.target == host_name_without_domain(broker.peer)
     if not to_peer or not broker.ha_profile.shares_store:
         return ""
     return f"this link is never up: while {broker.host} is active, {broker.peer} is a standby with closed ports"
@@ -155,7 +155,7 @@ def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, O
         return variable_and_origin(
             "discovery" if broker.settings.discovery or not broker.ha_profile.default_discovery else "ha"
         )
-    if broker.peer and link.target == broker.peer.partition(".")[0]:
+    if broker.peer and link.target == host_name_without_domain(broker.peer):
         return variable_and_origin("pair_links")
     for position, entry in enumerate(broker.settings.links):
         starts_at_broker = entry.source in (broker.link_end_name, broker.pair, broker.group)
@@ -173,7 +173,7 @@ def _target_names(fleet: Fleet, target: str) -> set[str]:
     """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
     pair = fleet.pairs_by_name.get(target)
     if pair is None:
-        broker = next((b for b in fleet.brokers if b.identity.short_host_name == target), None)
+        broker = next((b for b in fleet.brokers if target in (b.link_end_name, b.identity.short_host_name)), None)
         return {target} | ({broker.pair, broker.group} if broker else set())
     return {target, pair.group}
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.explain.explanation import ExplanationSection, HostExplanation, HostStatement
 from activemq_fleet.explain.host_pages import inventory_name_of
@@ -127,7 +128,7 @@ def _failure_entries(
 
 def _failure_entry(outcome: str, reason: str, hosts: Sequence[str]) -> HostStatement:
     """Return the entry on what happens when any one of the given brokers is down."""
-    names = [host.partition(".")[0] for host in hosts]
+    names = [host_name_without_domain(host) for host in hosts]
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
         return HostStatement(names[0], outcome, why=reason, severity="warning", data=data)

@@ -185,7 +185,10 @@ def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
                     f"{pair} and {other} are in one network and have the same brokerName {name}: "
                     "other brokers repeatedly disconnect the bridges from both"
                 )
-                yield Problem(message, host=view.brokers_by_pair[pair][0].host)
+                brokers = view.brokers_by_pair[pair]
+                has_default_name = all(broker.settings.broker_name is None for broker in brokers)
+                fix = f"set activemq_broker_name of {pair} to a unique name" if has_default_name else ""
+                yield Problem(message, host=brokers[0].host, fix=fix)
 
 
 @rule("N017", "warning", scope="fleet")

@@ -15,7 +15,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
 from activemq_fleet.topology.hosts_by_role import ReadVariables, classify_host, problems_without_settings
-from activemq_fleet.topology.model.broker import link_end_name, multicast_group_name
+from activemq_fleet.topology.model.broker import multicast_group_name, pair_or_short_host_name
 
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
 _MULTICAST_GROUP = re.compile(r"\bgroup=([^&;\"'\s)]+)")
@@ -131,7 +131,7 @@ def _facts_of_variables(identity: Identity | None, variables: _VariablesWithText
     return facts | {
         "group": identity.group,
         "pair": identity.pair,
-        "unit": link_end_name(identity, settings),
+        "unit": pair_or_short_host_name(identity, settings),
         "release": release.text,
         "address": settings.address.lower() if settings.address else None,
         "connection_targets": (*variables.connection_targets, *_connection_targets_of_settings(identity, settings)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from statistics import median
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.audit.verdict_words import WORST
 from activemq_fleet.drills.drill_verdict import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, EventVerdict, Fault
@@ -78,7 +79,7 @@ def drill_timeline_chart(result: DrillResult) -> SvgChart:
         members = [spans for spans in hosts if spans[0].pair == account.pair]
         top = chart.add_pair_name(account.pair)
         for spans in members:
-            chart.add_row_name(chart.height + 10, spans[0].host.partition(".")[0])
+            chart.add_row_name(chart.height + 10, host_name_without_domain(spans[0].host))
             for span in spans:
                 if span.state != "unknown":
                     tooltip = f"{span.host}: {span.state} for {span.ended - span.began:.1f} s"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from activemq_fleet import uris
@@ -78,7 +78,18 @@ def build_brokers_without_links_or_accounts(broker_hosts: Sequence[BrokerHost]) 
         broker, broker_findings = build_broker_without_links_or_accounts(broker_host, next(peers, None))
         brokers.append(broker)
         findings += broker_findings
-    return brokers, findings
+    return _with_shared_short_host_names(brokers), findings
+
+
+def _with_shared_short_host_names(brokers: Sequence[Broker]) -> list[Broker]:
+    """Return the brokers, with those marked that share their short host name with another broker without a peer."""
+    numbers = Counter(broker.identity.short_host_name for broker in brokers if not broker.ha_profile.has_peer)
+    return [
+        replace(broker, shares_short_host_name=True)
+        if not broker.ha_profile.has_peer and numbers[broker.identity.short_host_name] > 1
+        else broker
+        for broker in brokers
+    ]
 
 
 def build_broker_without_links_or_accounts(

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypedDict
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, parse_address_and_tls
+from activemq_fleet.addresses import Address, host_name_without_domain, parse_address_and_tls
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.connectors_and_links import LinkSettings, SplitTtl
 from activemq_fleet.topology.link_end_problems import (
@@ -306,7 +306,7 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
             yield _link_to_unit(broker, plan, target, network)
     peer = broker.peer_address
     if broker.settings.pair_links == "static" and broker.peer and peer and not broker.ha_profile.replicates:
-        yield _pair_link(broker, broker.peer.partition(".")[0], peer)
+        yield _pair_link(broker, host_name_without_domain(broker.peer), peer)
 
 
 def _multicast_link(broker: Broker) -> Link:

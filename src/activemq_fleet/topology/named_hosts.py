@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import hosts_with_name
 from activemq_fleet.similar_names import most_similar_name
@@ -54,7 +55,7 @@ def find_named_hosts(
     known = {
         text
         for candidate in all_hosts
-        for text in (candidate.host, candidate.host.partition(".")[0], candidate.pair, candidate.group)
+        for text in (candidate.host, host_name_without_domain(candidate.host), candidate.pair, candidate.group)
         if text
     }
     raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from activemq_fleet.addresses import is_loopback
+from activemq_fleet.addresses import host_name_without_domain, is_loopback
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import PREFIX
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
@@ -260,8 +260,8 @@ def _similar_host_hint(expected: str, names: Sequence[str]) -> str:
 
     Only a name with the same digits is meant as the expected one: another number is that of another pair.
     """
-    label = expected.partition(".")[0]
-    by_label = {name.partition(".")[0]: name for name in names}
+    label = host_name_without_domain(expected)
+    by_label = {host_name_without_domain(name): name for name in names}
     same_digits = [other for other in by_label if _digits_in(other) == _digits_in(label)]
     similar = most_similar_name(label, same_digits, certain=True)
     return f" ({by_label[similar]} has a similar name: if it is the missing node, rename it)" if similar else ""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MAX_PORT = 65535
 """The largest number of a port."""
 
+_VALID_PUNCTUATION_REMOVED = str.maketrans("", "", "-_.")
+
 
 def connector_and_port_findings(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
     """Yield the findings about schemes, attributes and ports that a broker cannot have (T011)."""
@@ -72,7 +74,8 @@ def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: T
 def broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
     """Yield the findings about a host name that is no valid name or address of its broker (T013)."""
     label = broker_host.identity.short_host_name
-    if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
+    # The label has a dot only if it is an IPv4 address. A dot is valid in a broker name.
+    if not label.isascii() or not label.translate(_VALID_PUNCTUATION_REMOVED).isalnum():
         yield error_finding(
             "T013",
             broker_host.host,

@@ -141,8 +141,8 @@ def discovery_method_of(settings: HostSettings, release: Release) -> Discovery:
     return settings.discovery or settings.ha_profile.default_discovery or by_release
 
 
-def link_end_name(identity: Identity, settings: HostSettings) -> str:
-    """Return the name by which links refer to a broker: that of its pair, or its short host name if it has no peer."""
+def pair_or_short_host_name(identity: Identity, settings: HostSettings) -> str:
+    """Return the name of a broker's pair, or the short host name of a broker without a peer."""
     return identity.pair if settings.ha_profile.has_peer else identity.short_host_name
 
 
@@ -179,6 +179,8 @@ class Broker:
     store_directory: str
     ports: Mapping[str, int]
     connectors: tuple[Connector, ...]
+    shares_short_host_name: bool = False
+    """True if another broker without a peer has the same short host name, in another domain."""
     peer: str | None = None
     peer_address: Address | None = None
     """The address of the other node's OpenWire connector; for a pure slave, of the master's replication port."""
@@ -254,8 +256,11 @@ class Broker:
 
     @property
     def link_end_name(self) -> str:
-        """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer."""
-        return link_end_name(self.identity, self.settings)
+        """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer.
+
+        If another broker without a peer has the same short host name, it is the whole host name.
+        """
+        return self.host if self.shares_short_host_name else pair_or_short_host_name(self.identity, self.settings)
 
     @property
     def openwire(self) -> Connector | None:
