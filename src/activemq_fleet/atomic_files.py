@@ -48,7 +48,7 @@ def directory_entry_paths(directory: Path, *, recursive: bool = False) -> list[P
     The paths begin with ``directory``. With ``recursive``, the entries of all subdirectories are included. The list is
     empty for a directory that does not exist.
 
-    Raises InputError for a file, and for a link to nothing.
+    Raises InputError for a file, for a link to nothing, and for a directory that cannot be replaced.
     """
     if directory.is_symlink() and not directory.exists():
         raise InputError(
@@ -56,7 +56,27 @@ def directory_entry_paths(directory: Path, *, recursive: bool = False) -> list[P
         )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"the output path {directory} exists, but is not a directory: choose another output path")
+    check_directory_replaceable(directory)
     return list(directory.glob("**/*" if recursive else "*"))
+
+
+def check_directory_replaceable(directory: Path) -> None:
+    """Check that a new directory can replace an output directory.
+
+    Raises InputError for a mount point, which the system cannot rename, and for the working directory or a directory
+    above it: the shell that started the command would remain in the removed directory.
+    """
+    target = directory.resolve()
+    if target.is_mount():
+        raise InputError(
+            f"the output directory {directory} is a mount point, which cannot be replaced: choose a directory below "
+            f"it, such as {directory / 'result'}"
+        )
+    if Path.cwd().is_relative_to(target):
+        raise InputError(
+            f"the output directory {directory} is the working directory or above it, and would be replaced by a new "
+            "directory: choose another output directory, or run the command in another directory"
+        )
 
 
 def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -> None:

@@ -177,6 +177,13 @@ def test_audit_follow_refuses_directory_without_logs(spark: SparkSession, tmp_pa
         audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
 
 
+def test_audit_follow_refuses_output_inside_of_logs(spark: SparkSession, tmp_path: Path) -> None:
+    """Each audit would change the files that it follows, and so cause the next audit."""
+    Fleet(tmp_path / "logs").append_records(A, *RUN)
+    with pytest.raises(InputError, match="is inside the directory of logs"):
+        audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "logs" / "out"), until_idle=0)
+
+
 def test_second_audit_follow_with_same_output_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     logs, output_directory = tmp_path / "logs", tmp_path / "out"
     Fleet(logs).append_records(A, *RUN)

@@ -126,6 +126,23 @@ def test_dangling_symlink_as_output_directory_is_refused(tmp_path: Path) -> None
         check_output_directory(tmp_path / "out")
 
 
+@pytest.mark.parametrize("output", [".", "..", "../../out"])
+def test_working_directory_and_those_above_are_refused_as_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """The shell that started the command would remain in the removed directory."""
+    write_tree(tmp_path / "out", FILES)
+    monkeypatch.chdir(tmp_path / "out" / "hosts")
+    with pytest.raises(InputError, match="is the working directory or above it"):
+        write_tree(Path(output), {"fleet.json": b"new"})
+    assert read_tree(tmp_path / "out") == FILES
+
+
+def test_mount_point_is_refused_as_output_directory() -> None:
+    with pytest.raises(InputError, match="/proc is a mount point, which cannot be replaced"):
+        check_output_directory(Path("/proc"))
+
+
 @pytest.mark.parametrize("step", ["_write_files", "_exchange"])
 def test_interrupted_write_leaves_existing_output_tree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str

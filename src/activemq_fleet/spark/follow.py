@@ -56,9 +56,10 @@ def audit_after_changes(
     The audits end when no file changes for ``until_idle`` seconds. With ``until_idle`` None it never returns.
     ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events of
     hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local directory,
-    for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
+    for an ``out`` that holds anything else or is below ``logs``, and when no log or journal has appeared to the end.
     """
     root = _local_directory(logs)
+    _check_output_outside_of_logs(out, logs, root)
     with AtomicJobOutput(spark, out):
         pass  # An output directory of another program is rejected before any work.
     with _lock_output(out):
@@ -170,6 +171,16 @@ def _local_directory(logs: str) -> Path:
     if not root.is_dir():
         raise InputError(f"{logs}: the directory does not exist: correct --logs")
     return root
+
+
+def _check_output_outside_of_logs(out: str, logs: str, root: Path) -> None:
+    """Raise InputError for an output below the directory of logs: each audit would change the files that it follows."""
+    directory = local_path(out)
+    if directory is not None and directory.resolve().is_relative_to(root.resolve()):
+        raise InputError(
+            f"the output directory {out} is inside the directory of logs {logs}, so that each audit would cause "
+            f"another one: set -o to a directory outside of {logs}"
+        )
 
 
 @contextmanager

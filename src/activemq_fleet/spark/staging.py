@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import exchange_paths, os_errors_as_output_errors
+from activemq_fleet.atomic_files import check_directory_replaceable, exchange_paths, os_errors_as_output_errors
 from activemq_fleet.spark.manifests import MANIFEST, json_text, parse_and_check_manifest
 from activemq_fleet.spark.problems import SparkProblem
 
@@ -43,6 +43,7 @@ class LocalTarget:
             return
         if not self.out.is_dir():
             raise InputError(f"the output path {self.out} exists, but is not a directory: choose another output path")
+        check_directory_replaceable(self.out)
         names = {path.name for path in self.out.iterdir()} - set(PERSISTENT_ENTRIES)
         if not names:
             return

@@ -98,3 +98,15 @@ def test_kill_between_exchange_and_cleanup_of_output_loses_no_stream_state(tmp_p
     os.makedirs(tmp_path / "out.staged" / ".follow")  # The exchange moves it to this path.
     finish_replacement(tmp_path / "out")
     assert (tmp_path / "out" / ".follow").is_dir()
+
+
+def test_job_output_to_mount_point_is_refused_before_job_starts() -> None:
+    with pytest.raises(InputError, match="/proc is a mount point"):
+        LocalTarget(Path("/proc")).check_output_replaceable("audit")
+
+
+def test_job_output_to_working_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    with pytest.raises(InputError, match="is the working directory"):
+        LocalTarget(Path("../out")).check_output_replaceable("plan")
