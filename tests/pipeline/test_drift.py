@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     (fleet.host("same") / "conf/login.config").write_text("broker {};\n")
     fleet.record_status("same", "conf/login.config", status="shipped")
     (fleet.host("foreign", manifest=False) / "conf/activemq.xml").write_text("<broker/>\n")
+    empty_sha256 = hashlib.sha256(b"").hexdigest()
+    (fleet.host("emptied") / "conf/activemq.xml").write_text("")
+    fleet.record_status("emptied", "conf/activemq.xml", status="changed", sha256=empty_sha256)
     for path, text in FILES.items():
         fleet.plan("not-collected", path, text)
     fleet.plan("not-planned", "conf/activemq.xml", "<broker/>\n")
@@ -71,6 +75,7 @@ def drift_rows(spark: SparkSession, fleet_drift: FleetDrift, fleet: Fleet) -> Ro
         ("out-of-date", "conf/activemq.xml", "changed", "out_of_date"),
         ("out-of-date", "conf/new.xml", "removed", "out_of_date"),
         ("lacks", "conf/activemq.xml", "removed", "by_hand"),
+        ("emptied", "conf/activemq.xml", "changed", "by_hand"),
         ("more", "conf/extra.xml", "added", "by_hand"),
         ("more", "conf/broker.ks", "added", "by_hand"),
         ("foreign", "conf/activemq.xml", "changed", "unknown"),
@@ -83,7 +88,7 @@ def test_each_difference_of_drift_has_its_status_and_cause(
 
 
 def test_drift_reports_no_difference_of_other_files(drift_rows: Rows) -> None:
-    assert sum(status != "same" for status, _, _ in drift_rows.values()) == 8
+    assert sum(status != "same" for status, _, _ in drift_rows.values()) == 9
     assert not {path for _, path in drift_rows} - {
         *FILES,
         "conf/new.xml",
@@ -110,7 +115,7 @@ def test_drift_does_not_compare_hosts_that_are_only_planned_or_collected(
 
 def test_drift_lists_hosts_with_most_differences_first(fleet_drift: FleetDrift) -> None:
     assert [host.host for host in fleet_drift.hosts[:2]] == ["more", "out-of-date"]
-    assert (fleet_drift.same_hosts, len(fleet_drift.hosts), fleet_drift.has_differing_host) == (1, 6, True)
+    assert (fleet_drift.same_hosts, len(fleet_drift.hosts), fleet_drift.has_differing_host) == (1, 7, True)
     assert (fleet_drift.hosts[0].added, fleet_drift.hosts[0].by_hand) == (2, 2)
 
 

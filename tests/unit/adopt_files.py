@@ -195,7 +195,7 @@ def render_without_ansible(adoption: AdoptedInventory) -> dict[str, bytes]:
     hosts: dict[str, dict[str, Any]] = {}
     for host, inline in files["hosts.yml"]["all"]["hosts"].items():
         broker = adoption.fleet.broker(host)
-        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.short_host_name}
+        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.host.split(".")[0]}
         role = "activemq_masters" if broker.role == "master" else "activemq_slaves"
         levels = ["all", inventory_group_name("group", broker.group), role, inventory_group_name("pair", broker.pair)]
         variables: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Literal
 
-from activemq_fleet.drift.file_records import FileRecord
+from activemq_fleet.drift.file_records import SHA256_OF_EMPTY_FILE, FileRecord
 
 Status = Literal["added", "removed", "changed", "same"]
 Cause = Literal["by_hand", "out_of_date", "unknown"]
@@ -24,11 +24,14 @@ def drift_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status
     The status is added, removed, changed or same; the cause is None for ``same``. A file that the release ships is
     ``same`` while it is as deployed, although no plan contains it. ``installed``: the host has a manifest. The cause
     ``by_hand``: the file differs from the manifest. ``out_of_date``: it is as deployed, but its plan has changed since.
+    An empty file without a plan is ``same`` while it is as deployed, because Spark does not read empty planned files.
     """
     if file.noted_status == "unreadable":
         return "changed" if file.planned else "added", "unknown"
     is_shipped = file.noted_status == "shipped" and file.planned is None
-    if is_shipped or (file.found_sha256 is not None and file.found_sha256 == file.planned):
+    is_empty_as_deployed = file.planned is None and file.found_sha256 == file.manifest == SHA256_OF_EMPTY_FILE
+    is_as_planned = file.found_sha256 is not None and file.found_sha256 == file.planned
+    if is_shipped or is_empty_as_deployed or is_as_planned:
         return "same", None
     if file.found_sha256 is None:
         return "removed", "by_hand" if file.manifest is not None else "out_of_date" if installed else "unknown"

@@ -15,14 +15,16 @@ from activemq_fleet.node import masking
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.host_paths import COLLECTED_CONFIGURATION, COLLECTED_FILE_STATES, CONFIGURATION_MANIFEST
 
+SHA256_OF_EMPTY_FILE = hashlib.sha256().hexdigest()
+
 
 class FileRecord(NamedTuple):
     """The hash, text and status of one file of a host, from the plan or from the collected files.
 
     Records of equal host and path are merged. ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked
-    texts: as planned, as collected, as deployed. ``noted_status`` and ``why`` are notes of ``collect``: the file's
-    status against the manifest, and why it has no content. ``collected`` is true in the record of the host's
-    ``host.json``, which has no path.
+    texts: as planned, as collected, as deployed. ``noted_status``, ``noted_sha256`` and ``why`` are notes of
+    ``collect``: the file's status against the manifest, its hash, and why it has no content. ``collected`` is true in
+    the record of the host's ``host.json``, which has no path.
     """
 
     host: str
@@ -31,6 +33,7 @@ class FileRecord(NamedTuple):
     found_sha256: str | None = None
     manifest: str | None = None
     noted_status: str | None = None
+    noted_sha256: str | None = None
     why: str | None = None
     planned_text: str | None = None
     found_text: str | None = None
@@ -80,6 +83,7 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
                 listed_path,
                 found_sha256=digest,
                 noted_status="unreadable" if why and not digest else noted_status,
+                noted_sha256=notes.get("sha256"),
                 why=why,
             )
     else:

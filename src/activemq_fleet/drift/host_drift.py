@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from activemq_fleet.drift.differences import drift_status_and_cause, unified_diff_text
-from activemq_fleet.drift.file_records import FileRecord
+from activemq_fleet.drift.file_records import SHA256_OF_EMPTY_FILE, FileRecord
 
 Side = Literal["both", "planned", "found"]
 Row = dict[str, str | None]
@@ -139,7 +139,14 @@ def drift_result(hosts: Iterable[ComparedHost]) -> FleetDrift:
 
 def _merge_records(parts: Iterable[FileRecord]) -> FileRecord:
     """Return the merged record of one file; each of its facts is in one of the given records."""
-    return FileRecord._make(max(filter(None, column), default=None) for column in zip(*parts, strict=True))
+    record = FileRecord._make(
+        max((fact for fact in column if fact is not None), default=None) for column in zip(*parts, strict=True)
+    )
+    if record.found_sha256 is not None or record.noted_sha256 is None:
+        return record
+    # Spark reads no empty files, and none with a name such as activemq.xml._COPYING_.
+    text = "" if record.noted_sha256 == SHA256_OF_EMPTY_FILE else None
+    return record._replace(found_sha256=record.noted_sha256, found_text=text)
 
 
 def _drift_row(record: FileRecord, was_installed: bool) -> Row:
