@@ -88,7 +88,7 @@ def pack_activemq_fleet_environment(output: Path, executor_python_prefix: str | 
         archive = Path(directory) / output.name
         environment.pack(output=str(archive), compress_level=_COMPRESSION)
         archive.chmod(0o644)  # Other users of the cluster unpack the archive.
-        os.replace(archive, output)
+        os.replace(archive, output.resolve())
     return PackedEnvironment(output, tuple(sorted(distributions)), python, output.stat().st_size / 1e6)
 
 
