@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ OLDEST_ANSIBLE = (2, 19)
 # template of such a variable on another host is not an error.
 _PREFIXES_OF_OTHER_HOSTS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+_HOST_RANGE = re.compile(r"[\w.-]*(?:\[\w+:\w+(?::\d+)?\][\w.-]*)+")
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
 _CONNECTION_VARIABLES = ("ansible_port", "ansible_connection")
 # Consequences of a key that Ansible ignores or misreads. They are reported after the key is corrected.
@@ -374,13 +375,25 @@ class _PositionReader:
 
 
 def _first_lines_of_words(path: str) -> Mapping[str, int]:
-    """Return the number of the first line that contains each word of an inventory file, by word."""
+    """Return the number of the first line that contains each word of an inventory file, by word.
+
+    A range such as ``mq[01:20]`` contains each of its host names.
+    """
     first_lines: dict[str, int] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(split_lines(file.read()), 1):
-            for word in _WORD.findall(line):
+            for word in (*_WORD.findall(line), *_hosts_in_ranges(line)):
                 first_lines.setdefault(word, number)
     return first_lines
+
+
+def _hosts_in_ranges(line: str) -> Iterator[str]:
+    from ansible.errors import AnsibleError
+    from ansible.plugins.inventory import expand_hostname_range
+
+    for host_range in _HOST_RANGE.findall(line):
+        with suppress(AnsibleError, ValueError):  # The title of a section, such as [brokers:vars], is no range.
+            yield from expand_hostname_range(host_range)
 
 
 def _read_hosts(

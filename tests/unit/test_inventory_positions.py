@@ -164,6 +164,23 @@ def test_position_of_host_is_line_of_its_name(inventory: Path) -> None:
     assert positions(inventory)[B][""] == Position(str(inventory / "hosts.yml"), 6)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "ranges.ini",
+            "# brokers\n[brokers:vars]\nactivemq_release=5.18.3\n[brokers]\norders-mq[01:02]-[a:b].test x=1\n",
+        ),
+        ("ranges.yml", "---\nbrokers:\n  hosts:\n    # brokers\n    orders-mq[1:3:2]-a:\n"),
+    ],
+)
+def test_position_of_host_in_range_is_line_of_range(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    positions = read_inventory([str(tmp_path / name)], with_positions=True).positions
+    assert len(positions) > 1
+    assert {position[""].line for position in positions.values()} == {5}
+
+
 def test_positions_of_variables_are_not_read_unless_requested(inventory: Path) -> None:
     assert read_inventory([str(inventory)]).positions == {}
 
