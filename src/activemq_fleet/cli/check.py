@@ -226,15 +226,17 @@ def _check_output_files(
 ) -> None:
     """Raise InputError if ``check`` would overwrite one of its inputs, or one output with another.
 
+    An output inside the directory of the inventory is an error, too.
+
     The baseline that is read may be written again. ``inputs`` are the paths of each option.
     """
     from activemq_fleet.cli.checked_files import paths_read_by_check
 
     if output and write_baseline and os.path.realpath(output) == os.path.realpath(write_baseline):
         raise InputError(f"-o and --write-baseline name the same file {output}: set one of them to another file")
-    if not any(path and os.path.isfile(path) for path in (output, write_baseline)):
-        return
-    input_paths = {**inputs, "--file": paths_read_by_check(inputs["--file"])}
+    input_paths = dict(inputs)
+    if any(path and os.path.isfile(path) for path in (output, write_baseline)):
+        input_paths["--file"] = paths_read_by_check(inputs["--file"])
     require_output_differs_from_inputs("--write-baseline", write_baseline, input_paths)
     if baseline is not None:
         input_paths["--baseline"] = [baseline]

@@ -182,6 +182,39 @@ def test_output_that_is_input_is_refused(
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == files
 
 
+@pytest.mark.parametrize(
+    ("words", "directory"),
+    [
+        (["graph", "-i", "."], "."),
+        (["render", "-i", "inventory", "-o", "inventory/out"], "inventory"),
+        (["render", "-i", "inventory", "-o", "inventory/existing"], "inventory"),
+        (["check", "-i", "inventory", "--write-baseline", "inventory/known.json"], "inventory"),
+        (["check", "-i", "inventory", "--output", "inventory/group_vars/report.json"], "inventory"),
+        (["status", "-i", "inventory", "--html", "inventory/status.html"], "inventory"),
+    ],
+    ids=" ".join,
+)
+def test_new_output_inside_of_inventory_directory_is_refused(
+    words: list[str], directory: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ansible would read the output as a part of the inventory, and fail from then on."""
+    for name in ("inventory/group_vars", "inventory/existing"):
+        Path(name).mkdir(parents=True)
+    monkeypatch.setattr("activemq_fleet.load_fleet", refuse_to_run)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert f"Ansible would read this output as a part of the inventory (-i {directory}): set " in error
+
+
+@pytest.mark.usefixtures("no_schema")
+def test_output_that_ansible_does_not_read_may_be_in_inventory_directory() -> None:
+    Path("inventory").mkdir()
+    Path("hosts.yml").rename("inventory/hosts.yml")
+    assert main(["graph", "-i", "inventory", "-o", "inventory/.pictures/fleet.svg"]) == 0
+    for _ in range(2):
+        assert main(["graph", "-i", "inventory", "-o", "inventory/../fleet.svg"]) == 0
+
+
 @pytest.mark.usefixtures("no_schema")
 def test_earlier_outputs_of_check_may_be_overwritten() -> None:
     words = ("--output", "conf/report.txt", "--baseline", "conf/known.json", "--write-baseline", "conf/known.json")
