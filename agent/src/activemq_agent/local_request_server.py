@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
+from activemq_agent.agent_topics import BARRIER, CANARY, is_barrier_topic, is_canary_topic
 
 if TYPE_CHECKING:
     from activemq_agent.logs import LogInterface
@@ -215,6 +216,11 @@ class LocalRequestServer:
         ):
             raise _InvalidRequestError(
                 "the request to the agent has no valid timeout: write a number of seconds above 0"
+            )
+        if is_canary_topic(topic) or is_barrier_topic(topic):
+            raise RequestRefusedError(
+                f"the topic {topic[:80]!r} of the event is reserved for the test messages of agents, so no subscriber "
+                f"would handle the event: choose a topic without the levels {CANARY} and {BARRIER}"
             )
         return self._store.accept_event_later(topic, _decode_payload(request), event_id=event_id, timeout=timeout)
 

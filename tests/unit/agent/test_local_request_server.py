@@ -99,6 +99,20 @@ def test_publish_refuses_topic_with_wildcard(control_socket: Path) -> None:
         publish("a/#", "x", socket=control_socket)
 
 
+@pytest.mark.parametrize("topic", ["a/__canary__/x", "__canary__", "a/__barrier__", "a/b/__barrier__/other-agent"])
+def test_publish_refuses_topic_of_test_messages_of_agents(topic: str, control_socket: Path, store: Store) -> None:
+    with pytest.raises(RequestRefusedError, match="is reserved for the test messages of agents"):
+        publish(topic, "x", socket=control_socket)
+    assert store.outgoing_events(1) == []
+
+
+def test_publish_accepts_topic_similar_to_those_of_test_messages(control_socket: Path, store: Store) -> None:
+    topics = ["a/__canary__2/x", "a/__barrier__/b/c"]
+    for topic in topics:
+        publish(topic, "x", socket=control_socket)
+    assert [event.topic for event in store.outgoing_events(9)] == topics
+
+
 def test_control_socket_answers_status_and_requeue_requests(control_socket: Path) -> None:
     with Client(control_socket) as client:
         assert client.status() == {"broker": "b:1"}
