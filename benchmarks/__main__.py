@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from activemq_fleet.cli.lab_options import sigterm_as_interrupt
+from activemq_fleet.cli.lab_options import stop_signals_as_interrupt
 from benchmarks import (
     agent,
     agent_memory,
@@ -108,7 +108,7 @@ def main() -> int:
     cores, python = os.cpu_count(), platform.python_version()
     page = [f"Measured {datetime.date.today()} on {cores} cores with Python {python}; medians where runs repeat.\n"]
     try:
-        with sigterm_as_interrupt():
+        with stop_signals_as_interrupt():
             for part in arguments.parts or PARTS:
                 title, measure_part = PARTS[part]
                 page.append(f"## {title}\n\n{measure_part(work)}")

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from activemq_fleet.cli.lab_options import sigterm_as_interrupt
+from activemq_fleet.cli.lab_options import stop_signals_as_interrupt
 
 _Input = TypeVar("_Input")
 _Output = TypeVar("_Output")
@@ -26,7 +26,7 @@ def run_in_processes(run: Callable[[_Input], _Output], inputs: Sequence[_Input],
     KeyboardInterrupt, after each process has left the ``with`` blocks of its call.
     """
     context = multiprocessing.get_context("spawn")
-    with sigterm_as_interrupt(), ProcessPoolExecutor(processes, context, _exit_on_sigterm) as pool:
+    with stop_signals_as_interrupt(), ProcessPoolExecutor(processes, context, _exit_on_sigterm) as pool:
         try:
             yield from pool.map(partial(_run_or_exit, run), inputs)
         except BaseException:

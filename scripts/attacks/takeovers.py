@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from activemq_fleet.cli.lab_options import sigterm_as_interrupt
+from activemq_fleet.cli.lab_options import stop_signals_as_interrupt
 from activemq_fleet.errors import FleetError
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if directory:
             directory.mkdir(parents=True, exist_ok=True)
     try:
-        with sigterm_as_interrupt():
+        with stop_signals_as_interrupt():
             _run_drills(options)
     except KeyboardInterrupt:
         print("takeovers: interrupted; the brokers and clients of the lab are stopped", file=sys.stderr)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.cli.lab_options import stop_signals_as_interrupt
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import LabError
 from activemq_fleet.install_hint import install_hint
@@ -74,6 +75,7 @@ def test_command_for_existing_lab_requires_only_dir(
         ("none", None, "contains no lab"),
         ("with space", None, "cannot be used"),
         ("damaged", "no JSON", "is damaged, or another version of activemq-fleet wrote it"),
+        ("file/lab", None, "contains no lab"),
     ],
 )
 def test_lab_command_exits_with_2_for_directory_that_is_no_lab(
@@ -84,11 +86,13 @@ def test_lab_command_exits_with_2_for_directory_that_is_no_lab(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (tmp_path / "file").touch()
     if content is not None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "lab.json").write_text(content)
     assert main(["lab", *words, "--dir", str(tmp_path / name)]) == 2
     assert message in capsys.readouterr().err
+    assert content is not None or not (tmp_path / name).exists(), "the command created a directory"
 
 
 def test_lab_down_reports_directory_without_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,15 +181,26 @@ def test_end_of_command_lab_up_does_not_stop_brokers(calls: Calls, tmp_path: Pat
     assert "down" not in [call[0] for call in calls]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interruption_of_foreground_lab_up_stops_lab(
-    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt_wait(_event: object) -> None:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
 
     monkeypatch.setattr("threading.Event.wait", interrupt_wait)
     assert run_lab_command("up", "--foreground", directory=tmp_path) == 130
     assert [call[0] for call in calls] == ["up", "down"]
+
+
+def test_lab_command_ignores_end_of_terminal_under_nohup() -> None:
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals_as_interrupt():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, handler)
 
 
 def test_lab_prepare_shows_replaced_variables(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

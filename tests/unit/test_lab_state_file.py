@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import LabState, load_lab_state
+from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables
@@ -286,18 +291,62 @@ def test_lab_of_fleet_has_brokers_and_agents_of_fleet(tmp_path: Path) -> None:
     assert str(lab.store_directory("orders1x")).startswith(f"{tmp_path}/lab/stores/")
 
 
-def test_lab_down_terminates_processes_of_lab_whose_state_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminated: list[object] = []
+@contextmanager
+def _guarded_broker(lab_directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process of a lab, with a child process of the same lab, in a separate session."""
+    sleep = "import sys, time; print(flush=True); time.sleep(600)"
+    mark = f"{MARK}{lab_directory}"
+    start_child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {sleep!r}, {mark!r}])"
+    guard = subprocess.Popen([sys.executable, "-c", start_child, mark], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert guard.stdout is not None
+        guard.stdout.readline()
+        yield guard
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(guard.pid, signal.SIGKILL)
+        guard.communicate()
+
+
+def test_lab_down_terminates_processes_of_lab_with_damaged_state(tmp_path: Path) -> None:
     lab = Lab.open("x", tmp_path / "lab")
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab/lab.json").write_text("no JSON")
-    monkeypatch.setattr(processes, "lab_processes", lambda _lab_paths: ["a process"])
-    monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: terminated.extend(strays))
-    with pytest.raises(InputError, match="of the lab is damaged, or another version"):
-        lab.down()
-    assert terminated == ["a process"]
+    with _guarded_broker(tmp_path / "lab") as guard:
+        assert lab.down() == 1, "a broker and its guard count as one"
+        assert guard.wait(10) == -signal.SIGKILL
+    assert processes.lab_processes(LabPaths(tmp_path / "lab")) == []
+
+
+def test_lab_down_terminates_processes_of_lab_with_deleted_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "lab"
+    with _guarded_broker(directory) as guard:
+        assert main(["lab", "down", "--dir", str(directory)]) == 0
+        assert guard.wait(10) == -signal.SIGKILL
+    captured = capsys.readouterr()
+    assert captured.out == "1 broker stopped\n"
+    assert captured.err == ""
+    assert processes.lab_processes(LabPaths(directory)) == []
+    assert not directory.exists()
+
+
+def test_lab_in_moved_directory_is_error_that_names_both_directories(lab_paths: LabPaths, tmp_path: Path) -> None:
+    before = prepare(lab_paths, variables())
+    moved = LabPaths(tmp_path / "moved")
+    lab_paths.directory.rename(moved.directory)
+    message = (
+        f"directory {moved.directory} was moved or copied from {lab_paths.directory}, .* `activemq-fleet lab down "
+        f"--dir {lab_paths.directory}`.* --dir {moved.directory}"
+    )
+    with pytest.raises(InputError, match=message):
+        load_lab_state(moved)
+    with pytest.raises(InputError, match=message):
+        Lab(moved).down()
+    after = prepare(moved, variables())
+    assert load_lab_state(moved) == after
+    assert (after.seed, after.addresses) == (before.seed, before.addresses), "the lab got other secrets or addresses"
 
 
 def test_lab_down_without_lab_changes_nothing(tmp_path: Path) -> None:

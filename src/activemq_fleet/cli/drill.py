@@ -15,7 +15,7 @@ from activemq_fleet.cli.lab_options import (
     current_inventory_options,
     lab_options,
     require_lab_packages,
-    sigterm_as_interrupt,
+    stop_signals_as_interrupt,
 )
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
@@ -87,7 +87,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     from activemq_fleet.lab.drill import DrillOptions, run_drill
     from activemq_fleet.reports.drill_page import drill_html_page
 
-    with sigterm_as_interrupt():
+    with stop_signals_as_interrupt():
         result = run_drill(lab, DrillOptions(**options), print_escaped_to_stderr)
     if report is not None:
         write_file_atomically(Path(report), drill_html_page(result).encode())

@@ -16,7 +16,7 @@ from activemq_fleet.cli.lab_options import (
     command_line_of_lab_subcommand,
     existing_lab_options,
     lab_options,
-    sigterm_as_interrupt,
+    stop_signals_as_interrupt,
 )
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_table, print_warning
@@ -84,7 +84,7 @@ def up_command(
     timeout: float,
 ) -> None:
     """Start the fleet and wait until every broker is ready. A failed start stops all brokers."""
-    with sigterm_as_interrupt():
+    with stop_signals_as_interrupt():
         if show_difference:
             _print_difference(lab.prepare())
         status = lab.up(timeout=timeout, fresh=fresh, prometheus=prometheus)
@@ -115,7 +115,7 @@ def down_command(lab: Lab) -> None:
     if lab.exists:
         removal = shlex.join(["rm", "-r", str(lab.directory)])
         print_escaped_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
-    else:
+    elif not stopped:
         print_warning(
             f"the directory {lab.directory} contains no lab, so nothing was stopped: set the same -i or --dir as for "
             "`lab up`"
@@ -191,7 +191,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
     """
     from activemq_fleet.lab.freeze import freeze_and_resume_active_broker
 
-    with sigterm_as_interrupt():
+    with stop_signals_as_interrupt():
         freeze_result = freeze_and_resume_active_broker(
             lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=print_escaped_to_stderr
         )

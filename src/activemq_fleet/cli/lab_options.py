@@ -91,14 +91,22 @@ def command_line_of_lab_subcommand(subcommand: str) -> str:
 
 
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM as KeyboardInterrupt inside a ``with`` block. Started processes are then stopped."""
+def stop_signals_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as KeyboardInterrupt inside a ``with`` block, so that started processes are stopped.
+
+    A terminal that is closed, or an SSH connection that is lost, sends SIGHUP. It stays ignored under ``nohup``.
+    """
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    previous_handler = signal.signal(signal.SIGTERM, interrupt)
+    previous_handlers = {
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous_handler)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)

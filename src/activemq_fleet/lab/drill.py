@@ -16,6 +16,7 @@ from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.state.fault_kinds import FaultKind
@@ -53,10 +54,14 @@ def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None)
     """Run a drill (faults injected under load) in a lab, and return its result.
 
     A lab that was not running is started for the drill, and stopped. Afterwards no broker is frozen and no agent of the
-    drill runs, even after an error. Raises FleetError for a fleet that cannot be drilled; errors after the first fault
-    are in the result.
+    drill runs, even after an error. Raises FleetError for a fleet that cannot be drilled, and LabError while another
+    drill runs in the lab; errors after the first fault are in the result.
     """
-    progress = progress or (lambda _line: None)
+    with LabPaths(lab.directory).hold_drill_lock():
+        return _run_locked_drill(lab, options, progress or (lambda _line: None))
+
+
+def _run_locked_drill(lab: Lab, options: DrillOptions, progress: Progress) -> DrillResult:
     ran = _is_running(lab)
     options = replace(options, prometheus=options.prometheus or (ran and bool(lab.monitoring.running_pids())))
     lab.prepare(prometheus=options.prometheus)

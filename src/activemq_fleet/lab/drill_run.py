@@ -123,7 +123,11 @@ class DrillRun:
         require_nodes_reachable_by_load([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
         run._write_json("drill.json", asdict(plan))
-        run._launch_load(specs, len(plan.order) * _SECONDS_PER_FAULT, parent_pid)
+        try:
+            run._launch_load(specs, len(plan.order) * _SECONDS_PER_FAULT, parent_pid)
+        except BaseException:
+            run.__exit__()
+            raise
         return run
 
     def __enter__(self) -> DrillRun:

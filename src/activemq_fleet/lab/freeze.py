@@ -90,8 +90,8 @@ def freeze_and_resume_active_broker(
             f"node of pair {broker.pair}"
         )
     peer = broker.peer
-    lab.pause(broker.host)
     try:
+        lab.pause(broker.host)
         progress(f"{broker.host} is frozen")
         time.sleep(_SETTLE_SECONDS)
         released_at = time.monotonic()

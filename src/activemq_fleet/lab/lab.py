@@ -22,7 +22,7 @@ from activemq_fleet.lab.fleet_start_and_stop import (
     write_client_and_agent_files,
 )
 from activemq_fleet.lab.lab_paths import LabPaths, absolute_sources, lab_paths_for
-from activemq_fleet.lab.lab_state_file import load_lab_state
+from activemq_fleet.lab.lab_state_file import DamagedLabStateError, load_lab_state, require_lab_state
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operation_recording import record_operation_begin_and_end
@@ -200,10 +200,14 @@ class Lab(ReadOnlyLab):
     def down(self) -> int:
         """Stop every process of the lab, and release its addresses.
 
-        Stores and logs stay. Returns the number of processes that ran; 0 where there is no lab.
+        Stores and logs stay. Returns the number of processes that ran: a broker and its guard count as one. Processes
+        of a lab whose directory was deleted or moved are also stopped.
         """
         if not (self.exists or self._lab_paths.runs.is_dir()):
-            return 0
+            count = processes.kill_lab_processes(self._lab_paths)
+            if count:
+                self._claims.release_address_block(self._lab_paths.directory)
+            return count
         with self._lab_paths.hold_lab_lock():
             return self._stop_and_release_addresses()
 
@@ -224,6 +228,7 @@ class Lab(ReadOnlyLab):
         With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
         never ready alone. Raises LabError for a broker that runs already or does not start.
         """
+        require_lab_state(self._lab_paths)  # before the lock, which creates the directory
         with self._lab_paths.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
@@ -361,7 +366,7 @@ class Lab(ReadOnlyLab):
     def _stop_all(self) -> int:
         count = 0
         try:
-            brokers = self._hosts.fleet.brokers if load_lab_state(self._lab_paths) else ()
+            brokers = self._hosts.fleet.brokers if self._is_state_readable() else ()
             with self._record_operation("lab down", [broker.host for broker in brokers]):
                 count = terminate_running_brokers(self._hosts, brokers) if brokers else 0
                 if brokers:
@@ -370,9 +375,18 @@ class Lab(ReadOnlyLab):
                     self.database.stop()
         finally:
             # These processes did not stop, or a command was killed after it started them and before it recorded them.
-            strays = processes.lab_processes(self._lab_paths)
-            processes.terminate_processes(strays, grace=0)
-        return count + len(strays)
+            stray_count = processes.kill_lab_processes(self._lab_paths)
+        return count + stray_count
+
+    def _is_state_readable(self) -> bool:
+        """Return whether the state of the lab exists and is undamaged.
+
+        Raises InputError if its file cannot be read, or if the directory of the lab was moved or copied.
+        """
+        try:
+            return load_lab_state(self._lab_paths) is not None
+        except DamagedLabStateError:
+            return False
 
     def _stop_and_release_addresses(self) -> int:
         try:

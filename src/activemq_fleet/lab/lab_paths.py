@@ -81,15 +81,28 @@ class LabPaths:
         With the lock only one command at a time starts or stops brokers. Returns the context manager. Raises LabError
         at once when another command holds the lock.
         """
+        with self._hold_lock(".lock", "another command uses"):
+            yield
+
+    @contextmanager
+    def hold_drill_lock(self) -> Iterator[None]:
+        """Hold the lock of a lab's drill while a ``with`` block runs.
+
+        With the lock only one drill at a time writes the files of the drill and injects faults. The commands that start
+        and stop brokers are independent of this lock. Raises LabError at once when another drill holds the lock.
+        """
+        with self._hold_lock(".drill-lock", "another drill runs in"):
+            yield
+
+    @contextmanager
+    def _hold_lock(self, name: str, holder: str) -> Iterator[None]:
         self.make_directory()
-        descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        descriptor = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LabError(
-                    f"another command uses the lab {self.directory}: wait until that command finishes"
-                ) from None
+                raise LabError(f"{holder} the lab {self.directory}: wait until that command finishes") from None
             yield
         finally:
             os.close(descriptor)

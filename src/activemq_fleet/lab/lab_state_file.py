@@ -33,7 +33,8 @@ class LabState:
     derived from, ``java`` the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the
     variables of each host with the overlay on top. ``sources`` are the inventories that the lab was made from, empty
     where that is unknown; ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair;
-    ``exporter`` that of the metrics exporter, empty without metrics.
+    ``exporter`` that of the metrics exporter, empty without metrics. ``directory`` is that of the lab when it was
+    prepared, empty where that is unknown.
     """
 
     block: int
@@ -46,6 +47,7 @@ class LabState:
     sources: list[str] = field(default_factory=list)
     jdbc_driver: str = ""
     exporter: str = ""
+    directory: str = ""
 
     def fleet(self) -> Fleet:
         """Return the fleet (brokers, pairs and links) of a lab from its stored variables.
@@ -66,7 +68,7 @@ class LabState:
 def require_lab_state(lab_paths: LabPaths) -> LabState:
     """Return the stored state of a lab, and raise InputError if there is none.
 
-    A state of another version is an error, too.
+    A state of another version, or of a lab whose directory was moved or copied, is an error, too.
     """
     state = load_lab_state(lab_paths)
     if state is None:
@@ -77,10 +79,32 @@ def require_lab_state(lab_paths: LabPaths) -> LabState:
     return state
 
 
+class DamagedLabStateError(InputError):
+    """An error for a file with the state of a lab that is damaged, or that another version wrote."""
+
+
 def load_lab_state(lab_paths: LabPaths) -> LabState | None:
     """Load the stored state of a lab; return None if there is none.
 
-    Raises InputError for a file that cannot be read, or that another version wrote.
+    Raises InputError for a file that cannot be read, and for a lab whose directory was moved or copied, because its
+    files contain the earlier path. Raises DamagedLabStateError for a damaged file.
+    """
+    state = load_lab_state_of_any_directory(lab_paths)
+    directory = lab_paths.directory
+    if state and state.directory not in ("", str(directory)):
+        raise InputError(
+            f"the directory {directory} was moved or copied from {state.directory}, and the files of the lab contain "
+            "the earlier path. Stop the brokers that still run with "
+            f"`{_lab_command('down', state.directory)}`. Then run `lab up` with the inventory and --dir "
+            f"{shlex.quote(str(directory))}, which writes the files again"
+        )
+    return state
+
+
+def load_lab_state_of_any_directory(lab_paths: LabPaths) -> LabState | None:
+    """Load the stored state of a lab, even if its directory was moved or copied; return None if there is none.
+
+    Raises InputError for a file that cannot be read, and DamagedLabStateError for a damaged file.
     """
     try:
         known = json.loads(lab_paths.state.read_bytes())
@@ -88,15 +112,19 @@ def load_lab_state(lab_paths: LabPaths) -> LabState | None:
             raise ValueError
         known["software"] = {release: InstalledRelease(**software) for release, software in known["software"].items()}
         return LabState(**known)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(
             f"the file {lab_paths.state} of the lab cannot be read ({error.strerror}): correct its permissions"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise InputError(
-            f"the file {lab_paths.state} of the lab is damaged, or another version of activemq-fleet wrote it. Kill "
-            f"the processes of this lab, which `pgrep -af {lab_paths.directory}` lists, and remove the lab with: "
-            f"{shlex.join(['rm', '-r', str(lab_paths.directory)])}"
+        raise DamagedLabStateError(
+            f"the file {lab_paths.state} of the lab is damaged, or another version of activemq-fleet wrote it: stop "
+            f"the lab with `{_lab_command('down', str(lab_paths.directory))}`, and run `lab up` with the inventory, "
+            "which writes the file again"
         ) from None
+
+
+def _lab_command(subcommand: str, directory: str) -> str:
+    return shlex.join(["activemq-fleet", "lab", subcommand, "--dir", directory])

@@ -9,12 +9,15 @@ and the event ids that agents returned, ``NAME/promised``.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,6 +33,7 @@ from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator, StompLoa
 
 _PATIENCE = 300.0  # Seconds. On an idle machine, the start takes a few seconds.
 _POLL = 0.05
+_PARENT_POLL = 0.5
 _STATUS_EVERY = 0.5
 _WINDOW = 5.0  # Seconds over which rates are measured.
 _LAG = 1.0  # Seconds until an action of an agent is in its journal.
@@ -74,8 +78,9 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
     with tempfile.TemporaryDirectory(prefix="load-") as sockets:
         generators = [make_load_generator(spec, directory, Path(sockets)) for spec in specs]
         try:
-            for generator in generators:
-                generator.start_load(_PATIENCE)
+            with _interrupt_if_process_ends(parent):
+                for generator in generators:
+                    generator.start_load(_PATIENCE)
             (directory / "ready").touch()
             last_status_at = 0.0
             while not stop_file.exists() and time.monotonic() < deadline and _is_process_alive(parent):
@@ -92,9 +97,35 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
             with suppress(OSError):
                 (directory / "failed").write_text(f"{error}\n")
             raise
+        except KeyboardInterrupt:
+            for generator in generators:
+                generator.__exit__()
+            if not _is_process_alive(parent):
+                for generator in generators:
+                    generator.delete_durable_session()
+            raise
         finally:
             for generator in generators:
                 generator.__exit__()
+
+
+@contextmanager
+def _interrupt_if_process_ends(process: int | None) -> Iterator[None]:
+    """Interrupt this process, as Ctrl-C does, if another process ends while the ``with`` block runs."""
+    is_block_done = threading.Event()
+
+    def watch() -> None:
+        while not is_block_done.wait(_PARENT_POLL):
+            if not _is_process_alive(process):
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_block_done.set()
 
 
 def _start_requested_bursts(directory: Path, generators: Iterable[LoadGenerator]) -> None:
@@ -138,6 +169,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     directory = Path(arguments[0])
     longest, parent = [*arguments[1:3], "", ""][:2]
+    # A shell without job control ignores SIGINT in its background processes, and a drill there would pass that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _run_load_generators(directory, float(longest or 3600), int(parent) if parent else None)
     except (AgentError, LabError) as error:

@@ -20,7 +20,7 @@ from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.lab_brokers import make_shared_store_directory
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
-from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState, load_lab_state
+from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState, load_lab_state_of_any_directory
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import shipped_configuration_files
@@ -59,7 +59,7 @@ def prepare_lab(
     _report_findings(fleet, progress)
     before = None
     with suppress(InputError):  # Another version created this lab, so the lab is created again.
-        before = load_lab_state(lab_paths)
+        before = load_lab_state_of_any_directory(lab_paths)
     executable = artifacts.java_executable(
         max([_OLDEST_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)])
     )
@@ -75,8 +75,19 @@ def prepare_lab(
     exporter = ""
     if metrics or any(broker.settings.metrics for broker in fleet.brokers):
         exporter = str(artifacts.prometheus_jmx_exporter_jar(progress=progress))
-    groups = dict(data.groups)
-    state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
+    state = LabState(
+        block=block,
+        seed=seed,
+        java=str(executable),
+        addresses=addresses,
+        software=software,
+        groups=dict(data.groups),
+        hosts={},
+        sources=list(sources),
+        jdbc_driver=driver,
+        exporter=exporter,
+        directory=str(lab_paths.directory),
+    )
     overlay = over.loopback_variables(fleet, data.hosts, lab_paths, state, heap, metrics=metrics)
     state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
     _write_lab_files(lab_paths, state, overlay)

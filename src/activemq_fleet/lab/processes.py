@@ -207,6 +207,24 @@ def lab_processes(lab_paths: LabPaths) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if _is_lab_process(lab_paths, process)]
 
 
+def kill_lab_processes(lab_paths: LabPaths) -> int:
+    """Kill all running processes of a lab, and return the number of killed sessions.
+
+    A broker, its guard and their children are one session.
+    """
+    found_processes = lab_processes(lab_paths)
+    sessions = {_session_id(process) for process in found_processes}
+    terminate_processes(found_processes, grace=0)
+    return len(sessions)
+
+
+def _session_id(process: psutil.Process) -> int:
+    try:
+        return os.getsid(process.pid)
+    except ProcessLookupError:
+        return int(process.pid)
+
+
 def _is_lab_process(lab_paths: LabPaths, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # Processes of other users may also have the mark.
