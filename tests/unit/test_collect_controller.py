@@ -341,6 +341,18 @@ def test_collect_names_unreachable_host_and_collects_other_hosts(tmp_path: Path)
     assert (tmp_path / "out" / NODES[0] / "activemq.log").read_text() == "nio://net:@secret@@other:61616\n"
 
 
+def test_collect_also_collects_in_check_mode(tmp_path: Path) -> None:
+    (tmp_path / "hosts" / NODES[0] / "activemq" / "data").mkdir(parents=True)
+    (tmp_path / "hosts" / NODES[0] / "activemq" / "data" / "activemq.log").write_text("a line\n")
+
+    process = run_collect_playbook(
+        tmp_path, "-e", "activemq_collect_to=out", "--check", "--limit", f"{NODES[0]},kiosk-1.example.com"
+    )
+
+    assert process.returncode == 0, process.stdout
+    assert (tmp_path / "out" / NODES[0] / "activemq.log").read_text() == "a line\n"
+
+
 def test_collect_refuses_directory_with_foreign_files_before_any_host(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()

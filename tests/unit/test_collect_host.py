@@ -24,6 +24,7 @@ from activemq_fleet.node.collect import evidence_archive, host_collection, threa
 from activemq_fleet.node.collect.evidence_archive import EvidenceArchive, open_matching_files
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import Directory
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.process.proc import Process, read_process
@@ -516,3 +517,16 @@ def test_time_zone_of_jvm_has_precedence_over_time_zone_of_host(
     process = Process(0, 0.0, "S", command)
 
     assert host_collection.broker_timezone(process, str(tmp_path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "variable"),
+    [
+        ("megabytes", 0, "activemq_collect_megabytes"),
+        ("seconds", 0, "activemq_collect_timeout"),
+        ("days", -1, "activemq_collect_days"),
+    ],
+)
+def test_collect_refuses_limit_that_is_too_small(host: Host, option: str, value: int, variable: str) -> None:
+    with pytest.raises(NodeError, match=rf"{option} of the module collect is {value}, .*: correct {variable}"):
+        host.collect(**{option: value})

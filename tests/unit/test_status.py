@@ -19,9 +19,9 @@ from activemq_fleet.status.active_node_count_findings import different_stores_me
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
 from activemq_fleet.status.text import broker_cells, status_headline, table_lines
-from activemq_fleet.topology import Fleet
+from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
-from tests.unit.fleets import fleet
+from tests.unit.fleets import fleet, hosts
 
 SHOP_A, SHOP_B = "shop-mq01-a.example.com", "shop-mq01-b.example.com"
 SINGLE_PAIR = fleet("orders-mq01")
@@ -238,6 +238,39 @@ def test_fix_of_pair_that_was_never_installed_is_playbook_site() -> None:
     assert finding.fix.startswith("run the playbook site")
     assert {broker_cells(row, NOW)[2] for row in report.brokers if row.host in (A, B)} == {"not installed"}
     assert {report.states_by_host[host] for host in (A, B)} == {"stopped"}
+
+
+@pytest.mark.parametrize("state", ["standby", "stopped", "hung"])
+def test_pair_without_active_node_is_no_finding_if_peer_was_not_queried(state: str) -> None:
+    evidence = broker_evidence(SINGLE_PAIR, B, state=state, usage={}, holds_lock=None)
+    report = fleet_status(SINGLE_PAIR, {B: {"broker": evidence}}, now=NOW)
+    assert "no-active" not in [finding.rule for finding in report.findings]
+
+
+def test_single_broker_that_is_not_active_is_finding() -> None:
+    single = fleet("orders-mq01", ha="none")
+    host = single.brokers[0].host
+    evidence = {host: {"broker": broker_evidence(single, host, **STOPPED)}}
+    assert rules_and_hosts(fleet_status(single, evidence, now=NOW)) == [("no-active", host)]
+
+
+def test_missing_virtual_address_is_finding_only_if_all_balancers_were_queried() -> None:
+    names = ["lb1", "lb2"]
+    variables = {
+        "activemq_vip": "10.77.0.100",
+        "activemq_vip_interface": "eth0",
+        "activemq_vip_username": "check",
+        "activemq_vip_password": "s3cret-check",
+    }
+    balanced = build_fleet(hosts("orders-mq01") | dict.fromkeys(names, variables), {BALANCERS: names})
+    standby = {
+        "haproxy": {"answers": True, "state": "active/running"},
+        "keepalived": {"state": "active/running"},
+        "addresses": {"orders": False},
+    }
+    all_findings = fleet_status(balanced, {name: {"balancer": standby} for name in names}, now=NOW).findings
+    assert [finding.rule for finding in all_findings] == ["no-address"]
+    assert fleet_status(balanced, {"lb2": {"balancer": standby}}, now=NOW).findings == ()
 
 
 def test_fix_of_standby_that_was_never_installed_is_playbook_site() -> None:

@@ -13,11 +13,12 @@ from activemq_fleet.topology import Broker, Fleet
 def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterator[Finding]:
     """Yield findings about which nodes of a pair serve clients and write: two, none, one without a standby, an old one.
 
-    A broker without a peer is checked, too.
+    ``pair`` has the nodes that were queried. A broker without a peer is checked, too.
     """
     rows, active = pair.nodes, pair.serving
     others = [row for row in rows if row not in active]
     broker = fleet.broker(rows[0].host)
+    is_peer_queried = len(rows) > 1 or broker.peer is None
     other_states = ", ".join(map(_state_text, others))
     different_stores = different_stores_message({row.host: row.evidence.store for row in rows})
     # The generations of two stores cannot be compared.
@@ -26,7 +27,7 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
             yield _stale_generation_finding(row, fleet.broker(row.host), state.newest_generation)
     if len(active) > 1 or (pair.two_masters and not different_stores):
         yield from _two_active_findings(pair, different_stores)
-    if not active and all(row.state != "unreachable" for row in rows):
+    if not active and is_peer_queried and all(row.state != "unreachable" for row in rows):
         yield error_finding(
             "no-active",
             rows[0].host,

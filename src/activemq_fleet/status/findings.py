@@ -71,7 +71,7 @@ def status_findings(
         findings += active_node_findings(PairState(rows), fleet)
     for agent in agents:
         findings += _agent_findings(agent)
-    return [*findings, *_balancer_findings(balancers)]
+    return [*findings, *_balancer_findings(balancers, fleet)]
 
 
 def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -> Finding:
@@ -426,7 +426,7 @@ def _agent_findings(row: AgentStatus) -> Iterator[Finding]:
     yield from _certificate_findings(row.host, row.certificates)
 
 
-def _balancer_findings(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
+def _balancer_findings(rows: Sequence[BalancerStatus], fleet: Fleet) -> Iterator[Finding]:
     for row in rows:
         if row.state == "unreachable":
             yield _unreachable_finding(row)
@@ -445,7 +445,11 @@ def _balancer_findings(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
             text = f"{' and '.join(holders)} both hold the virtual address of group {group}"
             fix = "check that the network passes VRRP between these load balancers"
             yield error_finding("two-addresses", holders[0], text, fix)
-        elif not holders and None not in addresses_by_host.values() and len(reached_rows) == len(rows):
+        elif not holders and all(
+            addresses_by_host.get(balancer.host) is not None
+            for balancer in fleet.balancers
+            if balancer.serves_group(group)
+        ):
             yield error_finding(
                 "no-address",
                 reached_rows[0].host,

@@ -84,6 +84,11 @@ def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
             f"the option seconds of the module collect is {parameters['seconds']}, but must be at least 1: "
             "correct activemq_collect_timeout"
         )
+    if parameters["days"] < 0:
+        raise NodeError(
+            f"the option days of the module collect is {parameters['days']}, but must be at least 0: "
+            "correct activemq_collect_days"
+        )
     bundle = EvidenceArchive(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     collection = _HostCollection(bundle, parameters["days"], parameters["dumps"])
     try:
