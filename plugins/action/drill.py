@@ -27,7 +27,7 @@ class ActionModule(FleetAction):
     It runs once for all hosts, which share one load.
     """
 
-    _supports_check_mode = False
+    _supports_check_mode = True  # With False, Ansible would skip the action, which could not refuse check mode.
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -70,6 +70,8 @@ class ActionModule(FleetAction):
         return self._end_drill(run, arguments, task_vars)
 
     def _begin_drill(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        playbook_drill = import_library_module("lab.playbook_drill")
+        playbook_drill.require_writable_report_path(Path(arguments["report"]))
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
         drill_steps = import_library_module("operations.drill_steps")
@@ -82,7 +84,7 @@ class ActionModule(FleetAction):
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            drill = import_library_module("lab.playbook_drill").begin_drill_and_return_fault_sequence(
+            drill = playbook_drill.begin_drill_and_return_fault_sequence(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:

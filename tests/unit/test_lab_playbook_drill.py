@@ -14,6 +14,7 @@ from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextDrillFault, fa
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.support.drilled_pair import A, B
+from tests.support.played_sites import make_local_site
 from tests.unit.fleets import fleet
 
 PAIR = "orders-mq01"
@@ -174,3 +175,39 @@ def test_drill_without_event_journals_is_incomplete(drill: DrillRun) -> None:
     assert report.verdict == "incomplete"
     assert [fault.takeover for fault in report.faults] == [3.5, 3.5]
     assert "incomplete" in (drill.directory / "report" / "drill.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "/proc/none/drill.html",
+            r"cannot be written to /proc/none \(No such file or directory\): set activemq_drill_rep",
+        ),
+        ("file/drill.html", "cannot be written to .*/file.*: set activemq_drill_report"),
+        ("directory.html", r"cannot be written to .*/directory\.html \(it is a directory\): set activemq_drill_report"),
+        ("data.html", r"cannot be written to .*/data\.json \(it is a directory\): set activemq_drill_report"),
+        ("drill.json", "drill writes its data as JSON to this file: set it to a file that ends in .html"),
+    ],
+)
+def test_drill_refuses_path_to_which_report_cannot_be_written(name: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for directory in ("directory.html", "data.json"):
+        (tmp_path / directory).mkdir()
+    with pytest.raises(InputError, match=reason):
+        playbook_drill.require_writable_report_path(tmp_path / name)
+
+
+def test_drill_creates_directory_of_its_report(tmp_path: Path) -> None:
+    playbook_drill.require_writable_report_path(tmp_path / "reports" / "drill.html")
+    assert list((tmp_path / "reports").iterdir()) == []
+
+
+def test_playbook_drill_refuses_check_mode(tmp_path: Path) -> None:
+    site = make_local_site(tmp_path)
+    site.write_inventory(A, B, drill_allowed=True)
+    code, output = site.play("drill", "--check")
+    assert code == 2, output
+    message = "the playbook drill stops brokers, so it does not support check mode. Run it without --check"
+    assert message in " ".join(output.split())
+    assert "run the same command to start a new drill" in " ".join(output.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.atomic_files import write_file_atomically
+from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
@@ -104,6 +105,30 @@ def _read_number(options: Mapping[str, Any], name: str, default: float, *, is_in
     except (TypeError, ValueError, OverflowError):
         kind = "a whole number such as 5" if is_integer else "a number such as 100"
         raise InputError(f"activemq_drill_{name} is {str(value)[:60]!r}: set it to {kind}") from None
+
+
+def require_writable_report_path(report: Path) -> None:
+    """Raise InputError if the report of a drill and its data cannot be written to a path.
+
+    A drill checks this before its first fault. A missing directory of the report is created.
+    """
+    data = report.with_suffix(".json")
+    if data == report:
+        raise InputError(
+            f"activemq_drill_report is {report}, but the drill writes its data as JSON to this file: set it to a file "
+            "that ends in .html"
+        )
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        check_writable(report)
+        for path in (report, data):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
+    except OSError as error:
+        raise InputError(
+            f"the report of the drill cannot be written to {error.filename} ({error.strerror}): set "
+            "activemq_drill_report to a file in a directory that you may write to"
+        ) from None
 
 
 def write_drill_html_page(result: DrillResult, report: Path) -> None:
