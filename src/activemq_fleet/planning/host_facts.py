@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -94,26 +94,22 @@ def host_component_facts_and_variables(
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
     host_pattern = record.variables.get(PATTERN_VARIABLE)
-    facts = HostFactsForSeparatePlanning(
-        record.host,
-        position,
-        str(host_pattern) if host_pattern else None,
-        broker=role.identity is not None,
-        agent=role.agent,
-        balancer=role.balancer,
-        by_hand=role.is_unclear,
-        nearly=role.resembles_broker,
-        problems=problems_without_settings(record.host, role, record.variables),
-    )
-    if text is None or not role.has_settings:
-        return facts, text
-    shared = _read_shared_variables(text, is_broker=role.identity is not None)
-    return replace(
-        facts,
-        problems=(*facts.problems, *shared.read.problems),
-        release_problems=shared.read.release_problems,
-        **_facts_of_variables(role.identity, shared),
-    ), text
+    facts: dict[str, Any] = {
+        "host": record.host,
+        "position": position,
+        "pattern": str(host_pattern) if host_pattern else None,
+        "broker": role.identity is not None,
+        "agent": role.agent,
+        "balancer": role.balancer,
+        "by_hand": role.is_unclear,
+        "nearly": role.resembles_broker,
+        "problems": problems_without_settings(record.host, role, record.variables),
+    }
+    if text is not None and role.has_settings:
+        shared = _read_shared_variables(text, is_broker=role.identity is not None)
+        facts["problems"] += shared.read.problems
+        facts |= {"release_problems": shared.read.release_problems, **_facts_of_variables(role.identity, shared)}
+    return HostFactsForSeparatePlanning(**facts), text
 
 
 def _facts_of_variables(identity: Identity | None, variables: _VariablesWithTexts) -> dict[str, Any]:
