@@ -76,7 +76,8 @@ def test_guard_frozen_during_takeover_stops_its_broker_when_it_resumes(nodes: tu
         "the guard lost the lock of the pair's store",
     )
     endings = tuple(f"the broker, because {reason}. This node restarts as standby" for reason in reasons)
-    assert output_of(guard).rstrip().endswith(endings)
+    # The process that removes old generations may report after the guard.
+    assert any(line.endswith(endings) for line in output_of(guard).splitlines())
     assert (a.store / "fence/ended/1").exists()
 
 
