@@ -141,7 +141,9 @@ def test_repair_removes_cut_batch_unless_broker_holds_lock(tmp_path: Path) -> No
     with hold_store_lock(tmp_path):
         assert repair(tmp_path) == ""
     assert f"This batch was removed from byte {len(complete) // 2} on" in repair(tmp_path)
+    removed_batch = path.with_name("db-1.log.removed-batch").read_bytes()
     assert path.read_bytes() == complete[: len(complete) // 2]
+    assert path.read_bytes() + removed_batch == complete[:-3]
     assert repair(tmp_path) == ""
 
 

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import os
 
+from ..files import disk
 from . import journal
+
+REMOVED_SUFFIX = ".removed-batch"
+"""The suffix of the file, next to the data file, that keeps the removed batch. No broker reads it."""
 
 
 def remove_cut_batch(store: str) -> str:
@@ -27,13 +31,16 @@ def remove_cut_batch(store: str) -> str:
     if offset is None:
         return ""
     with open(path, "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
+        file.seek(offset)
+        batch = file.read()
+        disk.replace_file(path + REMOVED_SUFFIX, batch, os.fstat(file.fileno()).st_mode & 0o777)
         file.truncate(offset)
         os.fsync(file.fileno())
     return (
-        f"the data file {path} ended at byte {size}, inside of its last batch of records. This batch was removed from "
-        f"byte {offset} on, because brokers up to 5.11 do not start with it. The messages in it, and all later ones, "
-        "are lost. If a copy or a backup has the complete data file, stop both nodes and restore it"
+        f"the data file {path} ended at byte {offset + len(batch)}, inside of its last batch of records. This batch "
+        f"was removed from byte {offset} on and saved as {path}{REMOVED_SUFFIX}, because brokers up to 5.11 do not "
+        "start with it. The messages in it, and all later ones, are lost. If a copy or a backup has the complete data "
+        "file, stop both nodes and restore it"
     )
 
 
