@@ -6,7 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask_configuration_file
+from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask_configuration_file_text
 from tests.unit.hostile_texts import CONTEXTS, PIECES, hostile_text
 
 SIZE = 1_000_000
@@ -58,7 +58,7 @@ def _seconds(text: str) -> float:
         KnownSecret(f"only-measured-{number}", f"activemq_secret_{number}") for number in range(SECRETS)
     )
     began = time.process_time()
-    mask_configuration_file("conf/any", text, known)
+    mask_configuration_file_text("conf/any", text, known)
     return time.process_time() - began
 
 

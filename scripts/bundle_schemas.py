@@ -17,7 +17,7 @@ from pathlib import Path
 
 from activemq_fleet.artifacts import fetch_schema_to_cache
 from activemq_fleet.errors import FleetError
-from activemq_fleet.releases import Release, known_release_lines, releases_with_schema
+from activemq_fleet.releases import Release, known_release_lines, releases_with_published_schema
 
 BUNDLE = Path(__file__).resolve().parents[1] / "build" / "schemas.zip"
 NOTICE = """\
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def releases() -> list[Release]:
     """Return all releases whose schema can be downloaded, according to the data of the library."""
-    return [release for line in known_release_lines() for release in releases_with_schema(line)]
+    return [release for line in known_release_lines() for release in releases_with_published_schema(line)]
 
 
 def write_bundle(schemas: dict[str, bytes], path: Path) -> None:

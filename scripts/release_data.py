@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, known_release_lines, supported_release_lines
-from activemq_fleet.releases._data import load_element_and_attribute_spans, load_release_data
+from activemq_fleet.releases._data import load_element_and_attribute_spans, load_releases_and_advisories
 from activemq_fleet.releases._spans import parse_version
 
 DATA = Path(__file__).resolve().parents[1] / "src" / "activemq_fleet" / "releases"
@@ -153,7 +153,7 @@ def unknown_advisories(website: Repository) -> list[str]:
     """
     page = website.text("HEAD", "src/components/classic/security.md")
     published = set(re.findall(r"CVE-20[2-9]\d-\d+", page))
-    known = {advisory.cve for advisory, _, _ in load_release_data().advisories}
+    known = {advisory.cve for advisory, _, _ in load_releases_and_advisories().advisories}
     return sorted(published - known - _OF_CLIENTS)
 
 

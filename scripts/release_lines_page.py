@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from activemq_fleet.releases import Release, known_release_lines, supported_release_lines
-from activemq_fleet.releases._data import load_release_data
+from activemq_fleet.releases._data import load_releases_and_advisories
 from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "release-lines.md"
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _page() -> Iterator[str]:
-    data = load_release_data()
+    data = load_releases_and_advisories()
     lines = known_release_lines()
     supported = supported_release_lines()
     yield _HEAD.format(

@@ -41,7 +41,9 @@ class ActionModule(FleetAction):
         try:
             # An invalid result of a host since ``begin`` affects only the row of this host.
             for host, problems in (
-                import_library_module("inventory").errors_for_runtime_variables_by_host(variables["hostvars"]).items()
+                import_library_module("inventory")
+                .errors_by_host_for_variables_set_at_runtime(variables["hostvars"])
+                .items()
             ):
                 evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:

@@ -84,7 +84,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operatio
 )
 
 
-def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def record_operation_begin_or_end(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Record the begin or end of a planned operation in the host's file of operation records.
 
     Returns the module's result, which is never ``changed``.
@@ -117,7 +117,7 @@ def main() -> None:
         "directory": {"type": "path", "default": DIRECTORY},
         "labels": {"type": "dict"},
     }
-    run_module(spec, record_operation)
+    run_module(spec, record_operation_begin_or_end)
 
 
 if __name__ == "__main__":

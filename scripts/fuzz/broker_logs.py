@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from activemq_fleet.lab.log_tail import last_error_line
+from activemq_fleet.lab.log_tail import last_error_with_root_cause
 from activemq_fleet.node.log import broker_log, pure_log
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
@@ -19,7 +19,7 @@ def read(data: bytes) -> str:
     text = data.decode(errors="replace")
     records = list(parse_log(text))
     BrokerRun().apply_records(records)
-    last_error_line(records)
+    last_error_with_root_cause(records)
     with tempfile.TemporaryDirectory() as directory:
         Path(directory, "activemq.log").write_bytes(data)
         Path(directory, "activemq.log.1").write_bytes(data[::-1])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask_configuration_file, mask_text
+from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask_configuration_file_text, mask_text
 from tests.unit.hostile_texts import PIECES
 from tests.unit.masking_forms import ANYTHING, FILES, READABLE, WORD, WORDS
 
@@ -86,7 +86,7 @@ def run(data: bytes) -> str:
     path, text, repeats = json.loads(data)
     known = KnownSecrets([KnownSecret("fuzzed-Secret1", "activemq_x")])
     began = time.process_time()
-    once = mask_configuration_file(path, text, known) if path else mask_text(text, known)
+    once = mask_configuration_file_text(path, text, known) if path else mask_text(text, known)
     seconds = time.process_time() - began
     if "fuzzed-Secret1" in once or (_PIECE in text.lower() and _survives(text, once)):
         return f"a secret survives: {once[:2000]!r}"
@@ -94,7 +94,7 @@ def run(data: bytes) -> str:
         return f"{seconds:.1f} s for {len(text)} characters"
     if repeats:
         return ""
-    twice = mask_configuration_file(path, once, known) if path else mask_text(once, known)
+    twice = mask_configuration_file_text(path, once, known) if path else mask_text(once, known)
     return "" if twice == once else f"a second pass changes the text: {once[:1000]!r}, {twice[:1000]!r}"
 
 

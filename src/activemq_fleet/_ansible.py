@@ -43,7 +43,7 @@ from activemq_fleet._ansible_internals import (
 )
 from activemq_fleet._collection import collection_version_warnings, directories_with_this_collection
 from activemq_fleet._inventory_groups import identify_brokers_and_add_groups
-from activemq_fleet._inventory_variables import InventoryFirstVariableManager
+from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_structure import (
@@ -90,7 +90,7 @@ _BYTES_TO_CHECK = 8192
 _NOT_A_MAPPING = "should be a dictionary, got: <class"
 
 
-def activemq_variable_origins(
+def file_and_line_by_activemq_variable(
     variables: Mapping[Any, Any], extra_variables: Mapping[Any, Any], other_names: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
     """Return the origin (file, line) of each ``activemq_…`` variable of a host, as a dictionary by variable name.
@@ -117,7 +117,7 @@ class LoadedInventory:
 
     loader: Any
     inventory: Any
-    stated: InventoryFirstVariableManager
+    stated: InventoryPrecedenceVariableManager
     extra: Mapping[Any, Any]
     _warnings: DeferredWarningContext
 
@@ -171,7 +171,7 @@ def open_ansible_inventory(
         extra = _read_extra_vars(loader)
         inventory = _StrictInventoryManager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
-        stated = InventoryFirstVariableManager(HostVars(inventory, variables, loader))
+        stated = InventoryPrecedenceVariableManager(HostVars(inventory, variables, loader))
         yield LoadedInventory(loader, inventory, stated, extra, warnings)
 
 

@@ -20,7 +20,7 @@ _PLAYBOOK_RESULT_PREFIX = f"__{PREFIX}"
 _FACT_VARIABLES = ("ansible_facts", "ansible_local")
 
 
-class InventoryFirstVariableManager:
+class InventoryPrecedenceVariableManager:
     """An Ansible variable manager in which inventory variables take precedence over facts, set_fact and include_vars.
 
     Its ``hostvars`` use it as well, so that templates get the same values. A variable that the inventory
@@ -48,7 +48,7 @@ class InventoryFirstVariableManager:
             }
         return variables | {"hostvars": self.hostvars}
 
-    def errors_for_runtime_variables_by_host(self) -> dict[str, list[str]]:
+    def errors_by_host_for_variables_set_at_runtime(self) -> dict[str, list[str]]:
         """Return, by host, an error for each variable ``activemq_…`` that facts or tasks set at runtime.
 
         Only the inventory may set these variables. The errors are lines of text.

@@ -54,7 +54,7 @@ def become_remedy(hosts: Iterable[str]) -> str:
     return f"permit sudo without a password for the SSH user on {names}, or add --ask-become-pass to ansible-playbook"
 
 
-def remedy_for_dropped_hosts(dropped: Iterable[str], results: Iterable[Mapping[str, Any]], other_remedy: str) -> str:
+def remedies_for_dropped_hosts(dropped: Iterable[str], results: Iterable[Mapping[str, Any]], other_remedy: str) -> str:
     """Return the remedies for hosts that dropped out of an Ansible play as one text of up to two sentences.
 
     The first one is the remedy for the hosts where ``become`` failed, the other one ``other_remedy`` for the other

@@ -128,7 +128,9 @@ def read_inventory(
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
         with ansible.open_ansible_inventory(sources, **options) as loaded:
-            reader = _PositionReader(ansible.activemq_variable_origins, loaded.extra) if with_positions else None
+            reader = (
+                _PositionReader(ansible.file_and_line_by_activemq_variable, loaded.extra) if with_positions else None
+            )
             return _inventory_data_of(loaded, ", ".join(sources), reader)
 
 
@@ -215,25 +217,25 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     ``raise_for_variables_set_at_runtime`` refuses them. Raises SettingsError for all values whose template fails,
     naming host and variable.
     """
-    from activemq_fleet._ansible import activemq_variable_origins
-    from activemq_fleet._inventory_variables import InventoryFirstVariableManager
+    from activemq_fleet._ansible import file_and_line_by_activemq_variable
+    from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
 
-    inventory_hostvars = InventoryFirstVariableManager(hostvars).hostvars
+    inventory_hostvars = InventoryPrecedenceVariableManager(hostvars).hostvars
     hosts = ((str(host), inventory_hostvars.raw_get(host)) for host in inventory_hostvars)
     members = {str(group): [str(host) for host in names] for group, names in groups.items()}
-    data = _read_hosts(hosts, members, loader, _PositionReader(activemq_variable_origins, {}))
+    data = _read_hosts(hosts, members, loader, _PositionReader(file_and_line_by_activemq_variable, {}))
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
-def errors_for_runtime_variables_by_host(hostvars: Any) -> dict[str, list[str]]:
+def errors_by_host_for_variables_set_at_runtime(hostvars: Any) -> dict[str, list[str]]:
     """Return a dictionary from host to the errors for its variables ``activemq_…`` that facts or tasks of a play set.
 
     The errors are lines of text, one for each such variable; hosts without one are omitted.
     ``hostvars`` is the variable of that name in a task of Ansible.
     """
-    from activemq_fleet._inventory_variables import InventoryFirstVariableManager
+    from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
 
-    return InventoryFirstVariableManager(hostvars).errors_for_runtime_variables_by_host()
+    return InventoryPrecedenceVariableManager(hostvars).errors_by_host_for_variables_set_at_runtime()
 
 
 def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
@@ -241,7 +243,7 @@ def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
 
     The error names host and variable.
     """
-    _raise_settings_error_if_any(errors_for_runtime_variables_by_host(hostvars))
+    _raise_settings_error_if_any(errors_by_host_for_variables_set_at_runtime(hostvars))
 
 
 def _raise_settings_error_if_any(problems_by_host: Mapping[str, Sequence[str]]) -> None:
@@ -293,7 +295,7 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
-    _raise_settings_error_if_any(loaded.stated.errors_for_runtime_variables_by_host())
+    _raise_settings_error_if_any(loaded.stated.errors_by_host_for_variables_set_at_runtime())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
     reported_positions = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in file_findings)

@@ -62,8 +62,8 @@ class _NamedHosts:
     host_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
-    def parsed_host_names_by_pair(self) -> dict[str, list[Identity]]:
-        """The parsed host names (identities with group, pair and node) in a list per pair, by name of the pair.
+    def host_identities_by_pair(self) -> dict[str, list[Identity]]:
+        """The identities (group, pair and node) of the hosts, in a list per pair, by name of the pair.
 
         A broker without a peer is alone under its name.
         """
@@ -77,7 +77,7 @@ class _NamedHosts:
         """The names of standalone hosts, whose brokers have no peer."""
         return frozenset(
             identity.name
-            for members in self.parsed_host_names_by_pair.values()
+            for members in self.host_identities_by_pair.values()
             if sorted(member.role for member in members) != ["master", "slave"]
             for identity in members
         )
@@ -117,7 +117,7 @@ def scaffold_inventory(request: InventoryScaffoldRequest) -> ScaffoldedInventory
 
 
 def _interpretation_lines(named: _NamedHosts) -> Iterator[str]:
-    for pair, members in named.parsed_host_names_by_pair.items():
+    for pair, members in named.host_identities_by_pair.items():
         group = members[0].group
         if members[0].name in named.standalone_hosts:
             yield from (f"{member.name}: a single broker of group {group}" for member in members)
@@ -279,7 +279,7 @@ def _inventory_file_lines(named: _NamedHosts) -> Iterator[str]:
     if any(_host_variables(named, identity.name) for identity in named.identities):
         yield "# The variables of a host set the group, pair and node that its name does not contain.\n"
     yield "all:\n  hosts:\n"
-    for pair, members in named.parsed_host_names_by_pair.items():
+    for pair, members in named.host_identities_by_pair.items():
         is_pair = members[0].name not in named.standalone_hosts
         description = "a pair" if is_pair else "a broker without a peer"
         yield f"    # {pair}: {description}, in group {members[0].group}\n"
@@ -392,7 +392,7 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
         "# or take them from the environment:\n"
         "#   activemq_network_password: \"{{ lookup('ansible.builtin.env', 'ACTIVEMQ_NETWORK_PASSWORD') }}\"\n"
     )
-    if len(named.parsed_host_names_by_pair) > 1 and len(named.standalone_hosts) < len(named.identities):
+    if len(named.host_identities_by_pair) > 1 and len(named.standalone_hosts) < len(named.identities):
         yield "activemq_network_username: network # the account of the links between brokers\n"
         yield f"activemq_network_password: {_password_lookup('network')}\n"
     yield (

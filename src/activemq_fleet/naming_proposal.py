@@ -117,8 +117,9 @@ class _Label:
     fixed: int = 0
 
     @property
-    def pair_number_index(self) -> int | None:
-        """The index in ``runs`` of the run of digits that is the pair's number; None without one.
+    def index_of_pair_number_in_runs(self) -> int | None:
+        """The index in ``runs`` (the pieces of a host name's first label) of the digits that are the pair's number;
+        None without a number.
 
         ``runs`` splits a label of a host name into digits, letters and other characters.
         The number is the last run of digits that does not distinguish the two nodes of a pair.
@@ -163,7 +164,7 @@ def propose_single_broker_naming(
     ``pair_proposal``, the proposal of pairs, matches as many names and does not depend on odd and even numbers.
     ``are_brokers``: all names are names of brokers, so a convention that matches any name is allowed.
     """
-    numbered = [label for name in names if (label := _split_label(name)).pair_number_index is not None]
+    numbered = [label for name in names if (label := _split_label(name)).index_of_pair_number_in_runs is not None]
     inner_patterns = [
         pattern.removeprefix("^").removesuffix(_LABEL_END) for pattern in _most_suggested_patterns(numbered, ())
     ]
@@ -214,7 +215,9 @@ def _candidate_conventions(names: Sequence[str]) -> Iterator[Naming]:
     usual_marks = [(position, marks) for position, marks in positioned_marks if _are_usual_marks(position, marks)]
     yield from _conventions_with_node_marks(labels, usual_marks)
     numbered = (
-        [] if _has_name_extending_another(names) else [label for label in labels if label.pair_number_index is not None]
+        []
+        if _has_name_extending_another(names)
+        else [label for label in labels if label.index_of_pair_number_in_runs is not None]
     )
     for pattern in _most_suggested_patterns(numbered, ()):
         yield Naming(pattern, parity="odd-even")
@@ -274,7 +277,7 @@ def _can_be_node_mark(label: _Label, index: int) -> bool:
 
     It can if it is not the number of the pair, or if another number and a separator precede it.
     """
-    if index != label.pair_number_index:
+    if index != label.index_of_pair_number_in_runs:
         return True
     has_earlier_number = any(run.isdigit() for run in label.runs[:index])
     return has_earlier_number and index > 0 and label.runs[index - 1][-1] in _SEPARATORS
@@ -309,7 +312,7 @@ def _most_suggested_patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -
 
 def _suggested_pattern(label: _Label, marks: tuple[str, ...]) -> str | None:
     """Return the pattern that one label suggests; it contains the text around the number and the mark unchanged."""
-    number, runs = label.pair_number_index, label.runs
+    number, runs = label.index_of_pair_number_in_runs, label.runs
     if label.mark == 0 and not label.fixed:
         return _pattern_after_node(label, marks)
     indices = sorted(index for index in (label.mark, number) if index is not None)
@@ -342,7 +345,7 @@ def _pattern_after_node(label: _Label, marks: tuple[str, ...]) -> str | None:
     if len(runs) <= first:
         return None
     start = f"^(?P<node>{'|'.join(marks)}){_escaped_literal(between)}(?P<pair>(?P<group>[^.]+?)"
-    number = label.pair_number_index
+    number = label.index_of_pair_number_in_runs
     if number is None or number <= first:
         return f"{start}){_LABEL_END}"
     before = _escaped_literal("" if runs[number - 1].isalnum() else runs[number - 1])

@@ -70,8 +70,9 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
             )
 
 
-def ignored_release_archive_findings(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning for each release archive that the playbook ``site`` ignores (T042).
+def archive_unused_by_install_method_findings(fleet: Fleet) -> Iterator[Finding]:
+    """Yield a warning for each release archive that the playbook ``site`` ignores because of ``activemq_install``
+    (T042).
 
     The reason is the value of ``activemq_install``.
     """

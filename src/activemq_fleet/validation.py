@@ -25,7 +25,7 @@ from activemq_fleet.lint.apply_repairs import FileRepair, repair_content
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import all_rules_by_id, findings_from_problems, variables_that_set_element
 from activemq_fleet.lint.file_kinds import KIND_RULE
-from activemq_fleet.lint.file_network import DUPLEX_RULE, find_mutual_duplex_links
+from activemq_fleet.lint.file_network import DUPLEX_RULE, mutual_duplex_link_problems
 from activemq_fleet.lint.files import (
     check_activemq_xml,
     exposed_port_kind_of_file,
@@ -42,7 +42,7 @@ from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, CompiledActivemqXsd, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.site_refusals import (
-    ignored_release_archive_findings,
+    archive_unused_by_install_method_findings,
     missing_archive_findings,
     site_playbook_refusal_findings,
 )
@@ -97,7 +97,7 @@ def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
     return RuleSelection.from_prefixes(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 
-def cached_schema(release: Release) -> CompiledActivemqXsd:
+def schema_from_cache_or_maven(release: Release) -> CompiledActivemqXsd:
     """Return the compiled XML schema (``activemq.xsd``) of a release; Maven fetches it if the cache does not have it.
 
     Raises SchemaUnavailableError or ArtifactError where no schema of the release's line can be obtained.
@@ -110,7 +110,7 @@ def cached_schema(release: Release) -> CompiledActivemqXsd:
 def check_fleet(
     fleet: Fleet,
     *,
-    schema_of: SchemaSource | None = cached_schema,
+    schema_of: SchemaSource | None = schema_from_cache_or_maven,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
@@ -147,7 +147,7 @@ def lint_file(
     *,
     file: str = ACTIVEMQ_XML,
     other_files: Mapping[str, bytes] = _NO_FILES,
-    schema_of: SchemaSource | None = cached_schema,
+    schema_of: SchemaSource | None = schema_from_cache_or_maven,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
@@ -187,7 +187,7 @@ def repair_file(
     *,
     file: str = ACTIVEMQ_XML,
     other_files: Mapping[str, bytes] = _NO_FILES,
-    schema_of: SchemaSource | None = cached_schema,
+    schema_of: SchemaSource | None = schema_from_cache_or_maven,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> FileRepair:
@@ -261,7 +261,7 @@ def lint_links_between_files(
                 documents[path] = Document(XmlDocument(content), releases[path])
     return tuple(
         finding
-        for path, problem in find_mutual_duplex_links(documents)
+        for path, problem in mutual_duplex_link_problems(documents)
         for finding in findings_from_problems(duplex_rule, [problem], file=path)
     )
 
@@ -330,7 +330,9 @@ def fleet_with_check_findings(
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
     route_results = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
     findings = [*schema_results, *rule_results, *route_results]
-    findings += (*site_playbook_refusal_findings(fleet), *ignored_release_archive_findings(fleet)) if for_site else ()
+    findings += (
+        (*site_playbook_refusal_findings(fleet), *archive_unused_by_install_method_findings(fleet)) if for_site else ()
+    )
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes_rule)
     selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from activemq_fleet.artifacts import _maven, fetch_jar_directory
-from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_software_fetch_progress
 from activemq_fleet.errors import FleetError
 from activemq_fleet.releases import Release
 
@@ -22,7 +22,10 @@ def archive_of(release: Release) -> Path:
         part.mkdir()
         _maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", part)
 
-    return ensure_cached(f"archives/{release}", make, progress=log_progress) / f"apache-activemq-{release}-bin.tar.gz"
+    return (
+        ensure_cached(f"archives/{release}", make, progress=log_software_fetch_progress)
+        / f"apache-activemq-{release}-bin.tar.gz"
+    )
 
 
 def main(kind: str, release: str) -> int:

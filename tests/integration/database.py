@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from activemq_fleet.artifacts import _maven, java_executable
-from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_software_fetch_progress
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.render.engine import escape_xml
@@ -24,7 +24,7 @@ def driver() -> Path:
         part.mkdir()
         _maven.copy_artifact(f"com.h2database:h2:{_VERSION}", part)
 
-    return ensure_cached(f"drivers/h2-{_VERSION}", make, progress=log_progress) / f"h2-{_VERSION}.jar"
+    return ensure_cached(f"drivers/h2-{_VERSION}", make, progress=log_software_fetch_progress) / f"h2-{_VERSION}.jar"
 
 
 def url_at(address: tuple[str, int]) -> str:

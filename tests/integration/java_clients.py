@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from activemq_fleet.artifacts import _maven, fetch_jar_directory, java_executable
-from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_software_fetch_progress
 from activemq_fleet.releases import Release
 
 _SOURCES = Path(__file__).with_name("java")
@@ -20,7 +20,7 @@ def compiler_jar() -> Path:
         part.mkdir()
         _maven.copy_artifact(f"org.eclipse.jdt:ecj:{_VERSION}", part)
 
-    return ensure_cached(f"java/ecj-{_VERSION}", make, progress=log_progress) / f"ecj-{_VERSION}.jar"
+    return ensure_cached(f"java/ecj-{_VERSION}", make, progress=log_software_fetch_progress) / f"ecj-{_VERSION}.jar"
 
 
 def compile_client(name: str, release: Release, directory: Path) -> list[str]:

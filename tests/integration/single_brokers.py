@@ -84,7 +84,7 @@ class BrokerSandbox:
         self._block = 0
 
     def __enter__(self) -> Self:
-        self.lab_paths.make_directory()
+        self.lab_paths.make_private_lab_directory()
         self._block = self._claims.reserve_address_block_number(self.lab_paths.directory)
         self.lab_paths.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self

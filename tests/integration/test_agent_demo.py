@@ -12,7 +12,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.topology import Agent as TopologyAgent
-from activemq_fleet.topology.agents import default_home_pair_of_agent
+from activemq_fleet.topology.agents import home_pair_of_agent_by_hash
 from tests.integration.agent_journals import account
 from tests.integration.agents import Agent, Load, account_of, sockets, wait_handled
 from tests.integration.conftest import LabOf
@@ -37,7 +37,7 @@ def _write_additional_agents(directory: Path, sockets: Path) -> Path:
     agents: dict[str, dict[str, object]] = {SHOP: {}, LEDGER: {}}
     for host, (group, other) in MORE.items():
         pairs = [f"{group}-mq01", f"{group}-mq02"]
-        pairs.remove(default_home_pair_of_agent(other, pairs))
+        pairs.remove(home_pair_of_agent_by_hash(other, pairs))
         agents[host] = {"activemq_agent_group": group, "activemq_agent_pair": pairs[0]}
     for host, variables in agents.items():
         variables["activemq_agent_options"] = {"socket": str(sockets / host)}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.render.monitoring import alert_rules_yaml
+from activemq_fleet.render.monitoring import alert_and_recording_rules_yaml
 from scripts.alerts_page import NOT_TAKEN_OVER, TAKEN_OVER, Order
 from tests.support.alert_labels import JOB, LINK, A, B, pytestmark
 
@@ -69,7 +69,7 @@ def firing_at(order: Order, second: int) -> list[str]:
 def test_exactly_documented_alerts_fire_and_clear_in_documented_order(
     tmp_path: Path, series: dict[str, str], order: Order
 ) -> None:
-    (tmp_path / "rules.yml").write_bytes(alert_rules_yaml(None))
+    (tmp_path / "rules.yml").write_bytes(alert_and_recording_rules_yaml(None))
     expected_alerts = [
         {
             "eval_time": f"{second + FAULT - STEP}s",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.render.monitoring import ALERTS, alert_rules_yaml
+from activemq_fleet.render.monitoring import ALERTS, alert_and_recording_rules_yaml
 from tests.support.alert_labels import JOB, LINK, A, B
 from tests.support.dashboard_queries import dashboard_panel_queries
 
@@ -76,7 +76,7 @@ CASES: list[tuple[str, dict[str, str], int | None]] = [
 
 def check_alert(directory: Path, series: dict[str, str], alert: str, minute: int, fires: bool) -> None:
     """Check with promtool whether an alert fires at a minute of the series."""
-    (directory / "rules.yml").write_bytes(alert_rules_yaml(None))
+    (directory / "rules.yml").write_bytes(alert_and_recording_rules_yaml(None))
     query = {"eval_time": f"{minute}m", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) > 0'}
     query["exp_samples"] = [{"labels": "{}", "value": 1}] if fires else []  # type: ignore[assignment]
     run_promtool(directory, series, query, rule_files=["rules.yml"])

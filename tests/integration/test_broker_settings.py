@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.probe.broker_usage import read_broker_usage
+from activemq_fleet.node.probe.broker_usage import read_broker_jmx_statistics
 from tests.integration.labs import processes_of, write_inventory
 from tests.integration.setting_clients import ANN, USERS, Client, broker_process, expiry_header, fill, queues
 from tests.situations import further
@@ -139,7 +139,7 @@ def test_dead_letters_follow_policy_of_all_queues_unless_plugin_discards_them(cl
 
 
 def test_broker_has_limits_in_bytes_and_in_percent_of_heap(lab: Lab) -> None:
-    usage = read_broker_usage(broker_process(lab, HOST), 30)
+    usage = read_broker_jmx_statistics(broker_process(lab, HOST), 30)
     assert usage["store"]["limit"] == 6 << 20
     settings = lab.fleet.broker(HOST).settings.usage
     assert settings is not None

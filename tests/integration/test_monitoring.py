@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
-from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program as pack
+from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program_content as pack
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.broker_paths import METRICS, broker_directory_paths
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.artifacts import _maven
-from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_software_fetch_progress
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
@@ -50,7 +50,7 @@ def driver() -> Path:
         part.mkdir()
         _maven.copy_artifact(f"org.mariadb.jdbc:mariadb-java-client:{_VERSION}", part)
 
-    cached = ensure_cached(f"drivers/mariadb-{_VERSION}", make, progress=log_progress)
+    cached = ensure_cached(f"drivers/mariadb-{_VERSION}", make, progress=log_software_fetch_progress)
     return cached / f"mariadb-java-client-{_VERSION}.jar"
 
 

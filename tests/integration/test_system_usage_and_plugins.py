@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.probe.broker_usage import read_broker_usage
+from activemq_fleet.node.probe.broker_usage import read_broker_jmx_statistics
 from tests.integration.setting_clients import (
     HOST,
     Client,
@@ -104,7 +104,7 @@ def test_virtual_topic_uses_configured_prefix_and_postfix(client: Client) -> Non
 
 
 def test_nonpersistent_messages_use_disk_up_to_temp_limit(lab: Lab, client: Client) -> None:
-    usage = read_broker_usage(broker_process(lab, HOST), 30)
+    usage = read_broker_jmx_statistics(broker_process(lab, HOST), 30)
     assert usage["temp"]["limit"] == 40 << 20
     accepted, error = fill(client, "/queue/spilled", "x" * 500_000, persistent="false")
     assert 50 < accepted < 120
@@ -112,7 +112,7 @@ def test_nonpersistent_messages_use_disk_up_to_temp_limit(lab: Lab, client: Clie
 
 
 def test_message_store_has_limit_in_percent_of_disk(lab: Lab) -> None:
-    assert read_broker_usage(broker_process(lab, HOST), 30)["store"]["limit"] == 200 << 20
+    assert read_broker_jmx_statistics(broker_process(lab, HOST), 30)["store"]["limit"] == 200 << 20
 
 
 @in_every_situation

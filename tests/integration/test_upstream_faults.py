@@ -12,7 +12,7 @@ import pytest
 
 from activemq_fleet import Release, lint_file
 from activemq_fleet.artifacts import _maven, fetch_and_unpack_distribution
-from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_software_fetch_progress
 from activemq_fleet.schema import BEANS
 from tests.integration.single_brokers import OPENWIRE, BrokerSandbox, SandboxBroker, document, until
 from tests.integration.waiting import PATIENCE
@@ -56,7 +56,7 @@ def plugin_jars(release: str) -> list[Path]:
         (part / "pom.xml").write_text(POM)
         _maven.copy_dependencies(part / "pom.xml", {}, ["none"], part)
 
-    directory = ensure_cached(f"drivers/runtime-config-{release}", make, progress=log_progress)
+    directory = ensure_cached(f"drivers/runtime-config-{release}", make, progress=log_software_fetch_progress)
     names = ("activemq-runtime", "angus", "istack", "jakarta.activation", "jakarta.xml.bind", "jaxb", "txw2")
     return [path for name in names for path in sorted(directory.glob(f"{name}*.jar"))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.render.systemd_units import systemd_unit_relative_path, unit_environment_and_log_files
+from activemq_fleet.render.systemd_units import systemd_unit_relative_path, unit_environment_and_log_configuration
 from activemq_fleet.topology import Broker
 from tests.unit.fleets import fleet
 
@@ -17,7 +17,7 @@ def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker
 
 def unit_text(broker: Broker) -> str:
     """Return the text of the systemd unit of a broker."""
-    return unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()
+    return unit_environment_and_log_configuration(broker)[systemd_unit_relative_path(broker)].decode()
 
 
 def values_of_key(text: str, key: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.become_failures import failed_task_reason, is_become_failure, remedy_for_dropped_hosts
+from activemq_fleet.become_failures import failed_task_reason, is_become_failure, remedies_for_dropped_hosts
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_remedy_for_dropped_hosts_names_sudo_only_for_hosts_without_sudo() -> No
         {"c": {"msg": "No route to host"}, "a": {"skipped": True}},
     ]
 
-    assert remedy_for_dropped_hosts(["b", "c"], results, "correct the error above") == (
+    assert remedies_for_dropped_hosts(["b", "c"], results, "correct the error above") == (
         "Permit sudo without a password for the SSH user on b, or add --ask-become-pass to ansible-playbook. Correct "
         "the error above"
     )
-    assert remedy_for_dropped_hosts(["c"], results, "correct the error above") == "Correct the error above"
+    assert remedies_for_dropped_hosts(["c"], results, "correct the error above") == "Correct the error above"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
-from activemq_fleet.node.config.installation_diff import hide_passwords
+from activemq_fleet.node.config.installation_diff import replace_secrets_by_asterisks
 from activemq_fleet.node.install.configuration_install import (
     InstallationOutcome,
     Owners,
@@ -150,7 +150,7 @@ def test_records_of_configuration_version_contain_no_secret(tmp_path: Path) -> N
     ],
 )
 def test_only_values_of_passwords_are_masked_in_configuration_diff(line: str, expected: str) -> None:
-    assert hide_passwords(line) == expected
+    assert replace_secrets_by_asterisks(line) == expected
 
 
 def test_comments_of_rendered_files_are_not_masked_in_configuration_diff() -> None:
@@ -164,4 +164,4 @@ def test_comments_of_rendered_files_are_not_masked_in_configuration_diff() -> No
     ]
 
     assert len(comments) > 100
-    assert [line for line in comments if hide_passwords(line) != line] == []
+    assert [line for line in comments if replace_secrets_by_asterisks(line) != line] == []

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from activemq_fleet.node.probe import java_objects, jmx
-from activemq_fleet.node.probe.broker_usage import usage_from_mbeans
+from activemq_fleet.node.probe.broker_usage import broker_statistics_from_mbeans
 from activemq_fleet.node.probe.java_objects import (
     HEADER,
     JavaObject,
@@ -105,7 +105,7 @@ NEW_MBEANS: list[dict[str, object]] = [
 def test_broker_usage_is_read_from_old_and_new_jmx_object_names(
     mbeans: list[dict[str, object]], connections: object
 ) -> None:
-    usage = usage_from_mbeans(mbeans)
+    usage = broker_statistics_from_mbeans(mbeans)
     assert (usage["messages"], usage["dlq"], usage["durable"], usage["connections"]) == (4, 2, 4, connections)
     assert usage["bridges"] == [{"link": "l", "peer": "p", "responder": False}]
     assert usage["queues"][0]["name"] == "q"
@@ -113,4 +113,4 @@ def test_broker_usage_is_read_from_old_and_new_jmx_object_names(
 
 
 def test_broker_usage_without_mbean_of_broker_is_empty() -> None:
-    assert usage_from_mbeans(NEW_MBEANS[1:]) == {}
+    assert broker_statistics_from_mbeans(NEW_MBEANS[1:]) == {}

@@ -15,7 +15,7 @@ from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettin
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from activemq_fleet.render.environment_file import environment_file_relative_path
-from activemq_fleet.render.systemd_units import systemd_unit_relative_path, unit_environment_and_log_files
+from activemq_fleet.render.systemd_units import systemd_unit_relative_path, unit_environment_and_log_configuration
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 
@@ -67,7 +67,7 @@ def test_broker_starts_with_variables_of_its_environment_file(tmp_path: Path, mo
     broker = hosts.fleet.broker(A)
     make_shared_store_directory(broker)
     hosts.launch_process(broker)
-    environment_file = unit_environment_and_log_files(broker)[environment_file_relative_path(broker)].decode()
+    environment_file = unit_environment_and_log_configuration(broker)[environment_file_relative_path(broker)].decode()
     assert environments[0]["ACTIVEMQ_DATA"]
     assert all(
         f"{name}=" in environment_file and value.split()[0] in environment_file
@@ -86,7 +86,7 @@ def test_command_line_of_lab_broker_is_that_of_service_unit(
 ) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, is_full_distribution=True)
     broker = hosts.fleet.broker(A)
-    unit = unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()
+    unit = unit_environment_and_log_configuration(broker)[systemd_unit_relative_path(broker)].decode()
     (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     _java, _options, *arguments = shlex.split(line.partition("=")[2])
     assert start_command_of(hosts, A, monkeypatch)[-len(arguments) :] == arguments

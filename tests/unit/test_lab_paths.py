@@ -53,14 +53,14 @@ def test_lab_directory_that_brokers_cannot_use_is_refused(tmp_path: Path, name: 
 
 
 def test_lab_directory_is_private(tmp_path: Path) -> None:
-    LabPaths(tmp_path / "lab").make_directory()
+    LabPaths(tmp_path / "lab").make_private_lab_directory()
     assert stat.S_IMODE((tmp_path / "lab").stat().st_mode) == 0o700
 
 
 def test_lab_directory_that_cannot_be_created_is_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="--dir"):
-        LabPaths(tmp_path / "file" / "lab").make_directory()
+        LabPaths(tmp_path / "file" / "lab").make_private_lab_directory()
 
 
 def test_second_lab_command_is_refused_while_first_command_uses_lab(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import drill_run, playbook_drill
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextDrillFault, fault_from_mapping
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFaultNumberAndPair, fault_from_mapping
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.support.drilled_pair import A, B
@@ -104,12 +104,12 @@ def record_fault_and_reason(run: DrillRun, **fields: str) -> str | None:
 
 
 def test_drill_faults_are_due_until_requested_number_is_recorded(drill: DrillRun) -> None:
-    assert drill.next_drill_fault(STATES) == NextDrillFault(PAIR, 1, ())
+    assert drill.next_drill_fault(STATES) == NextFaultNumberAndPair(PAIR, 1, ())
     record_fault_and_reason(drill)
     assert drill.next_drill_fault(STATES).number == 2
     record_fault_and_reason(drill, number="2", host=B)
 
-    assert drill.next_drill_fault(STATES) == NextDrillFault(None, 2, (A, B))
+    assert drill.next_drill_fault(STATES) == NextFaultNumberAndPair(None, 2, (A, B))
 
 
 def test_fault_under_insufficient_load_is_void_and_repeated_at_most_twice(drill: DrillRun) -> None:

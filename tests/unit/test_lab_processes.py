@@ -27,7 +27,7 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 @pytest.fixture
 def lab_paths(tmp_path: Path) -> Iterator[LabPaths]:
     lab_paths = LabPaths(tmp_path / "lab")
-    lab_paths.make_directory()
+    lab_paths.make_private_lab_directory()
     yield lab_paths
     processes.terminate_processes(processes.lab_processes(lab_paths), grace=0)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from activemq_fleet.lab.log_tail import last_error_line
+from activemq_fleet.lab.log_tail import last_error_with_root_cause
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.broker_run import BrokerRun, PhaseName
 from activemq_fleet.node.log.kinds import parse_log_event
@@ -176,7 +176,7 @@ def test_last_error_of_broker_run_contains_root_cause() -> None:
         "\tat x.Y.z(Y.java:1)\n"
         "Caused by: java.net.BindException: Address already in use\n"
     )
-    assert last_error_line(parse_log(log)) == (
+    assert last_error_with_root_cause(parse_log(log)) == (
         "Failed to start Apache ActiveMQ (a, null): java.net.BindException: Address already in use"
     )
 
@@ -185,13 +185,13 @@ def test_last_error_of_broker_run_is_innermost_of_nested_exceptions() -> None:
     log = log_text(
         ["Failed to load: URL [x], reason: bean; nested exception is java.io.IOException: no space"], "ERROR"
     )
-    assert last_error_line(parse_log(log)) == "java.io.IOException: no space"
+    assert last_error_with_root_cause(parse_log(log)) == "java.io.IOException: no space"
 
 
 def test_last_error_of_broker_run_is_warning_only_without_error() -> None:
-    assert last_error_line(parse_log(log_text(["odd"], "WARN"))) == "odd"
-    assert last_error_line(parse_log(log_text(["wrong"], "ERROR") + log_text(["odd"], "WARN"))) == "wrong"
-    assert last_error_line(parse_log(log_text(["fine"]))) == ""
+    assert last_error_with_root_cause(parse_log(log_text(["odd"], "WARN"))) == "odd"
+    assert last_error_with_root_cause(parse_log(log_text(["wrong"], "ERROR") + log_text(["odd"], "WARN"))) == "wrong"
+    assert last_error_with_root_cause(parse_log(log_text(["fine"]))) == ""
 
 
 def test_each_log_message_kind_has_unique_regex_that_compiles() -> None:

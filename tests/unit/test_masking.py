@@ -13,7 +13,7 @@ from activemq_fleet.node.masking import (
     KnownSecret,
     KnownSecrets,
     mask_command_line,
-    mask_configuration_file,
+    mask_configuration_file_text,
     mask_json_value,
     mask_text,
     reason_to_omit_from_evidence,
@@ -82,11 +82,11 @@ PLACES = {
 def test_unknown_secret_is_masked_in_every_place_of_configuration(path: str, line: str) -> None:
     file_text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
-    masked = mask_configuration_file(f"conf/{path}", file_text)
+    masked = mask_configuration_file_text(f"conf/{path}", file_text)
 
     assert CANARY not in masked
     assert path.endswith(".password") or masked.startswith("first line\n")
-    assert mask_configuration_file(f"conf/{path}", masked) == masked
+    assert mask_configuration_file_text(f"conf/{path}", masked) == masked
 
 
 SINGLE_SECRETS = [
@@ -103,7 +103,7 @@ def test_known_secret_is_replaced_by_its_variable(path: str, line: str) -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x.password")])
     file_text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
-    masked = mask_configuration_file(f"conf/{path}", file_text, known)
+    masked = mask_configuration_file_text(f"conf/{path}", file_text, known)
 
     assert CANARY not in masked
     assert "@activemq_x.password@" in masked or line == "# {}"
@@ -126,14 +126,14 @@ def test_known_secret_is_replaced_by_its_variable(path: str, line: str) -> None:
     ],
 )
 def test_text_without_secret_is_unchanged(path: str, text: str) -> None:
-    assert mask_configuration_file(path, text) == text
+    assert mask_configuration_file_text(path, text) == text
 
 
 def test_secret_that_is_plain_word_is_masked_only_as_password() -> None:
     known = KnownSecrets([KnownSecret("activemq", "activemq_users[0].password")])
 
     assert (
-        mask_configuration_file("credentials.properties", "a.password=activemq\n", known)
+        mask_configuration_file_text("credentials.properties", "a.password=activemq\n", known)
         == "a.password=@activemq_users[0].password@\n"
     )
     assert mask_text("org.apache.activemq started", known) == "org.apache.activemq started"
@@ -152,7 +152,9 @@ def test_secrets_with_same_value_are_masked_by_variable_of_their_place() -> None
         [KnownSecret(CANARY, "activemq_a", "one.password="), KnownSecret(CANARY, "activemq_b", "two.password=")]
     )
 
-    masked = mask_configuration_file("credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known)
+    masked = mask_configuration_file_text(
+        "credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known
+    )
 
     assert masked == "one.password=@activemq_a@\ntwo.password=@activemq_b@\n"
 
@@ -161,7 +163,7 @@ def test_secret_that_begins_with_known_secret_is_masked_completely() -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x")])
 
     assert (
-        mask_configuration_file("credentials.properties", f"a.password={CANARY}-more\n", known)
+        mask_configuration_file_text("credentials.properties", f"a.password={CANARY}-more\n", known)
         == "a.password=@secret@\n"
     )
 
@@ -229,8 +231,8 @@ def test_collected_files_are_masked_like_planned_files(release: str) -> None:
             secret for path in files for secret in on_hosts.secrets_from_masked_text(planned[path], texts[path])
         )
         for path, text in texts.items():
-            masked = on_hosts.mask_configuration_file(path, text, known)
-            assert masked == masking.mask_configuration_file(path, planned[path])
+            masked = on_hosts.mask_configuration_file_text(path, text, known)
+            assert masked == masking.mask_configuration_file_text(path, planned[path])
             assert "canary" not in masked
             masked_files += text != masked
     assert masked_files >= 4
@@ -257,5 +259,5 @@ def test_secrets_are_read_from_lines_that_differ_only_in_secrets() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), st.sampled_from(sorted(PLACES)))
 def test_masking_twice_equals_masking_once(text: str, path: str) -> None:
-    masked = mask_configuration_file(path, text)
-    assert mask_configuration_file(path, masked) == masked
+    masked = mask_configuration_file_text(path, text)
+    assert mask_configuration_file_text(path, masked) == masked

@@ -19,7 +19,7 @@ from activemq_fleet.node.masking import (
     KnownSecret,
     KnownSecrets,
     mask_command_line,
-    mask_configuration_file,
+    mask_configuration_file_text,
     mask_text,
 )
 from tests.situations import further, some_situations
@@ -53,18 +53,18 @@ def test_secret_with_separators_is_masked_to_end_of_line(form: str, secret: str)
 
     assert "canary" not in masked
     assert mask_text(masked) == masked
-    assert "canary" not in mask_configuration_file("conf/x.properties", fill_form(form, secret))
+    assert "canary" not in mask_configuration_file_text("conf/x.properties", fill_form(form, secret))
 
 
 @pytest.mark.parametrize(("path", "form"), FILES)
 def test_every_form_of_secret_in_file_is_masked(path: str, form: str) -> None:
     text_with_secret = fill_form(form, WORD)
 
-    masked = mask_configuration_file(f"conf/{path}", text_with_secret)
+    masked = mask_configuration_file_text(f"conf/{path}", text_with_secret)
 
     assert "canary" not in masked
     assert UNKNOWN in masked
-    assert mask_configuration_file(f"conf/{path}", masked) == masked
+    assert mask_configuration_file_text(f"conf/{path}", masked) == masked
     if path.endswith(".xml"):
         assert is_well_formed_xml(masked) == is_well_formed_xml(text_with_secret)
 
@@ -214,7 +214,7 @@ def test_options_of_command_show_no_password(words: list[str]) -> None:
 
 
 def growth_of_masking(path: str, make: Callable[[int], str], size: int) -> float:
-    return growth_of_time(lambda text: mask_configuration_file(path, text), make, size)
+    return growth_of_time(lambda text: mask_configuration_file_text(path, text), make, size)
 
 
 def pieces_with_nonlinear_time(
@@ -294,9 +294,9 @@ def test_masking_twice_file_with_every_form_equals_masking_once(path: str) -> No
         [line for pair in zip(forms, ordinary_lines(len(forms)), strict=True) for line in pair]
     )
 
-    masked = mask_configuration_file(path, text_with_secrets) if path else mask_text(text_with_secrets)
+    masked = mask_configuration_file_text(path, text_with_secrets) if path else mask_text(text_with_secrets)
 
-    assert (mask_configuration_file(path, masked) if path else mask_text(masked)) == masked
+    assert (mask_configuration_file_text(path, masked) if path else mask_text(masked)) == masked
 
 
 RECORDS = "".join(
@@ -342,11 +342,11 @@ def test_overlong_line_is_cut_with_count_of_omitted_characters() -> None:
     ],
 )
 def test_line_with_endlessly_repeated_forms_does_not_change_other_lines(path: str, line: str) -> None:
-    masked = mask_configuration_file(path, f"first\n{line}\nlast")
+    masked = mask_configuration_file_text(path, f"first\n{line}\nlast")
 
     assert masked.startswith("first\n")
     assert masked.endswith("\nlast")
-    assert mask_configuration_file(path, masked) == masked
+    assert mask_configuration_file_text(path, masked) == masked
 
 
 def test_heading_with_word_password_in_log_hides_no_record() -> None:

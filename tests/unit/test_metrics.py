@@ -16,7 +16,7 @@ from activemq_fleet.node.state import operation_record_file
 from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
 from activemq_fleet.render import SECRET_FILES, render_broker, render_fleet
 from activemq_fleet.render.java_command import java_options
-from activemq_fleet.render.monitoring import ALERTS, alert_rules_yaml
+from activemq_fleet.render.monitoring import ALERTS, alert_and_recording_rules_yaml
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboard_files
 from activemq_fleet.topology import Broker, build_fleet
 from scripts import alerts_page
@@ -200,7 +200,7 @@ def test_prometheus_has_job_for_each_login_and_ca() -> None:
 def test_each_alert_has_section_on_page_and_links_to_it() -> None:
     assert alerts_page.main(["--check"]) == 0, "run `make rules`"
     page = alerts_page.PAGE.read_text()
-    written = yaml.safe_load(alert_rules_yaml("https://wiki.example.com/alerts"))["groups"][0]["rules"]
+    written = yaml.safe_load(alert_and_recording_rules_yaml("https://wiki.example.com/alerts"))["groups"][0]["rules"]
     for alert in ALERTS:
         assert f"\n## {alert.name}\n" in page
         (rule,) = (rule for rule in written if rule.get("alert") == alert.name)

@@ -21,7 +21,7 @@ from activemq_fleet.operations.upgrade import (
     wait_or_done_step_before_upgrade,
 )
 from activemq_fleet.releases import Release, known_release_lines
-from activemq_fleet.releases._data import load_release_data
+from activemq_fleet.releases._data import load_releases_and_advisories
 
 SHARE = "/srv/activemq/orders-mq01"
 A, B = "orders-mq01-a", "orders-mq01-b"
@@ -105,7 +105,7 @@ def test_rollback_after_release_change_is_as_measured(installed: str, wanted: st
 
 
 def test_each_newer_release_accepts_each_older_kahadb_store() -> None:
-    releases = [load_release_data().newest_release(line) for line in known_release_lines()]
+    releases = [load_releases_and_advisories().newest_release(line) for line in known_release_lines()]
     for index, installed in enumerate(releases):
         for wanted in releases[index:]:
             assert not release_change(installed, wanted).refusal

@@ -19,7 +19,7 @@ PYTHON = getattr(sys, "_base_executable", sys.executable)
 """The interpreter outside virtual environments, which cannot import this project from another directory."""
 
 
-@pytest.mark.parametrize("program", [guard_installation.guard_program, watchdog_installation.watchdog_program])
+@pytest.mark.parametrize("program", [guard_installation.guard_program, watchdog_installation.watchdog_program_content])
 def test_packed_program_starts_without_installed_packages(program: Callable[[str], bytes], tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(program(PYTHON))

@@ -58,7 +58,7 @@ def base(tmp_path: Path) -> ConfigurationPaths:
 def gather_health(
     paths: ConfigurationPaths, running: Process | None = None, pending: PendingRestart | None = None, store: str = ""
 ) -> dict[str, object]:
-    facts: dict[str, object] = broker_health.gather_broker_health(paths, running, pending, store)
+    facts: dict[str, object] = broker_health.gather_release_drift_and_store_facts(paths, running, pending, store)
     return facts
 
 

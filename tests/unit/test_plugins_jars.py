@@ -95,11 +95,11 @@ def test_processes_of_directory_are_those_with_open_files_below_it(tmp_path: Pat
         assert child.stdin
         assert child.stdout
         child.stdout.readline()
-        assert jars.processes_with_open_files_below(str(home)) == [child.pid]
-        assert jars.processes_with_open_files_below(str(tmp_path / "link")) == [child.pid]
-        assert jars.processes_with_open_files_below(str(tmp_path / "activemq-5.18")) == []
+        assert jars.pids_with_open_files_below(str(home)) == [child.pid]
+        assert jars.pids_with_open_files_below(str(tmp_path / "link")) == [child.pid]
+        assert jars.pids_with_open_files_below(str(tmp_path / "activemq-5.18")) == []
         jar_path.unlink()
-        assert jars.processes_with_open_files_below(str(home)) == []
+        assert jars.pids_with_open_files_below(str(home)) == []
         child.stdin.close()
 
 

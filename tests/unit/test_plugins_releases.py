@@ -10,7 +10,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook import Playbook
 from ansible_collections.activemq.fleet.plugins.action import decide as decide_action
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import processes_with_open_files_below
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import pids_with_open_files_below
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import release_archive_facts
 
@@ -184,7 +184,7 @@ def test_machine_facts_include_releases_and_processes_of_home(tmp_path: Path) ->
     parameters |= {"uid": None, "gid": None}
     with (home / "lib/activemq-broker-5.18.6.jar").open():
         facts = machine_info.gather_machine_facts(parameters)
-        assert facts["home_processes"] == processes_with_open_files_below(str(home)) != []
+        assert facts["home_processes"] == pids_with_open_files_below(str(home)) != []
     assert (facts["home_exists"], facts["home_releases"], facts["pid"]) == (True, ["5.18.3"], None)
     facts = machine_info.gather_machine_facts({**parameters, "home": str(tmp_path / "none")})
     assert (facts["home_exists"], facts["home_releases"], facts["home_processes"]) == (False, [], [])

@@ -28,7 +28,7 @@ from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot, send_signal
 from activemq_fleet.node.watchdog import hang_detection, watchdog
 from activemq_fleet.node.watchdog.watchdog_cli import parse_options
-from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program
+from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program_content
 from tests.log_reading import logger_of
 from tests.situations import some_situations
 
@@ -296,7 +296,7 @@ def test_watchdog_kills_frozen_active_broker_at_third_check(
     broker_watchdog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
     assert "<3>the broker is hung: 3 checks" in capfd.readouterr().out
-    assert len(watchdog.read_kill_times(str(tmp_path / "kills"))) == 1
+    assert len(watchdog.read_kill_times_in_seconds_since_boot(str(tmp_path / "kills"))) == 1
 
 
 def test_watchdog_kills_silent_active_broker_after_thread_dump(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,7 +529,7 @@ def test_unresponsive_store_delays_no_watchdog_check_of_broker(rig: Rig, monkeyp
 
 def test_watchdog_program_is_single_file_that_needs_only_python(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "activemq-watchdog"
-    path.write_bytes(watchdog_program(sys.executable))
+    path.write_bytes(watchdog_program_content(sys.executable))
     path.chmod(0o755)
     rig.log(STARTED)
     freeze_broker(rig)
@@ -549,5 +549,5 @@ def test_watchdog_program_is_single_file_that_needs_only_python(rig: Rig, tmp_pa
 
 
 def test_watchdog_program_is_reproducible() -> None:
-    assert watchdog_program("/usr/bin/python3") == watchdog_program("/usr/bin/python3")
-    assert watchdog_program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")
+    assert watchdog_program_content("/usr/bin/python3") == watchdog_program_content("/usr/bin/python3")
+    assert watchdog_program_content("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, describe_releases_with, example_release, known_release_lines
-from activemq_fleet.releases._data import load_element_and_attribute_spans, load_release_data
+from activemq_fleet.releases._data import load_element_and_attribute_spans, load_releases_and_advisories
 from activemq_fleet.releases._spans import VersionSpan, parse_version, version_range_in_words
 
 MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
@@ -63,7 +63,7 @@ def test_release_lines_with_security_fixes_are_those_of_project() -> None:
     lines = [
         line
         for line in known_release_lines()
-        if Release.of(load_release_data().newest_release(line)).gets_security_fixes
+        if Release.of(load_releases_and_advisories().newest_release(line)).gets_security_fixes
     ]
     assert lines == ["5.19", "6.2", "6.3"]
 
@@ -194,7 +194,7 @@ def test_same_text_gives_same_release_object_even_after_pickling() -> None:
 def test_all_117_release_tags_are_known() -> None:
     tags = [
         f"{line}.{patch}"
-        for line, line_data in load_release_data().lines.items()
+        for line, line_data in load_releases_and_advisories().lines.items()
         for patch in range(line_data.last_patch + 1)
     ]
     assert len(tags) == 117
@@ -329,7 +329,7 @@ def test_facts_about_schema_agree_with_table_of_schemas() -> None:
         "has_selector_aware_replay": ("conditionalNetworkBridgeFilterFactory", "selectorAware"),
         "has_pure_master_slave": ("masterConnector", "remoteURI"),
     }
-    for line, line_data in load_release_data().lines.items():
+    for line, line_data in load_releases_and_advisories().lines.items():
         for patch in range(line_data.last_patch + 1):
             release = Release.of(f"{line}.{patch}")
             for fact, element_and_attribute in facts.items():
@@ -338,7 +338,7 @@ def test_facts_about_schema_agree_with_table_of_schemas() -> None:
 
 def test_periods_of_all_release_tables_are_in_order() -> None:
     since = load_element_and_attribute_spans()
-    tables = [since.elements, *since.attributes.values(), load_release_data().has]
+    tables = [since.elements, *since.attributes.values(), load_releases_and_advisories().has]
     for name, span in ((name, span) for table in tables for name, span in table.items()):
         edges = [edge for floors, end in span.periods for edge in (*floors, *((end,) if end else ()))]
         assert edges == sorted(set(edges)), name

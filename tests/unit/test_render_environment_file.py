@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.render.java_command import java_options
-from activemq_fleet.render.systemd_units import unit_environment_and_log_files
+from activemq_fleet.render.systemd_units import unit_environment_and_log_configuration
 from tests.unit.rendered_units import broker, unit_text, value_of_key
 
 
@@ -26,7 +26,7 @@ from tests.unit.rendered_units import broker, unit_text, value_of_key
 def test_environment_file_has_path_of_release(release: str, path: str) -> None:
     node = broker(release, instance="second", ha="none")
 
-    assert path in unit_environment_and_log_files(node)
+    assert path in unit_environment_and_log_configuration(node)
     assert value_of_key(unit_text(node), "EnvironmentFile") == f"/var/lib/activemq/second/current/{path}"
 
 
@@ -41,7 +41,7 @@ def source_variable(content: bytes, name: str, directory: Path) -> str:
 
 def test_shell_reads_java_options_from_environment_file(tmp_path: Path) -> None:
     node = broker(heap="2g", java_options=["-Dmy.option=1", "-XX:+UseG1GC"])
-    options = source_variable(unit_environment_and_log_files(node)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
+    options = source_variable(unit_environment_and_log_configuration(node)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
 
     assert tuple(options.split()) == java_options(node)
     assert options.startswith("-Xmx2g ")
@@ -53,7 +53,7 @@ def test_shell_executes_no_value_of_environment_file(tmp_path: Path) -> None:
     node = broker()
     # The settings reject such a value; this test covers a value that passes them.
     hostile_settings = node.settings.model_copy(update={"java_home": hostile})
-    environment_file = unit_environment_and_log_files(replace(node, settings=hostile_settings))["bin/env"]
+    environment_file = unit_environment_and_log_configuration(replace(node, settings=hostile_settings))["bin/env"]
 
     assert source_variable(environment_file, "JAVA_HOME", tmp_path) == hostile
     assert [path.name for path in tmp_path.iterdir()] == ["env"]
@@ -61,6 +61,6 @@ def test_shell_executes_no_value_of_environment_file(tmp_path: Path) -> None:
 
 
 def test_java_is_in_environment_file_only_if_set() -> None:
-    assert b"JAVA" not in unit_environment_and_log_files(broker())["bin/env"]
-    environment_file = unit_environment_and_log_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
+    assert b"JAVA" not in unit_environment_and_log_configuration(broker())["bin/env"]
+    environment_file = unit_environment_and_log_configuration(broker(java_home="/opt/jdk"))["bin/env"].decode()
     assert value_of_key(environment_file, "JAVACMD") == '"/opt/jdk/bin/java"'

@@ -31,7 +31,7 @@ from activemq_fleet.render.java_command import arguments_after_java_options, jav
 from activemq_fleet.render.systemd_units import (
     guard_command,
     systemd_unit_relative_path,
-    unit_environment_and_log_files,
+    unit_environment_and_log_configuration,
     watchdog_unit_relative_path,
 )
 from activemq_fleet.topology import Broker, build_fleet
@@ -94,7 +94,7 @@ def test_unit_environment_and_log_files_contain_no_secret() -> None:
     jdbc_broker = broker(
         ha="shared-jdbc", jdbc=JDBC, users=[{"name": "ops", "password": "sesame", "groups": ["admins"]}]
     )
-    rendered_bytes = b"".join(unit_environment_and_log_files(jdbc_broker).values())
+    rendered_bytes = b"".join(unit_environment_and_log_configuration(jdbc_broker).values())
 
     assert not [word for word in (b"sesame", b"db secret", b"a secret", b"@activemq_") if word in rendered_bytes]
 
@@ -314,7 +314,7 @@ def test_unit_permits_writes_to_store_outside_base() -> None:
 
 
 def test_files_of_equal_brokers_are_identical() -> None:
-    assert unit_environment_and_log_files(broker()) == unit_environment_and_log_files(broker())
+    assert unit_environment_and_log_configuration(broker()) == unit_environment_and_log_configuration(broker())
 
 
 # -- Debian's package ----------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_apt_packages_name_exact_release() -> None:
 
 
 def test_watchdog_command_contains_base_unit_and_ha_of_broker() -> None:
-    files = unit_environment_and_log_files(broker(watchdog="kill", instance="second"))
+    files = unit_environment_and_log_configuration(broker(watchdog="kill", instance="second"))
     watchdog_unit = files["systemd/second-watchdog.service"].decode()
 
     assert command_words(value_of_key(watchdog_unit, "ExecStart")) == [
@@ -358,7 +358,7 @@ def test_watchdog_command_contains_base_unit_and_ha_of_broker() -> None:
 def test_disabled_watchdog_has_no_unit(setting: Any) -> None:
     unwatched_broker = broker(watchdog=setting)
     assert watchdog_unit_relative_path(unwatched_broker) is None
-    assert not [path for path in unit_environment_and_log_files(unwatched_broker) if "watchdog" in path]
+    assert not [path for path in unit_environment_and_log_configuration(unwatched_broker) if "watchdog" in path]
 
 
 def test_instance_name_that_ends_with_watchdog_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.fence.guard_installation import guard_program
 from activemq_fleet.node.service_installation import pending_service_changes
-from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program
+from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program_content
 
 CURRENT = "/var/lib/activemq/x/current/systemd"
 SERVICE: dict[str, Any] = {
@@ -36,7 +36,7 @@ class Host:
             directory.mkdir()
         self.guard, self.watchdog = self.programs / "x-guard", self.programs / "x-watchdog"
         self.guard.write_bytes(guard_program(sys.executable))
-        self.watchdog.write_bytes(watchdog_program(sys.executable))
+        self.watchdog.write_bytes(watchdog_program_content(sys.executable))
         for name in ("x.service", "x-watchdog.service"):
             (self.units / name).symlink_to(f"{CURRENT}/{name}")
             self.set_unit_state(name)

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import remaining_messages
 from activemq_fleet.node.process.system_accounts import current_account
-from activemq_fleet.node.state.backlog import ManagementView, message_counts_from_jmx_and_store
+from activemq_fleet.node.state.backlog import MessagesClientsAndBridgesFromJmx, higher_message_counts_of_jmx_and_store
 
 QUEUE, TOPIC = 0, 1
 
@@ -183,9 +183,11 @@ def test_messages_of_journal_with_unreadable_command_cannot_be_counted(tmp_path:
 
 def test_higher_message_count_of_jmx_and_store_is_used(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "stored", "1"), subscribe("t", "desk:all"), add(TOPIC, "t", "1"))
-    view = ManagementView(queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0})
+    view = MessagesClientsAndBridgesFromJmx(
+        queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0}
+    )
 
-    counts = message_counts_from_jmx_and_store(view, store, current_account())
+    counts = higher_message_counts_of_jmx_and_store(view, store, current_account())
 
     assert counts["queues"] == {"fleeting": 2, "stored": 1}
     assert counts["subscriptions"] == [{"topic": "t", "client": "desk", "name": "all", "messages": 1}]
@@ -195,13 +197,13 @@ def test_higher_message_count_of_jmx_and_store_is_used(tmp_path: Path) -> None:
 
 def test_message_counts_of_cleaned_journal_are_uncertain_only_with_topics(tmp_path: Path) -> None:
     assert (
-        message_counts_from_jmx_and_store(
+        higher_message_counts_of_jmx_and_store(
             None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), current_account()
         )["certain"]
         is False
     )
     assert (
-        message_counts_from_jmx_and_store(
+        higher_message_counts_of_jmx_and_store(
             None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4), current_account()
         )["certain"]
         is True

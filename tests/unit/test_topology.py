@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.topology import build_fleet
-from activemq_fleet.topology.agents import default_home_pair_of_agent
+from activemq_fleet.topology.agents import home_pair_of_agent_by_hash
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 
@@ -208,7 +208,7 @@ def test_urls_of_agent_are_home_pair_with_preferred_master_first() -> None:
 
 @given(st.lists(st.from_regex(r"o-mq[0-9]{2}", fullmatch=True), min_size=2, unique=True), st.text("ab", min_size=1))
 def test_added_pair_moves_agents_only_to_itself(pairs: list[str], host: str) -> None:
-    home_before, home_after = default_home_pair_of_agent(host, pairs[:-1]), default_home_pair_of_agent(host, pairs)
+    home_before, home_after = home_pair_of_agent_by_hash(host, pairs[:-1]), home_pair_of_agent_by_hash(host, pairs)
 
     assert home_after in (home_before, pairs[-1])
 

@@ -11,8 +11,8 @@ from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
-from activemq_fleet.topology.machine_and_port_problems import conflicts_between_listeners_of_broker
-from activemq_fleet.topology.name_problems import broker_like_host_name_findings
+from activemq_fleet.topology.machine_and_port_problems import conflicting_ports_and_findings_of_broker
+from activemq_fleet.topology.name_problems import misspelled_broker_name_findings
 from tests.unit.fleets import NETWORK, fleet, hosts, rules_of_findings
 
 TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
@@ -159,7 +159,7 @@ def test_t006_conflict_inside_of_broker_is_listed_with_its_port() -> None:
     fleet_with_conflict = fleet("o-mq1", console_port=61616)
     (reported, *_) = [finding for finding in fleet_with_conflict.findings if finding.rule == "T006"]
 
-    conflicts = list(conflicts_between_listeners_of_broker(fleet_with_conflict.broker(reported.host)))
+    conflicts = list(conflicting_ports_and_findings_of_broker(fleet_with_conflict.broker(reported.host)))
 
     assert conflicts == [(61616, reported)]
 
@@ -474,5 +474,5 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
     ],
 )
 def test_t017_fix_fits_naming_pattern(pattern: str, expected: str) -> None:
-    (misspelt,) = broker_like_host_name_findings(["orders-mq02-c"], pattern)
+    (misspelt,) = misspelled_broker_name_findings(["orders-mq02-c"], pattern)
     assert expected in misspelt.fix

@@ -22,13 +22,13 @@ from activemq_agent.connecting import (
     AgentStoppingEvent,
     BrokerSelectionStateMachine,
     CanaryReceived,
-    CloseConnection,
+    CloseConnectionAction,
     Event,
-    OpenConnection,
+    OpenConnectionAction,
     ReportConnectionAlarmAction,
     ReportConnectionDownAction,
     ReportConnectionUpAction,
-    SendCanary,
+    SendCanaryAction,
     TimePassedEvent,
 )
 from activemq_agent.connection_events import (
@@ -306,9 +306,9 @@ class AgentConnection:
 
     def _execute_action(self, action: Action) -> None:
         match action:
-            case OpenConnection():
+            case OpenConnectionAction():
                 self._start_connection(action)
-            case CloseConnection():
+            case CloseConnectionAction():
                 if self.session is not None:
                     self.session.close(orderly=action.reason == "stopped")
                 self.session = None
@@ -316,7 +316,7 @@ class AgentConnection:
                 self._record_connection_up(action)
             case ReportConnectionDownAction():
                 self._record_connection_down(action)
-            case SendCanary():
+            case SendCanaryAction():
                 self._send_canary(action)
             case ReportConnectionAlarmAction():
                 self.alarm = action.reason
@@ -326,7 +326,7 @@ class AgentConnection:
                     reason=action.reason,
                 )
 
-    def _start_connection(self, action: OpenConnection) -> None:
+    def _start_connection(self, action: OpenConnectionAction) -> None:
         self.conn, self._broker_index = action.conn, action.broker
         try:
             self.session = self._open_session(action.broker, action.conn, self._queue.put)
@@ -356,7 +356,7 @@ class AgentConnection:
         self.broker = None
         self._unreported_changes.append(action)
 
-    def _send_canary(self, action: SendCanary) -> None:
+    def _send_canary(self, action: SendCanaryAction) -> None:
         if self.session is None:
             return
         now = self._clock()

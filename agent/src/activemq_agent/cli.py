@@ -70,15 +70,15 @@ def show_config_and_test_brokers(path: Path) -> int:
     """Show the effective configuration, and test each broker; exit with 0 if at least one test passes, else 1."""
     config = _read_config(path)
     from activemq_agent.configuration_and_connection_check import (
-        check_dedupe_period,
         effective_config_lines,
+        raise_for_too_short_dedupe_period,
         raise_for_unsafe_handlers,
         try_brokers,
     )
 
     for line in effective_config_lines(config):
         click.echo(line)
-    check_dedupe_period(config)
+    raise_for_too_short_dedupe_period(config)
     raise_for_unsafe_handlers(config)
     click.echo("")
     passed = False

@@ -22,7 +22,7 @@ from activemq_agent.connection_events import (
     SubackReceived,
     TransportUp,
 )
-from activemq_agent.executable_handlers import handler_problems
+from activemq_agent.executable_handlers import handler_safety_problems
 from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context
 
@@ -61,7 +61,7 @@ def effective_config_lines(config: Config) -> list[str]:
     return [f"{key.name} = {format_value(key.value_in(config))}".rstrip() for key in KEYS]
 
 
-def check_dedupe_period(config: Config) -> None:
+def raise_for_too_short_dedupe_period(config: Config) -> None:
     """Check that an agent remembers event ids long enough to recognize duplicates, else raise ConfigError.
 
     The period ``dedupe.days`` must be longer than the time in which a duplicate of an event can still arrive. That time
@@ -82,7 +82,7 @@ def raise_for_unsafe_handlers(config: Config) -> None:
 
     It is unsafe if users other than root and the agent's could have written it.
     """
-    if problems := handler_problems(config.handlers):
+    if problems := handler_safety_problems(config.handlers):
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 

@@ -27,8 +27,8 @@ Behavior
   connection.
 
 Invariants
-1. There are never two connections: between two ``OpenConnection`` actions is the ``CloseConnection`` of the first
-   connection. Each connection gets exactly one ``CloseConnection``; ``ReportConnectionUpAction`` and
+1. There are never two connections: between two ``OpenConnectionAction`` actions is the ``CloseConnectionAction`` of the first
+   connection. Each connection gets exactly one ``CloseConnectionAction``; ``ReportConnectionUpAction`` and
    ``ReportConnectionDownAction`` come in pairs before it.
 2. A tick is always due, except before ``AgentStartedEvent`` and after ``AgentStoppingEvent``. Once a
    ``TimePassedEvent`` was processed, ``next_tick_time`` is in the future, so the caller does not spin.
@@ -130,7 +130,7 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class OpenConnection:
+class OpenConnectionAction:
     """Action of an agent's broker selection state machine: open a connection to a broker.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
@@ -141,7 +141,7 @@ class OpenConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseConnection:
+class CloseConnectionAction:
     """Action of an agent's broker selection state machine: close a connection to a broker.
 
     The messages in flight on connection ``conn`` are dropped.
@@ -152,7 +152,7 @@ class CloseConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class SendCanary:
+class SendCanaryAction:
     """Action of an agent's broker selection state machine: send a canary (test message of the agent to itself).
 
     ``number`` counts from 1 on each connection.
@@ -195,9 +195,9 @@ class ReportConnectionDownAction:
 
 
 Action = (
-    OpenConnection
-    | CloseConnection
-    | SendCanary
+    OpenConnectionAction
+    | CloseConnectionAction
+    | SendCanaryAction
     | ReportConnectionAlarmAction
     | ReportConnectionUpAction
     | ReportConnectionDownAction
@@ -209,7 +209,7 @@ Action = (
 
 @dataclass(slots=True)
 class _Connection:
-    """The connection of a broker selection state machine, from its ``OpenConnection`` to its ``CloseConnection``."""
+    """The connection of a broker selection state machine, from its ``OpenConnectionAction`` to its ``CloseConnectionAction``."""
 
     broker: int
     conn: int
@@ -337,10 +337,10 @@ class BrokerSelectionStateMachine:
     def _open_next_connection(self, now: float) -> tuple[Action, ...]:
         broker, self._untried_brokers = self._untried_brokers[0], self._untried_brokers[1:]
         self._connection = _Connection(broker, next(self.numbers), now + self.policy.connack_timeout)
-        return (OpenConnection(broker, self._connection.conn),)
+        return (OpenConnectionAction(broker, self._connection.conn),)
 
     def _connect_or_pause(self, now: float) -> tuple[Action, ...]:
-        """Return the ``OpenConnection`` of the next broker of a quick walk.
+        """Return the ``OpenConnectionAction`` of the next broker of a quick walk.
 
         At the end of a quick walk, and in a slow one, set a pause and return no action.
         """
@@ -371,11 +371,11 @@ class BrokerSelectionStateMachine:
         connection.up_at = now
         return (ReportConnectionUpAction(connection.broker, connection.conn), self._next_canary(connection, now))
 
-    def _next_canary(self, connection: _Connection, now: float) -> SendCanary:
+    def _next_canary(self, connection: _Connection, now: float) -> SendCanaryAction:
         connection.number += 1
         connection.canary_deadline = now + self.policy.canary_timeout
         connection.deadline = now + self.policy.canary_interval
-        return SendCanary(connection.conn, connection.number)
+        return SendCanaryAction(connection.conn, connection.number)
 
     def _check_canary(self, connection: _Connection, now: float) -> tuple[Action, ...]:
         if connection.canary_deadline is not None and now >= connection.canary_deadline:
@@ -410,5 +410,5 @@ class BrokerSelectionStateMachine:
         connection, self._connection = self._connection, None
         if connection is None:
             return ()
-        close = CloseConnection(connection.conn, reason)
+        close = CloseConnectionAction(connection.conn, reason)
         return (close,) if connection.up_at is None else (close, ReportConnectionDownAction(connection.conn, reason))

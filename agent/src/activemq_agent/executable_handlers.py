@@ -138,7 +138,7 @@ def _raise_if_writable_by_others(path: Path, status: os.stat_result) -> None:
         )
 
 
-def handler_problems(directory: Path | None) -> list[str]:
+def handler_safety_problems(directory: Path | None) -> list[str]:
     """Return the problems that make executable handlers in a directory unsafe, one line each.
 
     A handler, or a directory of handlers, is named with the reason. The list is empty if all executables may be run, or

@@ -184,7 +184,7 @@ class ReceivedMqttPacketFilter:
             )
 
 
-class BoundedClient(Client):
+class BoundedMqttClient(Client):
     """An MQTT client (paho) with bounds on the packets that it receives, such as their size.
 
     ``violation`` is the reason why its ``ReceivedMqttPacketFilter`` ended the connection, or None.

@@ -126,7 +126,7 @@ class Publisher:
         self._next_read_at = 0.0  # when to read the outbox again without a wake-up
 
     @property
-    def unproved_topic_prefixes(self) -> tuple[str, ...]:
+    def topic_prefixes_without_received_canary(self) -> tuple[str, ...]:
         """The topic prefixes on which delivery is not proved, because the agent received no canary.
 
         A canary is a test message of the agent to itself. Events with these prefixes stay unconfirmed.
@@ -235,7 +235,7 @@ class Publisher:
             return
         if prefix.state == "unproved":
             self._record_events(force=True)
-            self._store.confirm_events_below_topic_prefix(name, self.link.conn)
+            self._store.confirm_and_delete_events_below_prefix(name, self.link.conn)
         self._set_prefix_state(prefix, "proved")
 
     def _mark_unproved(self, name: str, reason: str, remedy: str = "") -> None:

@@ -112,7 +112,7 @@ class Service:
                 "sent": self.publisher.sent,
                 "acknowledged": self.publisher.acknowledged,
                 "refused": self.control.refused,
-                "unproved": list(self.publisher.unproved_topic_prefixes),
+                "unproved": list(self.publisher.topic_prefixes_without_received_canary),
             },
         }
         if self.subscriber is not None:
@@ -266,7 +266,7 @@ class Service:
         """
         ticks = {
             "publisher": self.publisher.last_loop_start,
-            "storage": self.store.last_transaction_time,
+            "storage": self.store.last_transaction_monotonic_time,
             "handlers": self.handlers.slowest_worker_loop_start,
         }
         if self.subscriber:

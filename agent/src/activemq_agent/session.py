@@ -33,7 +33,7 @@ from activemq_agent.connection_events import (
 from activemq_agent.packet_limits import (
     OVERHEAD,
     TOPIC_COPIES,
-    BoundedClient,
+    BoundedMqttClient,
     ProtocolViolationError,
     ReceiveMemoryLimit,
 )
@@ -81,7 +81,7 @@ class Session:
         self._unanswered_subscribes = 0
         self._closed = self._is_connack_received = False
         self._ended = threading.Event()
-        client: Any = BoundedClient(
+        client: Any = BoundedMqttClient(
             client_id, clean=clean, limit=largest or config.packet_bytes, intake=self._intake,
             on_oversized_message=lambda: on_event(OversizedMessageReceived(conn)),
         )  # fmt: skip

@@ -34,7 +34,7 @@ from activemq_agent.connection_events import MessageReceived, SubackReceived
 from activemq_agent.logs import LogInterface
 from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.store import InboxStorageOutcome
-from activemq_agent.store.inbox import lane_of
+from activemq_agent.store.inbox import lane_name_of_topic
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
@@ -210,7 +210,7 @@ class Subscriber:
         if is_barrier_topic(message.topic):
             self._process_barrier(message)
             return
-        name = lane_of(message.topic, self._config.topics)
+        name = lane_name_of_topic(message.topic, self._config.topics)
         if name not in self._config.topics:
             # Not acknowledged, so that a subscription that is no longer configured keeps its messages at the broker.
             self.link.dropped.count_dropped_message("topic without subscription", topic=message.topic)
@@ -260,7 +260,7 @@ class Subscriber:
 
         Answers come in the order in which messages were offered.
         """
-        name = lane_of(message.topic, self._config.topics)
+        name = lane_name_of_topic(message.topic, self._config.topics)
         lane = self._lanes.get(name)
         if message.conn != self.link.conn or lane is None:
             return  # its connection ended, and the broker delivers the message again

@@ -18,7 +18,7 @@ def authentication_user_elements(document: AdoptedDocument) -> list[ComparedElem
     return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
-def group_names_in_attribute(node: ComparedElement, attribute: str = "groups") -> list[str]:
+def user_group_names_in_attribute(node: ComparedElement, attribute: str = "groups") -> list[str]:
     """Return the names of user groups that an XML attribute lists.
 
     The attribute is that of an authenticationUser, or a right of an authorizationEntry. The group of the probe account
@@ -39,7 +39,7 @@ def propose_users(proposal: VariableProposal) -> None:
         users = []
         names = Counter(account.get("username") for account in authentication_user_elements(document))
         for account in authentication_user_elements(document):
-            name, groups = account.get("username"), group_names_in_attribute(account)
+            name, groups = account.get("username"), user_group_names_in_attribute(account)
             if name in (proposal[document.host].get("network_username"), PROBE_USER) or names[name] > 1:
                 continue
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, user_group_of_agent(name)])
@@ -106,7 +106,7 @@ def _acl_entry(node: ComparedElement) -> dict[str, Any] | None:
         return None
     entry: dict[str, Any] = {"destination": node.get(kinds[0]), "kind": kinds[0]}
     for right in ("read", "write", "admin"):
-        if groups := group_names_in_attribute(node, right):
+        if groups := user_group_names_in_attribute(node, right):
             entry[right] = groups
     has_rights = len(entry) > 2 or PROBE_GROUP not in "".join(node.attributes.values())
     return entry if has_rights and is_valid_value("acl", [entry]) else None

@@ -28,7 +28,10 @@ from activemq_fleet.adopt.element_variables import (
     propose_policy_store_and_plugin_variables,
     remove_defaults_from_destination_policies,
 )
-from activemq_fleet.adopt.host_addresses import propose_host_addresses, propose_preferred_master_per_pair
+from activemq_fleet.adopt.host_addresses import (
+    propose_addresses_used_by_other_brokers,
+    propose_preferred_master_per_pair,
+)
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_variables import propose_network
@@ -52,7 +55,7 @@ from activemq_fleet.render.credentials import credentials_file_content
 from activemq_fleet.render.secrets import SecretRenderer as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.validation import SchemaSource, cached_schema, fleet_with_check_findings
+from activemq_fleet.validation import SchemaSource, fleet_with_check_findings, schema_from_cache_or_maven
 
 _JVM_PROPERTIES = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
@@ -90,7 +93,7 @@ def adopt_files(
     naming_pattern: str = DEFAULT_PATTERN,
     naming_parity: str | None = None,
     node: str | None = None,
-    schema_of: SchemaSource | None = cached_schema,
+    schema_of: SchemaSource | None = schema_from_cache_or_maven,
     warn: Callable[[str], None] = _logger.warning,
 ) -> AdoptedInventory:
     """Adopt existing activemq.xml files: return an inventory that renders them again.
@@ -172,7 +175,7 @@ def adopt_documents(
     propose_policy_store_and_plugin_variables(proposal)
     companion_file_variables.propose_console(proposal)
     propose_preferred_master_per_pair(proposal, addresses)
-    propose_host_addresses(proposal, addresses)
+    propose_addresses_used_by_other_brokers(proposal, addresses)
     _propose_instances(proposal)
     propose_store_directories_below_base(proposal)
     propose_network(proposal)

@@ -12,7 +12,7 @@ from typing import Any
 from activemq_fleet.adopt.compared_element import ComparedElement, is_console_import
 from activemq_fleet.adopt.equal_meaning import opens_jmx_port
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
-from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_password
+from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.render.policies_usage_and_plugins import default_memory_limit_text
 from activemq_fleet.settings.activemq_size_notation import size_in_bytes
@@ -118,7 +118,7 @@ def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocumen
         text = document.other_files.get(name)
         if text is None:
             missing.append(name)
-        elif file_contains_password(name, text):
+        elif file_contains_clear_text_password(name, text):
             files_with_passwords.append(name)
         elif is_valid_value("extra_files", [*extra, {"path": f"conf/{name}", "content": text}]):
             extra.append({"path": f"conf/{name}", "content": text})

@@ -18,7 +18,7 @@ from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, pars
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.releases import Release
-from activemq_fleet.render.policies_usage_and_plugins import destination_policy_elements
+from activemq_fleet.render.policies_usage_and_plugins import policy_entry_elements
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.kahadb import CrossStoreTransactionJournal, DestinationStore, StoreTuning
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
@@ -196,7 +196,7 @@ def _policy_entries(broker: Broker, policies: list[Any]) -> set[Any]:
     """Return the policy entries that a broker with these destination policies has, in a comparable form."""
     models = tuple(DestinationPolicy.model_validate(policy) for policy in policies)
     settings = broker.settings.model_copy(update={"destination_policies": models})
-    return {_comparable_key(element) for element in destination_policy_elements(replace(broker, settings=settings))}
+    return {_comparable_key(element) for element in policy_entry_elements(replace(broker, settings=settings))}
 
 
 def _comparable_key(element: Any) -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ def propose_preferred_master_per_pair(proposal: VariableProposal, known_addresse
             proposal.propose_preferred_master_unless_default(document.host, preferred_node)
 
 
-def propose_host_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
+def propose_addresses_used_by_other_brokers(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
     """Propose ``activemq_address`` for each host to which other brokers connect by another name.
 
     The addresses come from the network connectors of those brokers. ``known_addresses`` take precedence.

@@ -26,9 +26,9 @@ from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, pars
 from activemq_fleet.adopt.secrets import (
     TextWithSecretLabels,
     contains_clear_text_password,
+    element_with_secret_labels,
     is_clear_text_password,
     is_password_name,
-    replace_passwords_with_labels,
 )
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.releases import Release
@@ -153,7 +153,7 @@ def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocum
 def _fragment_entry(
     proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
 ) -> dict[str, Any]:
-    without_passwords = replace_passwords_with_labels(
+    without_passwords = element_with_secret_labels(
         _with_password_references(node, proposal, document), proposal.secrets
     )
     without_passwords = _with_schema_locations(without_passwords, _schema_locations(document))

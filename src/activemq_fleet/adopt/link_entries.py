@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.adopt.network_connectors import ReplaceableBridge, ttl_as_setting
+from activemq_fleet.adopt.network_connectors import ReplaceableBridge, ttl_as_number_or_mapping
 from activemq_fleet.adopt.proposal import parse_yaml_scalar
 from activemq_fleet.topology import Broker, Fleet
 
@@ -82,7 +82,7 @@ class LinkEntry:
             if patterns := getattr(bridge, name):
                 entry[name] = [pattern.removeprefix("queue://") for pattern in patterns]
         if with_ttl:
-            entry["ttl"] = ttl_as_setting(bridge.ttl)
+            entry["ttl"] = ttl_as_number_or_mapping(bridge.ttl)
         if link.attributes:
             entry["attributes"] = {name: parse_yaml_scalar(text) for name, text in link.attributes}
         if link.options is not None:

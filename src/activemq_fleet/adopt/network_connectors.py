@@ -169,7 +169,7 @@ def link_ttl_setting(link: Link) -> Ttl:
     return SplitTtl(consumer=link.consumer_ttl or 1, message=link.message_ttl or -1)
 
 
-def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
+def ttl_as_number_or_mapping(ttl: Ttl) -> int | dict[str, int]:
     """Return a network TTL as a value that YAML can represent: a number, or a mapping of two numbers."""
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 

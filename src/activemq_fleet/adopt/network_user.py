@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from activemq_fleet.adopt.accounts_and_permissions import authentication_user_elements, group_names_in_attribute
+from activemq_fleet.adopt.accounts_and_permissions import authentication_user_elements, user_group_names_in_attribute
 from activemq_fleet.adopt.network_connectors import network_connector_elements
 from activemq_fleet.adopt.profiles import master_connector_element
 from activemq_fleet.adopt.proposal import VariableProposal
@@ -28,7 +28,9 @@ def propose_network_user(proposal: VariableProposal) -> bool:
     names = Counter(node.get("userName") for node in connecting_nodes if node.get("userName"))
     users = [account for document in proposal.documents for account in authentication_user_elements(document)]
     if not names:
-        names.update(account.get("username") for account in users if NETWORK_GROUP in group_names_in_attribute(account))
+        names.update(
+            account.get("username") for account in users if NETWORK_GROUP in user_group_names_in_attribute(account)
+        )
     if not (names or connecting_nodes):
         return False
     name = names.most_common(1)[0][0] if names else NEW_USER

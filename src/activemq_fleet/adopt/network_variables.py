@@ -22,7 +22,7 @@ from activemq_fleet.adopt.network_connectors import (
     network_connector_elements,
     reason_for_inexpressible_connector,
     replaceable_bridges,
-    ttl_as_setting,
+    ttl_as_number_or_mapping,
 )
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_unneeded_network_users
 from activemq_fleet.adopt.placeholders import unknown_bridge_target_hint
@@ -44,7 +44,7 @@ def propose_network(proposal: VariableProposal) -> None:
     The account with which bridges log in is proposed, too.
     """
     new_user = propose_network_user(proposal)
-    _Network(proposal).propose_link_variables()
+    _Network(proposal).propose_links_for_existing_bridges()
     withdraw_unneeded_network_users(proposal)
     linked_hosts = [
         broker.host
@@ -82,7 +82,7 @@ class _Network:
             name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.link_end_name)
         }
 
-    def propose_link_variables(self) -> None:
+    def propose_links_for_existing_bridges(self) -> None:
         """Propose the variables of network links that render the existing bridges.
 
         A note is added for each bridge that stays an XML fragment.
@@ -343,7 +343,7 @@ class _Network:
         expected_ttls = {link.bridge.ttl for link in self.links}
         if len(expected_ttls) == 1:
             for document in self._documents_without_multicast():
-                self.proposal[document.host]["network_ttl"] = ttl_as_setting(next(iter(expected_ttls)))
+                self.proposal[document.host]["network_ttl"] = ttl_as_number_or_mapping(next(iter(expected_ttls)))
             return
         self._propose_link_entries(entries, links_with_wrong_ttl)
         by_host: dict[str, set[Ttl]] = defaultdict(set)
@@ -352,7 +352,7 @@ class _Network:
                 by_host[host].add(link.bridge.ttl)
         for host, ttls in by_host.items():
             if len(ttls) == 1:
-                self.proposal[host]["network_ttl"] = ttl_as_setting(ttls.pop())
+                self.proposal[host]["network_ttl"] = ttl_as_number_or_mapping(ttls.pop())
         self._propose_link_entries(entries, [*links_with_wrong_ttl, *self._links_with_wrong_ttl()])
 
     def _propose_link_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:

@@ -77,7 +77,7 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
     return {host: common | properties for host, properties in properties_by_host.items()}
 
 
-def read_credentials_properties(document: Path, companions: CompanionFiles) -> dict[str, str]:
+def read_adjacent_credentials_properties(document: Path, companions: CompanionFiles) -> dict[str, str]:
     """Read the credentials.properties next to an activemq.xml, and return its properties.
 
     There are none if this project rendered that file. Lines and values in forms that only a broker understands are left
@@ -129,7 +129,7 @@ def placeholder_names(text: str) -> list[str]:
     return list(dict.fromkeys(_ANY_PLACEHOLDER.findall(text)))
 
 
-def replace_placeholders_with_defaults(element: ComparedElement) -> ComparedElement:
+def element_with_placeholder_defaults(element: ComparedElement) -> ComparedElement:
     """Return a copy of an XML element with placeholders replaced by their defaults.
 
     Each ``${NAME:DEFAULT}`` in its connectors' attributes becomes DEFAULT. The connectors are the networkConnectors and
@@ -147,7 +147,7 @@ def replace_placeholders_with_defaults(element: ComparedElement) -> ComparedElem
             uri = pattern.sub(lambda match, form=form: form.format(_placeholder_host(match[1])), uri)  # type: ignore[misc]
         attributes = {**attributes, "uri": uri}
     return replace(
-        element, attributes=attributes, children=tuple(map(replace_placeholders_with_defaults, element.children))
+        element, attributes=attributes, children=tuple(map(element_with_placeholder_defaults, element.children))
     )
 
 

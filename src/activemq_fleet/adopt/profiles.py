@@ -17,7 +17,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
-from activemq_fleet.render.store_and_lock import guarded_lock_intervals
+from activemq_fleet.render.store_and_lock import default_guarded_broker_lock_intervals_ms
 from activemq_fleet.settings.host_settings import MIN_UNFENCED_ACQUIRE_INTERVAL
 
 # Paths at which operators usually mount shared storage.
@@ -196,7 +196,7 @@ def _propose_lock(
     shortest_acquire = MIN_UNFENCED_ACQUIRE_INTERVAL
     if store.get("directory").endswith(_FENCED_PATH):
         shortest_acquire = 0
-        default_acquire, default_keepalive = guarded_lock_intervals(document.release)
+        default_acquire, default_keepalive = default_guarded_broker_lock_intervals_ms(document.release)
     locker_element = store.find(f"locker/{locker}")
     acquire_text = (
         locker_element.get("lockAcquireSleepInterval") if locker_element else store.get("databaseLockedWaitDelay")

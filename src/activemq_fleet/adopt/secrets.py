@@ -15,7 +15,7 @@ from typing import Any
 
 from activemq_fleet.adopt.compared_element import ComparedElement, compared_element_from_lxml
 from activemq_fleet.inventory_yaml import escape_jinja_delimiters
-from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
+from activemq_fleet.node.masking import is_secret_name, mask_configuration_file_text
 from activemq_fleet.schema import UnreadableXmlError, parse_xml_root_element
 from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.site_refusals import placeholder_of_missing_password
@@ -163,7 +163,7 @@ def contains_clear_text_password(name: str, value: str) -> bool:
     return with_masked_passwords(ComparedElement("", {name: value})).get(name) != value
 
 
-def file_contains_password(path: str, text: str) -> bool:
+def file_contains_clear_text_password(path: str, text: str) -> bool:
     """Return whether a configuration file contains a password in clear text.
 
     Comments are included. A text that is not XML, although its file is imported as such, counts as one that does.
@@ -173,7 +173,7 @@ def file_contains_password(path: str, text: str) -> bool:
     except (UnreadableXmlError, UnicodeEncodeError):
         return True
     masked = with_masked_passwords(node)
-    return masked.equivalence_key != node.equivalence_key or mask_configuration_file(f"{path}.xml", text) != text
+    return masked.equivalence_key != node.equivalence_key or mask_configuration_file_text(f"{path}.xml", text) != text
 
 
 def with_masked_passwords(node: ComparedElement) -> ComparedElement:
@@ -181,7 +181,7 @@ def with_masked_passwords(node: ComparedElement) -> ComparedElement:
     return _replace_passwords(node, lambda _node, _name, _value: MASK)
 
 
-def replace_passwords_with_labels(element: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
+def element_with_secret_labels(element: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
     """Return a copy of an XML element with labels of secrets in place of clear-text passwords."""
 
     def label_text(node: ComparedElement, name: str, value: str) -> str:

@@ -14,10 +14,10 @@ from activemq_fleet.adopt.compared_element import ComparedElement, compared_elem
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.placeholders import (
     HostProperties,
-    read_credentials_properties,
+    element_with_placeholder_defaults,
+    read_adjacent_credentials_properties,
     read_properties_by_host,
     replace_known_placeholders,
-    replace_placeholders_with_defaults,
 )
 from activemq_fleet.adopt.untrusted_companion_files import (
     CompanionFiles,
@@ -28,7 +28,7 @@ from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_problem_and_remedy
 from activemq_fleet.group_names import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
-from activemq_fleet.lint.versions_placeholders import first_template_mark
+from activemq_fleet.lint.versions_placeholders import first_template_mark_with_position
 from activemq_fleet.naming import Identity, Naming, hosts_with_name
 from activemq_fleet.naming_proposal import adopt_command_line, propose_naming, propose_single_broker_naming
 from activemq_fleet.releases import Release
@@ -194,7 +194,7 @@ class UnparsedHostNamesError(InputError):
         hint = f"{choice} --naming-pattern to a pattern for your host names: see `activemq-fleet help names`"
         super().__init__(f"{reason}. {hint}", remedies=self._commands(()))
 
-    def error_with_adopt_command_options(self, options: Sequence[str]) -> InputError:
+    def error_with_options_in_adopt_commands(self, options: Sequence[str]) -> InputError:
         """Return a copy of the error whose proposed ``adopt`` commands have additional command-line options."""
         return InputError(*self.lines, remedies=self._commands(options))
 
@@ -300,10 +300,10 @@ def _adopted_document(
         )
     companions = CompanionFiles(root or _installation_directory(path))
     content, root_element, remarks = _read_document(
-        path, root, {**read_credentials_properties(path, companions), **properties.values}
+        path, root, {**read_adjacent_credentials_properties(path, companions), **properties.values}
     )
     original = compared_element_from_lxml(root_element)
-    tree = replace_placeholders_with_defaults(with_default_connector_names(original))
+    tree = element_with_placeholder_defaults(with_default_connector_names(original))
     header = read_activemq_xml_header(content)
     if release is None and header is None:
         raise InputError(
@@ -341,7 +341,7 @@ def _read_document(
     """
     content = read_bytes_within_size_limit(path, root, _MAXIMUM_FILE_BYTES, "Or name the file itself as HOST=FILE")
     kind = foreign_file_kind(content, str(path))
-    mark = None if kind and b"\0" in content else first_template_mark(decode_xml_document(content, None))
+    mark = None if kind and b"\0" in content else first_template_mark_with_position(decode_xml_document(content, None))
     remarks = []
     if mark:
         line, column, text = mark

@@ -19,7 +19,7 @@ from activemq_fleet.lint.files import SCHEMA_RULE, rule_prevents_broker_start
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.topology.machine_and_port_problems import conflicts_between_listeners_of_broker
+from activemq_fleet.topology.machine_and_port_problems import conflicting_ports_and_findings_of_broker
 
 FindingsOf = Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 """A function that returns the findings of a fleet with the given activemq.xml by host."""
@@ -146,7 +146,9 @@ def _errors_to_waive(fleet: Fleet, errors: Iterable[Finding], start_errors: Iter
 def _conflicts_of_connectors(broker: Broker) -> list[Finding]:
     """Return the findings about the ports on which several connectors of a broker listen (T006)."""
     connectors_by_port = Counter(connector.port for connector in broker.connectors)
-    return [finding for port, finding in conflicts_between_listeners_of_broker(broker) if connectors_by_port[port] > 1]
+    return [
+        finding for port, finding in conflicting_ports_and_findings_of_broker(broker) if connectors_by_port[port] > 1
+    ]
 
 
 def _note_files_that_prevent_start(proposal: VariableProposal, errors: Iterable[Finding]) -> None:

@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 _logger = logging.getLogger("activemq_fleet.artifacts")
 
 
-def log_progress(line: str) -> None:
+def log_software_fetch_progress(line: str) -> None:
     """Log a line about the progress of fetching software, such as a download.
 
     The logger is ``activemq_fleet.artifacts``.

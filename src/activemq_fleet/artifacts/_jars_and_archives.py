@@ -12,7 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet.artifacts import _maven
-from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_software_fetch_progress
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.node.install.jars import releases_in_directory
 from activemq_fleet.releases import Release
@@ -44,7 +44,7 @@ def local_archive_hint(release: Release) -> str:
     )
 
 
-def fetch_jar_directory(release: Release, *, progress: Progress = log_progress) -> Path:
+def fetch_jar_directory(release: Release, *, progress: Progress = log_software_fetch_progress) -> Path:
     """Return the directory of the jars that a broker of an ActiveMQ release needs; fetch them with Maven if not cached.
 
     A broker can be started with them and ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT,
@@ -68,7 +68,7 @@ def fetch_jar_directory(release: Release, *, progress: Progress = log_progress) 
         ) from None
 
 
-def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_progress) -> Path | None:
+def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_software_fetch_progress) -> Path | None:
     """Return the directory of a release's unpacked distribution; download and unpack it if it is not cached.
 
     The directory is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
@@ -110,7 +110,11 @@ def _download(release: Release, directory: Path, failure_file: Path) -> Path:
 
 
 def local_distribution_directory(
-    archive_or_directory: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress
+    archive_or_directory: Path,
+    release: Release,
+    sha512: str | None,
+    *,
+    progress: Progress = log_software_fetch_progress,
 ) -> Path:
     """Return the directory of an ActiveMQ release's distribution, from a local tar archive or an unpacked directory.
 
@@ -168,7 +172,7 @@ def _unpacked_local_archive(archive: Path, release: Release, sha512: str | None,
     return ensure_cached(f"distributions/{release}-{digest[:16]}", unpack, progress=progress)
 
 
-def postgresql_driver_jar_path(*, progress: Progress = log_progress) -> Path:
+def postgresql_driver_jar_path(*, progress: Progress = log_software_fetch_progress) -> Path:
     """Return the path of the jar with PostgreSQL's JDBC driver.
 
     Its class is ``org.postgresql.Driver``; 1 MB, for Java 8 on. Raises ArtifactError when Maven does not have it.
@@ -181,7 +185,9 @@ def postgresql_driver_jar_path(*, progress: Progress = log_progress) -> Path:
     return _cached_jar(_POSTGRESQL_DRIVER, download, progress)
 
 
-def prometheus_jmx_exporter_jar(local_jar: Path | None = None, *, progress: Progress = log_progress) -> Path:
+def prometheus_jmx_exporter_jar(
+    local_jar: Path | None = None, *, progress: Progress = log_software_fetch_progress
+) -> Path:
     """Return the path of the jar of the Prometheus JMX exporter, which is downloaded if it is not cached.
 
     It is a Java agent; 0.6 MB, for Java 8 and later. ``local_jar`` is a copy of the jar: its path is returned, and

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO
 
 from activemq_fleet.artifacts import _maven
-from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
+from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_software_fetch_progress
 from activemq_fleet.errors import ArtifactError, FleetError, SchemaUnavailableError
-from activemq_fleet.releases import Release, releases_with_schema
+from activemq_fleet.releases import Release, releases_with_published_schema
 from activemq_fleet.schema import CompiledActivemqXsd
 
 BUNDLE = Path(__file__).resolve().parents[1] / "schemas.zip"
@@ -30,7 +30,7 @@ _download_failures: dict[Path, FleetError] = {}
 _reported_substitutes: set[tuple[Release, Release]] = set()
 
 
-def schema_bytes(release: Release, *, progress: Progress = log_progress) -> bytes:
+def schema_bytes(release: Release, *, progress: Progress = log_software_fetch_progress) -> bytes:
     """Return the bytes of the XML schema ``activemq.xsd`` of a release.
 
     It is fetched once, or that of the nearest release of its line. Raises SchemaUnavailableError, which names the
@@ -39,7 +39,7 @@ def schema_bytes(release: Release, *, progress: Progress = log_progress) -> byte
     return _nearest_schema_path(release, progress).read_bytes()
 
 
-def load_schema(release: Release, *, progress: Progress = log_progress) -> CompiledActivemqXsd:
+def load_schema(release: Release, *, progress: Progress = log_software_fetch_progress) -> CompiledActivemqXsd:
     """Load the XML schema ``activemq.xsd`` of a release, and return it compiled.
 
     It is kept in memory. It may be that of the nearest release of its line. One line of progress names the other
@@ -72,7 +72,9 @@ def packaged_schema_bytes(release: Release, bundle: Path = BUNDLE) -> bytes | No
         return None
 
 
-def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
+def fetch_schema_to_cache(
+    release: Release, source: Path | None = None, *, progress: Progress = log_software_fetch_progress
+) -> Path:
     """Store the XML schema ``activemq.xsd`` of a release in the download cache, and return its path.
 
     ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution (tar.gz or zip) of
@@ -124,7 +126,9 @@ def _other_releases_of_line(release: Release) -> list[Release]:
     cached = [cached_release for cached_release in releases_with_cached_schema() if cached_release.line == line]
     cached.sort(key=lambda cached_release: abs(cached_release.version[2] - release.version[2]))
     return [
-        candidate for candidate in dict.fromkeys((*cached, *releases_with_schema(line))) if candidate is not release
+        candidate
+        for candidate in dict.fromkeys((*cached, *releases_with_published_schema(line)))
+        if candidate is not release
     ]
 
 

@@ -125,7 +125,7 @@ def adopt_command(
     except UnparsedHostNamesError as error:
         options = current_command_options_as_words(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
-        raise error.error_with_adopt_command_options([*placeholder, *options]) from None
+        raise error.error_with_options_in_adopt_commands([*placeholder, *options]) from None
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         print_escaped(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))

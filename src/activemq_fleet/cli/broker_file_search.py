@@ -21,7 +21,7 @@ _MAX_BYTES = 256 << 20
 _MAX_FILES, _MARKER_READ_SIZE = 2_000, 1 << 16
 
 
-def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
+def find_activemq_xml_and_broker_files(paths: Iterable[Path]) -> list[Path]:
     """Find the files of brokers below directories: every activemq.xml and other file with a ``<broker>``.
 
     Files among ``paths`` are also returned.

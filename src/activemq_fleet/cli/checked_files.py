@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.cli.broker_file_search import find_broker_xml_files
+from activemq_fleet.cli.broker_file_search import find_activemq_xml_and_broker_files
 from activemq_fleet.cli.file_releases import (
     first_entry_names,
     loaded_jar_directories,
@@ -78,7 +78,7 @@ def paths_read_by_check(paths: Iterable[Path]) -> list[Path]:
     read_paths: list[Path] = []
     for path in paths:
         with suppress(InputError):
-            for file in find_broker_xml_files([path]):
+            for file in find_activemq_xml_and_broker_files([path]):
                 read_paths.append(file)
                 if os.path.isfile(file):
                     companions, _ = read_companion_files(file, read_file_to_check(file))

@@ -20,7 +20,7 @@ from activemq_fleet import (
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
-from activemq_fleet.cli.broker_file_search import find_broker_xml_files, has_activemq_xml_name
+from activemq_fleet.cli.broker_file_search import find_activemq_xml_and_broker_files, has_activemq_xml_name
 from activemq_fleet.cli.checked_files import (
     AllFilesUnreadableError,
     UnreadableFileError,
@@ -64,7 +64,7 @@ def report_on_files(
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
     """
-    files_to_check = find_broker_xml_files(paths)
+    files_to_check = find_activemq_xml_and_broker_files(paths)
     contents, findings = _read_files(files_to_check)
     rules = read_releases_by_file_pattern(release_from) if release_from else ()
     of_other_kinds = {path for path, content in contents.items() if foreign_file_kind(content, str(path))}

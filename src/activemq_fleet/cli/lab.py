@@ -207,7 +207,7 @@ def _print_status(status: Sequence[HostStatus], form: str) -> None:
     rows = [
         (
             host.host,
-            host.preferred_role_text,
+            host.preferred_role_or_single,
             host.state,
             host.address,
             str(host.pid or "-"),

@@ -14,7 +14,7 @@ from activemq_fleet.deployment.facts import (
     balancer_facts,
     broker_facts,
     exporter_jar_path_on_controller,
-    hosts_by_play,
+    hosts_by_play_of_site_playbook,
 )
 
 __all__ = [
@@ -30,5 +30,5 @@ __all__ = [
     "broker_facts",
     "exporter_jar_path_on_controller",
     "files_to_deploy",
-    "hosts_by_play",
+    "hosts_by_play_of_site_playbook",
 ]

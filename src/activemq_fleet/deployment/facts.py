@@ -311,7 +311,7 @@ def exporter_jar_path_on_controller(fleet: Fleet) -> Path | None:
     return next((Path(path).expanduser() for path in archives if path), None)
 
 
-def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
+def hosts_by_play_of_site_playbook(fleet: Fleet) -> dict[str, list[str]]:
     """Return the names of a fleet's hosts for each play of the playbook ``site``.
 
     The keys are short names of the plays.

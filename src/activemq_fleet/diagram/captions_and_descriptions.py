@@ -262,7 +262,7 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
         sentences += map(_describe_pair, group.pairs if has_few_pairs else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [
-        f"Link between groups: {connection_description(connection, scene.pair_counts_by_group)}."
+        f"Link between groups: {connection_description(connection, scene.pair_count_and_noun_by_group)}."
         for connection in connections
     ]
     sentences += [f"Load balancer {host} has no virtual address." for host in scene.idle_balancers]

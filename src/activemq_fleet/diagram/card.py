@@ -70,7 +70,7 @@ class CardStyle:
         """
         return 27.0 if self.detailed else 21.0
 
-    def text_right_of_name(self, node: BrokerView) -> str:
+    def role_release_or_address_text(self, node: BrokerView) -> str:
         """Return the role and state, the release or the address that a pair's card shows right of a broker's name.
 
         Detailed cards show role and state. Other cards show what differs from the group's heading.
@@ -107,7 +107,7 @@ class CardStyle:
         for node in pair.nodes:
             texts = [
                 text_width(node.short_host_name, self.name),
-                text_width(self.text_right_of_name(node), self.right_text_font_name) + 8,
+                text_width(self.role_release_or_address_text(node), self.right_text_font_name) + 8,
             ]
             if node.findings and not self.detailed:
                 texts.append(badge_width(worst_rule_and_others_text(node.findings)))
@@ -176,7 +176,7 @@ class Card:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.pair_number_digits)
+        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.pair_number_text)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: SvgCanvas, y: float, node: BrokerView) -> float:
@@ -202,10 +202,10 @@ class Card:
                 canvas.add_rect(f"thin ringed ring-{node.worst_severity}", x, y, width, height, radius=style.radius)
             middle, baseline, right = y + style.baseline - 4, y + style.baseline, x + width - 8
             if node.preferred_role:
-                draw_preferred_role_star(
+                draw_preferred_master_or_slave_star(
                     canvas, x + style.text_indent / 2 + 0.5, middle, filled=node.preferred_role == "master"
                 )
-            right_text, text = style.text_right_of_name(node), worst_rule_and_others_text(node.findings)
+            right_text, text = style.role_release_or_address_text(node), worst_rule_and_others_text(node.findings)
             if node.worst_severity:
                 with canvas.svg_group(badge_tooltip(node.findings)):
                     draw_badge(
@@ -218,7 +218,7 @@ class Card:
                 text_width(right_text, style.right_text_font_name) + 8 if node.state or style.detailed else 0.0
             )
             label = cut_host_name_in_middle(
-                node.short_host_name, style.name, room - right_text_width, self.pair.pair_number_digits
+                node.short_host_name, style.name, room - right_text_width, self.pair.pair_number_text
             )
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
@@ -337,7 +337,7 @@ def draw_badge(canvas: SvgCanvas, right: float, middle: float, text: str, severi
     return width
 
 
-def draw_preferred_role_star(canvas: SvgCanvas, x: float, y: float, *, filled: bool) -> None:
+def draw_preferred_master_or_slave_star(canvas: SvgCanvas, x: float, y: float, *, filled: bool) -> None:
     """Draw the star of a preferred master (``filled``) or the open star of a preferred slave at a position.
 
     The star is twelve pixels wide, with its middle at (x, y).

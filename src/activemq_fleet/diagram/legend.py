@@ -13,7 +13,7 @@ from activemq_fleet.diagram.card import (
     badge_width,
     draw_badge,
     draw_cylinder,
-    draw_preferred_role_star,
+    draw_preferred_master_or_slave_star,
     draw_replication_arrow,
 )
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
@@ -185,8 +185,8 @@ def _draw_single(canvas: SvgCanvas) -> None:
 
 
 def _draw_stars(canvas: SvgCanvas) -> None:
-    draw_preferred_role_star(canvas, 10, 10, filled=True)
-    draw_preferred_role_star(canvas, 27, 10, filled=False)
+    draw_preferred_master_or_slave_star(canvas, 10, 10, filled=True)
+    draw_preferred_master_or_slave_star(canvas, 27, 10, filled=False)
 
 
 def _draw_store(canvas: SvgCanvas) -> None:

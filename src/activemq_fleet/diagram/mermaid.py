@@ -141,7 +141,7 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
 
 def _group_edge_lines(scene: PictureContent, groups: dict[str, str]) -> Iterator[str]:
     for connection in scene.between:
-        captions = connection_caption_lines(connection, scene.pair_counts_by_group, with_kind=True)
+        captions = connection_caption_lines(connection, scene.pair_count_and_noun_by_group, with_kind=True)
         yield _edge_line(connection, groups[connection.a], groups[connection.b], *captions)
 
 

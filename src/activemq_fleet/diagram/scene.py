@@ -142,7 +142,7 @@ class PairView:
         return self.nodes[0].broker.ha_profile
 
     @property
-    def pair_number_digits(self) -> str:
+    def pair_number_text(self) -> str:
         """The digits of the number in the pair's name, such as ``01``.
 
         The text is empty where the name has no number.
@@ -245,7 +245,7 @@ class PictureContent:
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property
-    def pair_counts_by_group(self) -> dict[str, PairCountAndNoun]:
+    def pair_count_and_noun_by_group(self) -> dict[str, PairCountAndNoun]:
         """A dictionary from the name of each group in the picture to its PairCountAndNoun.
 
         A PairCountAndNoun is the number of the group's broker pairs and the noun ``pair``, or the number of its brokers

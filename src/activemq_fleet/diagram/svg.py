@@ -61,7 +61,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     placement.draw(canvas, _MARGIN + (width - placement.width) / 2, y)
     y += placement.height + 24
     if listed_connections:
-        y += _draw_link_list(canvas, listed_connections, scene.pair_counts_by_group, y, width)
+        y += _draw_link_list(canvas, listed_connections, scene.pair_count_and_noun_by_group, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     drawn = [*group_connections, *(connection for box in boxes for connection in box.drawn)]
     meshed = {box.meshed for box in boxes if box.meshed}
@@ -88,7 +88,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLa
     """
 
     def captions(connection: DrawnConnection) -> list[str]:
-        return connection_caption_lines(connection, scene.pair_counts_by_group)
+        return connection_caption_lines(connection, scene.pair_count_and_noun_by_group)
 
     if not boxes:
         return DiagramLayout()

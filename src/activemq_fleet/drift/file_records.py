@@ -47,7 +47,7 @@ def planned_file_record(host: str, path: str, content: str | None, sha256: str |
     """
     if content is None:
         return FileRecord(host, path, planned=sha256)
-    text = masking.mask_configuration_file(path, content)
+    text = masking.mask_configuration_file_text(path, content)
     return FileRecord(host, path, planned=_hash(text), planned_text=text)
 
 
@@ -87,7 +87,7 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
                 why=why,
             )
     else:
-        text = masking.mask_configuration_file(name, content.decode(errors="backslashreplace"))
+        text = masking.mask_configuration_file_text(name, content.decode(errors="backslashreplace"))
         yield FileRecord(host, name, found_sha256=_hash(text), found_text=text)
 
 

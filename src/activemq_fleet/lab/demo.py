@@ -313,7 +313,11 @@ def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], take
         style = "[bold]" if later.host in (takeover.victim, takeover.successor) else ""
         states = earlier.state, later.state
         table.add_row(
-            style + later.host, later.address, later.preferred_role_text, *states, ", ".join(later.bridge_peers) or "-"
+            style + later.host,
+            later.address,
+            later.preferred_role_or_single,
+            *states,
+            ", ".join(later.bridge_peers) or "-",
         )
     return table
 

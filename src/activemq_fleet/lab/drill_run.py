@@ -78,7 +78,7 @@ class DrillPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NextDrillFault:
+class NextFaultNumberAndPair:
     """The next fault of a drill: its number, and the name of the pair that gets it (None after the last fault).
 
     Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in this drill.
@@ -156,7 +156,7 @@ class DrillRun:
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
-    def next_drill_fault(self, broker_states: Mapping[str, str]) -> NextDrillFault:
+    def next_drill_fault(self, broker_states: Mapping[str, str]) -> NextFaultNumberAndPair:
         """Return the drill's next fault: its pair and number; the pair is None if the drill has no further fault.
 
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
@@ -173,8 +173,8 @@ class DrillRun:
                 tries = [fault for fault in faults if fault.number == number]
                 most_tries = 1 if pair in plan.single_fault_pairs else ATTEMPTS
                 if not any(fault.void is None for fault in tries) and len(tries) < most_tries:
-                    return NextDrillFault(pair, number, faulted)
-        return NextDrillFault(None, len(plan.order), faulted)
+                    return NextFaultNumberAndPair(pair, number, faulted)
+        return NextFaultNumberAndPair(None, len(plan.order), faulted)
 
     def wait_for_steady_load_rates(self, pair: str, patience: float) -> tuple[float, float]:
         """Wait until the load on a pair is steady, and return its rates of accepted and of handled events per second.

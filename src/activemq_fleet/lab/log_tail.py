@@ -83,16 +83,16 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
     if fatal_line:
         return fatal_line.strip()
     records = log_records_of_broker_run(data, run)
-    error = last_error_line(record for record in records if record.level in ("ERROR", "FATAL"))
+    error = last_error_with_root_cause(record for record in records if record.level in ("ERROR", "FATAL"))
     if error:
         return error
     printed = find_error_in_output(output)
     if "rror" in printed or "xception" in printed:
         return printed
-    return last_error_line(records) or printed
+    return last_error_with_root_cause(records) or printed
 
 
-def last_error_line(records: Iterable[Record]) -> str:
+def last_error_with_root_cause(records: Iterable[Record]) -> str:
     """Return the last error in a broker's log, with its root cause, as one line.
 
     Without errors it is the last warning. Returns "" where the log holds neither.

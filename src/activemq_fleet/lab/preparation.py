@@ -65,7 +65,7 @@ def prepare_lab(
     )
     brokers = {broker.release.text: broker for broker in fleet.brokers}
     software = {text: _provide_software(broker, lab_paths, progress) for text, broker in sorted(brokers.items())}
-    lab_paths.make_directory()
+    lab_paths.make_private_lab_directory()
     block = claims.reserve_address_block_number(lab_paths.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_loopback_addresses(fleet, block, before.addresses if before else None)

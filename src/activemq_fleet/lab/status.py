@@ -58,7 +58,7 @@ class HostStatus:
     """False for a single broker, whose role has no meaning."""
 
     @property
-    def preferred_role_text(self) -> str:
+    def preferred_role_or_single(self) -> str:
         """The role that the inventory prefers for the broker: ``master`` or ``slave`` of its pair, or ``single``."""
         return self.role if self.has_peer else "single"
 

@@ -136,7 +136,7 @@ def clients_not_updated_on_broker_removal(connector: Element) -> Iterator[Proble
 
 
 @rule("C009", "warning", each="transportConnector")
-def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
+def maximum_connections_zero_or_below_links(connector: Element) -> Iterator[Problem]:
     """maximumConnections of a connector is 0 or less, or lower than the number of links of the broker.
 
     Why: the limit counts the connections of clients, bridges and consoles. With a limit of 0 or less, the broker

@@ -48,7 +48,7 @@ def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
 
 
 @rule("C041", "warning", each="discardingDLQBrokerPlugin")
-def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
+def all_dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
     """The discardingDLQBrokerPlugin discards every message that would go to a dead letter queue.
 
     Why: a message that expires, or that still fails after the maximum number of redeliveries, is lost. The broker logs

@@ -39,7 +39,7 @@ class _LinkedFile:
         return has_host and (self.ports is None or port in self.ports)
 
 
-def find_mutual_duplex_links(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
+def mutual_duplex_link_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
     """Yield (path of activemq.xml, problem) for each duplex link to a broker that also has a duplex link back.
 
     The brokers are in different files. ``documents`` are activemq.xml files by path. A broker is recognized by the

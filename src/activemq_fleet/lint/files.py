@@ -24,7 +24,7 @@ from activemq_fleet.lint.exposure import Exposure, exposed_port_kind
 from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
 from activemq_fleet.lint.imports import imported_paths_and_documents
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
-from activemq_fleet.lint.versions_placeholders import first_template_mark
+from activemq_fleet.lint.versions_placeholders import first_template_mark_with_position
 from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import (
@@ -117,7 +117,7 @@ def check_activemq_xml(
     rules.
     """
     kind = foreign_file_kind(data, file)
-    mark = None if kind and b"\0" in data else first_template_mark(decode_xml_document(data, None))
+    mark = None if kind and b"\0" in data else first_template_mark_with_position(decode_xml_document(data, None))
     document = None
     try:
         if mark is not None:

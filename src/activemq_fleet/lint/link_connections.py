@@ -324,7 +324,7 @@ def links_start_sequentially(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N036", "error", each="broker")
-def link_without_user_name(broker: Element) -> Iterator[Problem]:
+def link_without_user_name_for_local_broker(broker: Element) -> Iterator[Problem]:
     """A link has no userName, although the file requires authentication.
 
     Why: a bridge also authenticates to its local broker, with the same userName. Without a userName, the local broker

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from activemq_fleet.releases import every_uri_scheme
+from activemq_fleet.releases import uri_schemes_of_all_releases
 
 # Directories in jars whose files name the classes of URI schemes. Each file has the name of its scheme.
 TRANSPORT_SERVICES = "META-INF/services/org/apache/activemq/transport"
@@ -76,7 +76,7 @@ def service_file_paths_of_unknown_schemes(activemq_xml: str) -> set[str]:
 
     No release has these schemes.
     """
-    schemes = set(_URI_SCHEME.findall(activemq_xml)) - every_uri_scheme()
+    schemes = set(_URI_SCHEME.findall(activemq_xml)) - uri_schemes_of_all_releases()
     return {
         scheme_service_file_path(scheme, kind)
         for scheme in schemes

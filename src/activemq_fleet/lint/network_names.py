@@ -149,7 +149,7 @@ def _has_store(node: Element) -> bool:
 
 
 @rule("N012", "error", each="broker", refuses=True)
-def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
+def several_network_connectors_without_names(broker: Element) -> Iterator[Problem]:
     """Two networkConnectors have no name.
 
     Why: networkConnectors without a name all get the default name NC. With JMX, which is enabled by default, the broker

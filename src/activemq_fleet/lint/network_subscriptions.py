@@ -74,7 +74,7 @@ def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
 
 
 @rule("N024", "warning", each="networkConnector", needs="@conduitSubscriptions")
-def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]:
+def topic_link_with_conduit_subscriptions_off(link: Element) -> Iterator[Problem]:
     """A link that carries topics sets conduitSubscriptions="false".
 
     Why: the bridge subscribes once for each remote consumer. It forwards every copy of a topic's message, and each
@@ -363,7 +363,7 @@ def virtual_dest_subs_on_broker_or_link_only(broker: Element) -> Iterator[Proble
 
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
-def decrease_network_consumer_priority_unset(broker: Element) -> Iterator[Problem]:
+def decrease_consumer_priority_unset_before_5_18(broker: Element) -> Iterator[Problem]:
     """A networkConnector of a broker before 5.18 does not set decreaseNetworkConsumerPriority.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although

@@ -153,7 +153,7 @@ def _missing_schema_problems(
 
 
 @rule("V010", "info", each="beans broker", texts="activemq-core-")
-def versioned_schema_location(node: Element) -> Iterator[Problem]:
+def schema_location_names_single_release(node: Element) -> Iterator[Problem]:
     """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
 
     Why: a release contains activemq-core-X.Y.Z.xsd for some versions only, often not for its own version. This release

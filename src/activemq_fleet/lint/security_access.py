@@ -60,7 +60,7 @@ def authentication_without_authorization(broker: Element) -> Iterator[Problem]:
 
 
 @rule("S017", "warning", each="managementContext")
-def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
+def create_connector_opens_jmx_on_all_interfaces(context: Element) -> Iterator[Problem]:
     """createConnector="true" opens JMX on all interfaces.
 
     Why: the RMI registry of <managementContext> ignores connectorHost and listens on all interfaces. JMX requires no

@@ -18,7 +18,7 @@ from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE
 from activemq_fleet.lint.files import parse_xml_with_stray_ampersands
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
-from activemq_fleet.lint.versions_placeholders import first_template_mark
+from activemq_fleet.lint.versions_placeholders import first_template_mark_with_position
 from activemq_fleet.schema import UnreadableXmlError, decode_xml_document
 from activemq_fleet.similar_names import most_similar_name
 
@@ -161,7 +161,7 @@ def _is_readable(content: bytes) -> bool:
         parse_xml_with_stray_ampersands(content)
     except UnreadableXmlError:
         return False
-    return first_template_mark(decode_xml_document(content, None)) is None
+    return first_template_mark_with_position(decode_xml_document(content, None)) is None
 
 
 def _unused_finding(rule: str, comment: SuppressionComment, path: str, findings: Sequence[Finding]) -> Finding:

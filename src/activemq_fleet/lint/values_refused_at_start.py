@@ -12,7 +12,7 @@ _AT_LEAST_ONE = ("indexWriteBatchSize", "maxAsyncJobs")
 
 
 @rule("V067", "error", needs="@indexWriteBatchSize @maxAsyncJobs @dropOnly", refuses=True)
-def number_or_pattern_refused_at_start(document: Document) -> Iterator[Problem]:
+def kahadb_number_or_drop_only_pattern_refused(document: Document) -> Iterator[Problem]:
     """An attribute of kahaDB is below 1, or a regular expression in dropOnly is not valid in Java.
 
     Why: the store divides by indexWriteBatchSize, creates a queue of maxAsyncJobs jobs, and the

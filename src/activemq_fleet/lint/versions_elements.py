@@ -9,7 +9,7 @@ from activemq_fleet.lint.engine import rule
 
 
 @rule("V001", "error", each="broker", releases="5.4.0 !5.6.0", refuses=True)
-def children_out_of_order(broker: Element) -> Iterator[Problem]:
+def broker_children_unsorted_or_repeated(broker: Element) -> Iterator[Problem]:
     """Children of <broker> are not in alphabetical order, or occur more than once.
 
     Why: up to 5.5 the schema is a sequence of all children in alphabetical order, each at most once, and a broker

@@ -73,7 +73,7 @@ def file_is_a_template(document: Document) -> Iterator[Problem]:
     yield from ()
 
 
-def first_template_mark(text: str) -> tuple[int, int, str] | None:
+def first_template_mark_with_position(text: str) -> tuple[int, int, str] | None:
     """Return (line, column, text) of the first mark of a template language, or None for a text that is not a template.
 
     A mark is for example an expression of Jinja or the ``<%`` of ERB. Line and column are 1-based.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import DISCOVERY_SERVICES, TRANSPORT_SERVICES, scheme_service_file_path
-from activemq_fleet.releases import every_uri_scheme
+from activemq_fleet.releases import uri_schemes_of_all_releases
 
 # A scheme as java.net.URI parses it; preceding blanks are removed before the match.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -72,14 +72,14 @@ def _fix_of_agent(scheme: str, document: Document) -> str:
         return f"write {renamed}:, which is the name of this discovery agent in {document.release.text}"
     if scheme in document.release.schemes:
         return f"write static:({scheme}://host:port)"
-    if scheme in every_uri_scheme():
+    if scheme in uri_schemes_of_all_releases():
         return ""
     return f"write static:(tcp://host:port), or put the jar with the discovery agent {scheme} into lib/optional"
 
 
 def _added_jar_clause(scheme: str, directory: str) -> str:
     """Return a clause for a scheme of no release, whose code a jar of the user may contain; "" for any other scheme."""
-    if scheme in every_uri_scheme():
+    if scheme in uri_schemes_of_all_releases():
         return ""
     return f", unless an added jar contains {scheme_service_file_path(scheme, directory)}"
 

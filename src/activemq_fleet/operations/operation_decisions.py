@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from activemq_fleet.become_failures import remedy_for_dropped_hosts
+from activemq_fleet.become_failures import remedies_for_dropped_hosts
 from activemq_fleet.deployment import BrokerFacts, FleetFacts
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.errors import NodeError
@@ -274,7 +274,7 @@ def _refuse_lost_hosts(request: OperationDecisionRequest) -> None:
     if "alive" not in request.options:
         return
     if lost_hosts := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
-        remedy = remedy_for_dropped_hosts(
+        remedy = remedies_for_dropped_hosts(
             lost_hosts, [request.evidence], "correct the errors that Ansible printed for them above"
         )
         raise InputError(

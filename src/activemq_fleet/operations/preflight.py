@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from activemq_fleet.become_failures import remedy_for_dropped_hosts
+from activemq_fleet.become_failures import remedies_for_dropped_hosts
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.node.state.evidence import MachineFacts, StoreMarkerEvidence
@@ -101,7 +101,7 @@ def raise_for_unreachable_hosts(request: OperationDecisionRequest) -> Decision:
     unreachable_hosts = [host for host in request.options.get("required", ()) if host not in remaining]
     if unreachable_hosts:
         limit_pattern = ":".join(["all", *(f"!{host}" for host in unreachable_hosts)])
-        remedy = remedy_for_dropped_hosts(
+        remedy = remedies_for_dropped_hosts(
             unreachable_hosts, request.options.get("results", ()), "correct the error above"
         )
         raise RefusalError(

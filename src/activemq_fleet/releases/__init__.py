@@ -10,13 +10,13 @@ from activemq_fleet.releases._release import (
     MISSPELT_ATTRIBUTES,
     Release,
     describe_releases_with,
-    every_uri_scheme,
     example_release,
     is_element_of_any_release,
     known_release_lines,
     releases_available_in_maven,
-    releases_with_schema,
+    releases_with_published_schema,
     supported_release_lines,
+    uri_schemes_of_all_releases,
 )
 from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
 from activemq_fleet.releases._spans import parse_version, version_range_in_words
@@ -30,14 +30,14 @@ __all__ = [
     "Release",
     "SpringBeanClass",
     "describe_releases_with",
-    "every_uri_scheme",
     "example_release",
     "is_element_of_any_release",
     "known_bean_class",
     "known_release_lines",
     "parse_version",
     "releases_available_in_maven",
-    "releases_with_schema",
+    "releases_with_published_schema",
     "supported_release_lines",
+    "uri_schemes_of_all_releases",
     "version_range_in_words",
 ]

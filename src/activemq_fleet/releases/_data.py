@@ -138,7 +138,7 @@ def _read_toml(name: str) -> dict[str, Any]:
 
 
 @cache
-def load_release_data() -> ReleasesAndAdvisories:
+def load_releases_and_advisories() -> ReleasesAndAdvisories:
     """Return the data about ActiveMQ releases and their vulnerabilities, loaded from the package's data files.
 
     The files are releases.toml and advisories.toml. They are read once per process (5 ms).
@@ -238,7 +238,7 @@ def known_bean_class(class_name: str) -> SpringBeanClass | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaSpans:
+class ElementAndAttributeSpans:
     """The spans of ActiveMQ versions in which each element and attribute of ``activemq.xsd`` exists."""
 
     elements: Mapping[str, VersionSpan]
@@ -246,14 +246,14 @@ class SchemaSpans:
 
 
 @cache
-def load_element_and_attribute_spans() -> SchemaSpans:
+def load_element_and_attribute_spans() -> ElementAndAttributeSpans:
     """Return the spans of ActiveMQ versions in which each element and attribute of ``activemq.xsd`` exists.
 
     They are in attributes.toml. The file is read on first use (3 ms).
     """
     raw = _read_toml("attributes.toml")
     tables = {element: _spans_by_name(spans) for element, spans in raw["attributes"].items()}
-    return SchemaSpans(_spans_by_name(raw["elements"]), tables)
+    return ElementAndAttributeSpans(_spans_by_name(raw["elements"]), tables)
 
 
 def _spans_by_name(spans: Mapping[str, str]) -> dict[str, VersionSpan]:

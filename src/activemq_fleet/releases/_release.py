@@ -13,7 +13,7 @@ from activemq_fleet.releases._data import (
     Advisory,
     ReleasesAndAdvisories,
     load_element_and_attribute_spans,
-    load_release_data,
+    load_releases_and_advisories,
 )
 from activemq_fleet.releases._schemas import SchemasInJars, schemas_in_jars
 from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
@@ -277,7 +277,7 @@ def example_release(line: str) -> str:
     >>> example_release("5.18"), example_release("5.1")
     ('5.18.7', '5.10.2')
     """
-    data = load_release_data()
+    data = load_releases_and_advisories()
     match = _LINE.fullmatch(line)
     if match is not None and match[2]:
         if _data_line(line, data):
@@ -295,7 +295,7 @@ def _example_release_of_line(line: str, data: ReleasesAndAdvisories) -> str:
 
 def known_release_lines() -> tuple[str, ...]:
     """Return the names of all known ActiveMQ release lines, from ``5.3`` to the newest."""
-    return tuple(load_release_data().lines)
+    return tuple(load_releases_and_advisories().lines)
 
 
 @cache
@@ -304,7 +304,7 @@ def supported_release_lines() -> tuple[str, ...]:
 
     They are such as 5.19 and 6.3, oldest first.
     """
-    data = load_release_data()
+    data = load_releases_and_advisories()
     return tuple(line for line in data.lines if line in data.supported_lines)
 
 
@@ -313,23 +313,25 @@ def releases_available_in_maven() -> tuple[Release, ...]:
 
     The tuple shows the state of the last measurement.
     """
-    return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
+    return tuple(
+        sorted(map(Release.of, load_releases_and_advisories().jars), key=lambda release: parse_version(release.text))
+    )
 
 
-def releases_with_schema(line: str) -> tuple[Release, ...]:
+def releases_with_published_schema(line: str) -> tuple[Release, ...]:
     """Return the releases of a release line that have a published XML schema, newest first.
 
     The schema can be downloaded through Maven. The list shows the state of the last measurement.
     """
-    data = load_release_data()
+    data = load_releases_and_advisories()
     releases = (Release.of(text) for text in data.jars | data.schemas)
     return tuple(sorted((r for r in releases if r.line == line), key=lambda release: release.version, reverse=True))
 
 
 @cache
-def every_uri_scheme() -> frozenset[str]:
+def uri_schemes_of_all_releases() -> frozenset[str]:
     """Return all URI schemes of listeners, discovery agents and connections in any ActiveMQ release."""
-    sets = load_release_data().sets
+    sets = load_releases_and_advisories().sets
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
 
 
@@ -366,7 +368,7 @@ def _is_version_within(span: str, data_release: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _release_of(text: str) -> Release:
-    data = load_release_data()
+    data = load_releases_and_advisories()
     match = _RELEASE.fullmatch(text)
     version = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
     line = f"{version[0]}.{version[1]}"

@@ -41,7 +41,7 @@ class SchemasInJars:
     one_for_all: bool
     since: Mapping[str, SpringVersion]
 
-    def knows_namespace(self, namespace: str) -> bool:
+    def has_schema_of_namespace(self, namespace: str) -> bool:
         """Return whether the jars of an ActiveMQ release contain any schema of an XML namespace."""
         name = namespace.removeprefix(_SPRING_NAMESPACE)
         is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
@@ -66,7 +66,7 @@ class SchemasInJars:
         """
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
-        if not self.knows_namespace(namespace):
+        if not self.has_schema_of_namespace(namespace):
             return ""
         if namespace == CORE:
             return f"{CORE}/activemq-core.xsd"

@@ -18,7 +18,7 @@ from activemq_fleet.render.credentials import credentials_file_content
 from activemq_fleet.render.fleet_json_file import fleet_json
 from activemq_fleet.render.load_balancer import HAPROXY, balancer_files
 from activemq_fleet.render.secrets import SecretRenderer
-from activemq_fleet.render.systemd_units import unit_environment_and_log_files
+from activemq_fleet.render.systemd_units import unit_environment_and_log_configuration
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
@@ -101,7 +101,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
     Files without secrets are rendered once.
     """
-    plain = {ACTIVEMQ_XML: render_activemq_xml_bytes(broker), **unit_environment_and_log_files(broker)}
+    plain = {ACTIVEMQ_XML: render_activemq_xml_bytes(broker), **unit_environment_and_log_configuration(broker)}
     hidden = SecretRenderer(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}

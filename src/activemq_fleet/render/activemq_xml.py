@@ -15,7 +15,7 @@ from activemq_fleet.render import policies_usage_and_plugins
 from activemq_fleet.render.engine import escape_xml_attribute, escape_xml_comment, render_template
 from activemq_fleet.render.fragments import merge_xml_fragments
 from activemq_fleet.render.jmx_access import management_context_values
-from activemq_fleet.render.store_and_lock import Attributes, io_exception_handler, store_with_lock
+from activemq_fleet.render.store_and_lock import Attributes, io_exception_handler_element, store_xml_element_with_lock
 from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
 
@@ -44,11 +44,11 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "jdbc": settings.jdbc if broker.ha_profile.has_database_lease else None,
         "data_source_class": release.data_source_class,
         "virtual_destinations": policies_usage_and_plugins.virtual_destination_elements(broker),
-        "policies": policies_usage_and_plugins.destination_policy_elements(broker),
+        "policies": policies_usage_and_plugins.policy_entry_elements(broker),
         "destinations": policies_usage_and_plugins.startup_destination_elements(broker),
-        "exception_handler": io_exception_handler(broker),
+        "exception_handler": io_exception_handler_element(broker),
         "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
-        "store": store_with_lock(broker),
+        "store": store_xml_element_with_lock(broker),
         "plugins": plugins,
         "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.render.broker_paths import METRICS, broker_directory_paths
 from activemq_fleet.render.debian_package import MQTT_JARS, has_mqtt_connector
-from activemq_fleet.render.log_configuration import log_configuration_files_by_property
+from activemq_fleet.render.log_configuration import log_configuration_file_names_by_property
 from activemq_fleet.topology import Broker
 
 # What the releases' start script passes to Java 9 and later: XStream, which turns objects of STOMP
@@ -74,7 +74,10 @@ def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
         f"-Dactivemq.base={paths.base}",
         f"-Dactivemq.conf={paths.conf}",
         f"-Dactivemq.data={paths.data}",
-        *(f"-D{name}=file:{paths.conf}/{log}" for name, log in log_configuration_files_by_property(broker).items()),
+        *(
+            f"-D{name}=file:{paths.conf}/{log}"
+            for name, log in log_configuration_file_names_by_property(broker).items()
+        ),
         "-cp",
         ":".join(_class_path(broker)),
         "org.apache.activemq.console.Main",

@@ -25,8 +25,8 @@ def render_log_configuration(name: str) -> bytes:
     return render_template(f"broker/{name}.j2", quiet=_LOGGERS_AT_WARN, size=_LOG_SIZE, backups=_LOG_BACKUPS)
 
 
-def log_configuration_files_by_property(broker: Broker) -> dict[str, str]:
-    """Return the release's logging configuration files, by the system property that names each.
+def log_configuration_file_names_by_property(broker: Broker) -> dict[str, str]:
+    """Return the names of the release's log configuration files, by the Java system property that names each.
 
     Debian links its package to Log4j 1 whatever the release ships (seen with 5.17.2): both are there then.
     """

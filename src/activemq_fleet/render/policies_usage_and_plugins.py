@@ -45,7 +45,7 @@ def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
     return bean_to_xml(bean, broker.release)
 
 
-def destination_policy_elements(broker: Broker) -> tuple[XmlElement, ...]:
+def policy_entry_elements(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the destination policy elements (policyEntry) of a broker.
 
     They are those of ``activemq_destination_policies``, and the default one for ``>``. A broker applies only the most

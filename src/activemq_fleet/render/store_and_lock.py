@@ -31,7 +31,7 @@ _GATE_KEEP_ALIVE = 100
 """Milliseconds. The time that an admitted broker sleeps before it serves, on 5.12 and later."""
 
 
-class RenderedStore(NamedTuple):
+class StoreXmlElement(NamedTuple):
     """The XML element of a broker's store: its name, attributes, and the elements below it."""
 
     element: str
@@ -41,11 +41,13 @@ class RenderedStore(NamedTuple):
     parts: tuple[XmlElement, ...] = ()
 
 
-def store_with_lock(broker: Broker) -> RenderedStore:
+def store_xml_element_with_lock(broker: Broker) -> StoreXmlElement:
     """Return the store of a broker with its lock or lease, as elements and attributes of activemq.xml."""
     settings, release = broker.settings, broker.release
     # With a guard, the broker's lock is on the host's own disk.
-    default_acquire, default_keep_alive = guarded_lock_intervals(release) if broker.has_guard else (None, None)
+    default_acquire, default_keep_alive = (
+        default_guarded_broker_lock_intervals_ms(release) if broker.has_guard else (None, None)
+    )
     acquire = settings.lock_acquire_interval or default_acquire
     keep_alive = settings.lock_keepalive_interval or default_keep_alive
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
@@ -62,7 +64,7 @@ def store_with_lock(broker: Broker) -> RenderedStore:
             *clock,
         )
         url = settings.jdbc.url if settings.jdbc else ""
-        return RenderedStore(
+        return StoreXmlElement(
             "jdbcPersistenceAdapter",
             (("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop),
             XmlElement("lease-database-locker", lease),
@@ -73,13 +75,13 @@ def store_with_lock(broker: Broker) -> RenderedStore:
     store_attributes = stores.attributes if stores else _kahadb_attributes(broker)
     directory: Attributes = (("directory", kahadb_directory_in_xml(broker)), *store_attributes)
     if not broker.ha_profile.shares_store_directory:
-        return RenderedStore(name, directory, parts=parts)
+        return StoreXmlElement(name, directory, parts=parts)
     wait = acquire or 1000
     if not release.supports(name, "locker"):
         has_delay = release.has_lock_wait_delay and not stores
         delay: Attributes = (("databaseLockedWaitDelay", wait),) if has_delay else ()
-        return RenderedStore(name, directory + delay, parts=parts)
-    return RenderedStore(
+        return StoreXmlElement(name, directory + delay, parts=parts)
+    return StoreXmlElement(
         name,
         (*directory, ("lockKeepAlivePeriod", keep_alive or 2000), *stop),
         XmlElement("shared-file-locker", (("lockAcquireSleepInterval", str(wait)),)),
@@ -87,7 +89,7 @@ def store_with_lock(broker: Broker) -> RenderedStore:
     )
 
 
-def guarded_lock_intervals(release: Release) -> tuple[int, int]:
+def default_guarded_broker_lock_intervals_ms(release: Release) -> tuple[int, int]:
     """Return the default lock intervals of a broker with a guard, in milliseconds.
 
     They are the defaults of ``activemq_lock_acquire_interval`` and ``activemq_lock_keepalive_interval``.
@@ -95,7 +97,7 @@ def guarded_lock_intervals(release: Release) -> tuple[int, int]:
     return _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL, _GATE_KEEP_ALIVE
 
 
-def io_exception_handler(broker: Broker) -> XmlElement | None:
+def io_exception_handler_element(broker: Broker) -> XmlElement | None:
     """Return the element that handles errors of a broker's store, or None for the default of the release."""
     lease = broker.release.lease_exception_handler
     if broker.ha_profile.has_database_lease and lease:

@@ -18,7 +18,7 @@ from activemq_fleet.render.broker_paths import (
 from activemq_fleet.render.engine import escape_systemd_value, escape_systemd_word, render_template
 from activemq_fleet.render.environment_file import environment_file_relative_path, render_environment_file
 from activemq_fleet.render.java_command import arguments_after_java_options, java_path
-from activemq_fleet.render.log_configuration import log_configuration_files_by_property, render_log_configuration
+from activemq_fleet.render.log_configuration import log_configuration_file_names_by_property, render_log_configuration
 from activemq_fleet.render.systemd_memory import WATCHDOG_MEMORY, broker_systemd_memory_max
 from activemq_fleet.topology import Broker
 
@@ -51,7 +51,7 @@ def watchdog_unit_relative_path(broker: Broker) -> str | None:
     return None if off else f"systemd/{watchdog_service_name(broker.settings.instance)}.service"
 
 
-def unit_environment_and_log_files(broker: Broker) -> dict[str, bytes]:
+def unit_environment_and_log_configuration(broker: Broker) -> dict[str, bytes]:
     """Return the systemd units, the environment file and the log configuration of a broker, by path.
 
     Paths are relative. None of the files holds a secret.
@@ -60,7 +60,7 @@ def unit_environment_and_log_files(broker: Broker) -> dict[str, bytes]:
     return {
         **{
             f"conf/{name}": render_log_configuration(name)
-            for name in log_configuration_files_by_property(broker).values()
+            for name in log_configuration_file_names_by_property(broker).values()
         },
         environment_file_relative_path(broker): render_environment_file(broker),
         systemd_unit_relative_path(broker): _unit_file(broker),

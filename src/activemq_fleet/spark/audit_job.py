@@ -31,7 +31,7 @@ from activemq_fleet.reports.audit_page import audit_html_page
 from activemq_fleet.spark.datasets import AtomicJobOutput, read_output_text_file
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.event_cache import EventCache
-from activemq_fleet.spark.incidents import AuditIncidentFigures, find_incidents
+from activemq_fleet.spark.incidents import AuditIncidentFigures, find_and_write_incidents
 from activemq_fleet.spark.inputs import (
     AuditedHost,
     AuditInputs,
@@ -114,9 +114,11 @@ def read_and_write_log_events(
         summaries, _ = output.run_task_and_write_rows(run, task, ["events"], ordered=True)
         if cache:
             parts = [part for host in unchanged_hosts.values() for part in host.parts]
-            output.add_parquet_files("events", cache.directory, parts)
+            output.hard_link_parquet_files("events", cache.directory, parts)
             summaries += [summary for host in unchanged_hosts.values() for summary in host.files]
-            cache.replace_content(summaries, output.parts["events"], output.staged_directory / "events", fingerprints)
+            cache.replace_cached_files_by_hard_links(
+                summaries, output.parts["events"], output.staged_directory / "events", fingerprints
+            )
     return summaries
 
 
@@ -152,15 +154,15 @@ def write_audit_except_events(
     """
     with show_progress_phase("finding incidents"):
         journals = read_agent_event_journals(spark, output, inputs)
-        horizons = _build_horizons(inputs, logs, journals.last_agent_journal_record_time) if is_growing else None
+        horizons = _build_horizons(inputs, logs, journals.last_record_time_in_agent_journals) if is_growing else None
         new_figures = partial(IncidentFigures, scraped.unserved if scraped else ())
-        log_figures = find_incidents(
+        log_figures = find_and_write_incidents(
             spark, output, inputs, logs, journals.connections, skew, horizons, new_figures=new_figures
         )
     moments = log_figures.incidents.period_bounds or ()
     times = period_spanning_times(
         [sample for log in logs for sample in log.times],
-        [*moments, journals.first_agent_journal_record_time, journals.last_agent_journal_record_time],
+        [*moments, journals.first_record_time_in_agent_journals, journals.last_record_time_in_agent_journals],
     )
     with show_progress_phase("settling events"):
         events, missing = judge_and_write_event_deliveries(output, journals, times, horizons)

@@ -172,7 +172,7 @@ class AtomicJobOutput:
         else:
             self.write_dataset(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
-    def add_parquet_files(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
+    def hard_link_parquet_files(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
         """Add existing Parquet files to a dataset of a job's output, as hard links.
 
         ``name`` is the dataset's name; the files ``parts`` are in ``directory``.

@@ -75,13 +75,13 @@ class AgentJournalContents:
     host_by_agent: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def first_agent_journal_record_time(self) -> datetime | None:
-        """The time of the first record in the agents' journals; None without records."""
+    def first_record_time_in_agent_journals(self) -> datetime | None:
+        """The time of the first record in any agent's journal; None without records."""
         return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
-    def last_agent_journal_record_time(self) -> datetime | None:
-        """The time of the last record in the agents' journals; None without records."""
+    def last_record_time_in_agent_journals(self) -> datetime | None:
+        """The time of the last record in any agent's journal; None without records."""
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 

@@ -110,7 +110,7 @@ class EventCache:
         """
         return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 
-    def replace_content(
+    def replace_cached_files_by_hard_links(
         self,
         files: Iterable[LogFileSummary],
         parts: Iterable[WrittenPart],

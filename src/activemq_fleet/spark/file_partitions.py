@@ -28,7 +28,7 @@ class FilePartitions:
     whole_hosts: frozenset[str]
 
 
-def partition_one_row_files(
+def partition_files_read_as_one_row(
     files: Sequence[InputFile], is_one_row_file: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
     """Select the files that Spark reads as one row, and return partitions of them of about equal size.

@@ -100,7 +100,7 @@ class AuditIncidentFigures:
     spans: list[HostStateSpan] = field(default_factory=list)
 
 
-def find_incidents(
+def find_and_write_incidents(
     spark: SparkSession,
     output: AtomicJobOutput,
     inputs: AuditInputs,

@@ -22,7 +22,7 @@ from activemq_fleet.logs.rolled_files import (
     log_file_positions_by_name,
     preamble_and_first_record_date,
 )
-from activemq_fleet.spark.file_partitions import partition_one_row_files
+from activemq_fleet.spark.file_partitions import partition_files_read_as_one_row
 from activemq_fleet.spark.inputs import AuditInputs, InputFile, binary_files_dataframe
 from activemq_fleet.spark.paths import uri_with_escaped_wildcards
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -67,7 +67,7 @@ def map_log_events(
     reads several files. A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
     # One task for a remote Spark, because the number of tasks that it runs at once is unknown.
-    partitions = partition_one_row_files(
+    partitions = partition_files_read_as_one_row(
         files, _is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
     )
     places = _find_log_file_positions(

@@ -47,7 +47,7 @@ def find_supported_java_home() -> Path:
     )
 
 
-def check_archives(archives: Iterable[str]) -> None:
+def check_local_archives_exist(archives: Iterable[str]) -> None:
     """Check that the local files of archives exist, and raise SparkProblem if one does not."""
     for archive in archives:
         file = local_path(archive.rpartition("#")[0])

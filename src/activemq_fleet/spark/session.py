@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from activemq_fleet.spark.prerequisites import check_archives, check_reachable, find_supported_java_home
+from activemq_fleet.spark.prerequisites import check_local_archives_exist, check_reachable, find_supported_java_home
 from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, pyspark_java_exit_status, translate_spark_errors
 from activemq_fleet.spark.progress import show_progress, show_progress_phase
 from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
@@ -52,7 +52,7 @@ def temporary_spark_session(name: str, options: SessionOptions) -> Iterator[Spar
         try:
             # Inside the block, because the cause is read from a running JVM.
             with translate_spark_errors(scratch):
-                check_archives(executor_archives(options))
+                check_local_archives_exist(executor_archives(options))
                 spark = _connect_remotely(name, remote, options) if remote else _launch_spark(name, options, scratch)
                 running.append(spark)
                 with show_progress(spark, remote=bool(remote), enabled=options.progress):

@@ -61,7 +61,7 @@ def agent_name_in_events_and_topics(agent: Agent) -> str:
     return agent.settings.agent_options.get("agent.name") or agent.settings.agent_client_id or agent.host
 
 
-def add_links_and_accounts(
+def add_links_accounts_and_permissions(
     brokers: Iterable[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
     """Add links, accounts and permissions to brokers, and return the brokers."""

@@ -18,7 +18,7 @@ from activemq_fleet.topology.model.fleet import Agent, Group, Pair, ShortenedGro
 _NO_DELIVERY = "the agent delivers the events of its host through the brokers of one pair"
 
 
-def default_home_pair_of_agent(agent_host: str, pairs: Sequence[str]) -> str:
+def home_pair_of_agent_by_hash(agent_host: str, pairs: Sequence[str]) -> str:
     """Return the name of the pair to which a failover agent connects by default, chosen by a hash of the names.
 
     It is for an agent without ``activemq_agent_pair``. ``pairs`` are the names of the pairs to choose from. The choice
@@ -70,7 +70,7 @@ def _assign_agent_to_pair(
                 why=_NO_DELIVERY,
             )
         ]
-    pair = names[settings.agent_pair or default_home_pair_of_agent(host, sorted(names))]
+    pair = names[settings.agent_pair or home_pair_of_agent_by_hash(host, sorted(names))]
     return _connect_agent(host, settings, pair)
 
 

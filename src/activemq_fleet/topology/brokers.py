@@ -18,12 +18,12 @@ from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
 from activemq_fleet.topology.single_broker_problems import (
     MAX_PORT,
-    broker_name_findings,
     connector_and_link_attributes,
-    connector_and_port_findings,
-    network_ttl_findings,
-    profile_and_release_findings,
+    invalid_broker_name_findings,
+    unsupported_connector_and_port_findings,
     unsupported_element_findings,
+    unsupported_network_ttl_findings,
+    variables_unsupported_by_broker_findings,
 )
 
 _DEFAULT_CONNECTORS = (
@@ -103,8 +103,11 @@ def build_broker_without_links_or_accounts(
     listeners = broker_host.listeners
     findings: list[Finding] = []
     if not listeners.sound:
-        findings += [*profile_and_release_findings(broker_host), *connector_and_port_findings(broker_host, listeners)]
-    findings += [*network_ttl_findings(broker_host), *unsupported_element_findings(broker_host)]
+        findings += [
+            *variables_unsupported_by_broker_findings(broker_host),
+            *unsupported_connector_and_port_findings(broker_host, listeners),
+        ]
+    findings += [*unsupported_network_ttl_findings(broker_host), *unsupported_element_findings(broker_host)]
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -119,7 +122,7 @@ def build_broker_without_links_or_accounts(
         peer=peer.host if peer and settings.ha_profile.has_peer else None,
         peer_address=_peer_address(broker_host, peer) if peer else None,
     )
-    return broker, [*findings, *broker_name_findings(broker_host)]
+    return broker, [*findings, *invalid_broker_name_findings(broker_host)]
 
 
 def _peer_address(broker_host: BrokerHost, peer: BrokerHost) -> Address | None:
@@ -166,7 +169,7 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
         not unknown
         and known
         and max(ports.values(), default=0) <= MAX_PORT
-        and not any(profile_and_release_findings(broker_host))
+        and not any(variables_unsupported_by_broker_findings(broker_host))
     )
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
     return BrokerListeners(connectors, ports, unknown, openwire, sound)

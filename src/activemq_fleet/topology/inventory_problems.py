@@ -21,15 +21,18 @@ from activemq_fleet.topology.machine_and_port_problems import (
     port_conflict_findings,
     same_address_and_instance_findings,
 )
-from activemq_fleet.topology.metrics_problems import loopback_agent_metrics_findings, metrics_access_findings
+from activemq_fleet.topology.metrics_problems import (
+    loopback_agent_metrics_findings,
+    loopback_or_unauthenticated_metrics_findings,
+)
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent
 from activemq_fleet.topology.pair_problems import pair_findings
 from activemq_fleet.topology.password_problems import (
-    agent_password_findings,
-    balancer_password_findings,
-    broker_password_findings,
+    guessable_agent_password_findings,
+    guessable_balancer_password_findings,
+    guessable_broker_password_findings,
 )
 
 
@@ -60,7 +63,7 @@ def topology_findings(
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
-    explained = name_problems.pairs_split_by_pair_variable(brokers)
+    explained = name_problems.names_of_pairs_split_by_pair_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from pair_findings(complete, unpaired, unclear)
     yield from different_group_setting_findings(by_group)
@@ -75,10 +78,10 @@ def topology_findings(
         yield from missing_client_account_findings(broker)
         yield from name_problems.duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
-        yield from metrics_access_findings(broker)
-        yield from broker_password_findings(broker)
+        yield from loopback_or_unauthenticated_metrics_findings(broker)
+        yield from guessable_broker_password_findings(broker)
     for agent in agents:
-        yield from agent_password_findings(agent)
+        yield from guessable_agent_password_findings(agent)
     for balancer in balancers:
-        yield from balancer_password_findings(balancer)
+        yield from guessable_balancer_password_findings(balancer)
     yield from loopback_agent_metrics_findings(agents, brokers)

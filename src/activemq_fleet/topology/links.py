@@ -316,7 +316,7 @@ def _multicast_link(broker: Broker) -> Link:
         or f"{broker.pair if profile.shares_store else broker.identity.short_host_name}-{broker.group}",
         kind="multicast",
         target=broker.group,
-        uri=broker.multicast_uri,
+        uri=broker.group_multicast_uri,
         addresses=(),
         # Masters of the 2011 network are duplex; a promoted slave only drains, one way.
         duplex=profile.replicates and broker.role == "master",

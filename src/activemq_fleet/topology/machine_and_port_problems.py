@@ -37,7 +37,7 @@ def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 yield _address_finding(broker, host, shared)
 
 
-def conflicts_between_listeners_of_broker(broker: Broker) -> Iterator[tuple[int, Finding]]:
+def conflicting_ports_and_findings_of_broker(broker: Broker) -> Iterator[tuple[int, Finding]]:
     """Yield each port that two listeners of one broker use, with the finding about it (T006)."""
     owners: dict[int, str] = {}
     for name, port in broker.ports.items():

@@ -10,8 +10,8 @@ from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent
 
 
-def metrics_access_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield warnings about the hosts that can access a broker's metrics (T033, T034).
+def loopback_or_unauthenticated_metrics_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield a warning if a broker's metrics are readable only on its own host (T033), or without a login (T034).
 
     Only its own host (T033), or the whole network (T034).
     """

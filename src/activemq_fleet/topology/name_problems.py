@@ -33,7 +33,7 @@ def naming_pattern_mismatch_findings(
         )
 
 
-def broker_like_host_name_findings(host_names: Iterable[str], pattern: str) -> Iterator[Finding]:
+def misspelled_broker_name_findings(host_names: Iterable[str], pattern: str) -> Iterator[Finding]:
     """Yield a warning for each host name that is probably a misspelled broker name (T017).
 
     It has -mq and digits but does not match the naming pattern.
@@ -97,7 +97,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error_finding("T003", host, message, fix, why)
 
 
-def pairs_split_by_pair_variable(brokers: Sequence[Broker]) -> set[str]:
+def names_of_pairs_split_by_pair_variable(brokers: Sequence[Broker]) -> set[str]:
     """Return the names of pairs with only one node because ``activemq_pair`` puts the other node in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()

@@ -68,7 +68,7 @@ class _Password(NamedTuple):
         )
 
 
-def broker_password_findings(broker: Broker) -> Iterator[Finding]:
+def guessable_broker_password_findings(broker: Broker) -> Iterator[Finding]:
     """Yield a warning for each easily guessed password that a broker uses (S050, S019)."""
     settings = broker.settings
     passwords = [*_account_passwords(settings), *_fence_secrets(settings), *_metrics_passwords(settings)]
@@ -83,14 +83,14 @@ def broker_password_findings(broker: Broker) -> Iterator[Finding]:
     yield from _guessable_password_findings(broker.host, passwords)
 
 
-def agent_password_findings(agent: Agent) -> Iterator[Finding]:
+def guessable_agent_password_findings(agent: Agent) -> Iterator[Finding]:
     """Yield a warning for an easily guessed password of a failover agent (S050)."""
     settings = agent.settings
     password = _Password("activemq_agent_password", _ACCOUNT, settings.agent_password, settings.agent_username)
     yield from _guessable_password_findings(agent.host, [password])
 
 
-def balancer_password_findings(balancer: Balancer) -> Iterator[Finding]:
+def guessable_balancer_password_findings(balancer: Balancer) -> Iterator[Finding]:
     """Yield a warning for an easily guessed password of a load balancer (S050)."""
     settings = balancer.settings
     password = _Password("activemq_vip_password", _ACCOUNT, settings.vip_password, settings.vip_username)

@@ -19,7 +19,7 @@ MAX_PORT = 65535
 _VALID_PUNCTUATION_REMOVED = str.maketrans("", "", "-_.")
 
 
-def connector_and_port_findings(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
+def unsupported_connector_and_port_findings(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
     """Yield the findings about schemes, attributes and ports that a broker cannot have (T011)."""
     for unknown in listeners.unknown:
         yield _unknown_scheme_finding(broker_host, *unknown)
@@ -71,7 +71,7 @@ def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: T
     )
 
 
-def broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+def invalid_broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
     """Yield the findings about a host name that is no valid name or address of its broker (T013)."""
     label = broker_host.identity.short_host_name
     # The label has a dot only if it is an IPv4 address. A dot is valid in a broker name.
@@ -93,7 +93,7 @@ def broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
             yield error_finding("T013", broker_host.host, message, fix, why)
 
 
-def profile_and_release_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+def variables_unsupported_by_broker_findings(broker_host: BrokerHost) -> Iterator[Finding]:
     """Yield the findings about variables that a broker's release or profile does not support (T005, T011)."""
     settings, release = broker_host.settings, broker_host.release
     needed = settings.ha_profile.release_requirement
@@ -167,7 +167,7 @@ def _jmx_findings(broker_host: BrokerHost) -> Iterator[Finding]:
         )
 
 
-def network_ttl_findings(broker_host: BrokerHost) -> Iterator[Finding]:
+def unsupported_network_ttl_findings(broker_host: BrokerHost) -> Iterator[Finding]:
     """Yield the findings about a TTL of links that a broker's release does not support (T011)."""
     ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(broker_host.settings.links)}
     ttls["activemq_network_ttl"] = broker_host.settings.network_ttl

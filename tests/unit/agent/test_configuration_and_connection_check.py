@@ -13,7 +13,11 @@ from activemq_agent.agent_errors import ConfigError
 from activemq_agent.cli import main
 from activemq_agent.config import AgentTlsSettings
 from activemq_agent.config_values import Endpoint, Password
-from activemq_agent.configuration_and_connection_check import check_dedupe_period, effective_config_lines, try_brokers
+from activemq_agent.configuration_and_connection_check import (
+    effective_config_lines,
+    raise_for_too_short_dedupe_period,
+    try_brokers,
+)
 from activemq_agent.connecting import ConnectionPolicy
 from tests.situations import some_situations
 
@@ -125,19 +129,23 @@ class TestTls:
 
 class TestDedupePeriod:
     def test_default_dedupe_period_is_accepted(self, tmp_path: Path) -> None:
-        check_dedupe_period(make_config(tmp_path))
+        raise_for_too_short_dedupe_period(make_config(tmp_path))
 
     def test_dedupe_period_below_longest_delay_of_copies_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(
             ConfigError,
             match=r"the value 1 of the key dedupe.days .* up to 519300 s .*\. Set dedupe.days to at least 6\.01",
         ):
-            check_dedupe_period(make_config(tmp_path, dedupe_days=1))
+            raise_for_too_short_dedupe_period(make_config(tmp_path, dedupe_days=1))
 
     def test_dedupe_period_of_exactly_longest_delay_is_accepted(self, tmp_path: Path) -> None:
-        check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6400, offline_limit=80000))
+        raise_for_too_short_dedupe_period(
+            make_config(tmp_path, dedupe_days=1, publisher_timeout=6400, offline_limit=80000)
+        )
         with pytest.raises(ConfigError):
-            check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000))
+            raise_for_too_short_dedupe_period(
+                make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000)
+            )
 
 
 def test_password_is_masked_in_effective_agent_configuration(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from activemq_agent.connecting import (
     AgentStoppingEvent,
     BrokerSelectionStateMachine,
     CanaryReceived,
-    CloseConnection,
+    CloseConnectionAction,
     ConnectionPolicy,
     Event,
-    OpenConnection,
+    OpenConnectionAction,
     ReportConnectionAlarmAction,
     ReportConnectionDownAction,
     ReportConnectionUpAction,
-    SendCanary,
+    SendCanaryAction,
     TimePassedEvent,
 )
 from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
@@ -84,8 +84,8 @@ class Bench:
         self.process_event(CanaryReceived(conn, connection.number))
 
 
-def connection_attempts(actions: list[Action]) -> list[OpenConnection]:
-    return [action for action in actions if isinstance(action, OpenConnection)]
+def connection_attempts(actions: list[Action]) -> list[OpenConnectionAction]:
+    return [action for action in actions if isinstance(action, OpenConnectionAction)]
 
 
 def attempts_while_refused(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int]]:
@@ -104,10 +104,16 @@ def attempts_while_refused(bench: Bench, seconds: float, conn: int) -> list[tupl
 
 def test_first_connection_round_tries_brokers_in_order_without_pause() -> None:
     bench = Bench(3)
-    assert bench.process_event(AgentStartedEvent()) == [OpenConnection(0, 1)]
-    assert bench.process_event(ConnectionEnded(1, "refused")) == [CloseConnection(1, "refused"), OpenConnection(1, 2)]
-    assert bench.process_event(ConnectionEnded(2, "refused")) == [CloseConnection(2, "refused"), OpenConnection(2, 3)]
-    assert bench.process_event(ConnectionEnded(3, "refused")) == [CloseConnection(3, "refused")]
+    assert bench.process_event(AgentStartedEvent()) == [OpenConnectionAction(0, 1)]
+    assert bench.process_event(ConnectionEnded(1, "refused")) == [
+        CloseConnectionAction(1, "refused"),
+        OpenConnectionAction(1, 2),
+    ]
+    assert bench.process_event(ConnectionEnded(2, "refused")) == [
+        CloseConnectionAction(2, "refused"),
+        OpenConnectionAction(2, 3),
+    ]
+    assert bench.process_event(ConnectionEnded(3, "refused")) == [CloseConnectionAction(3, "refused")]
     assert connection_attempts(bench.wait())[0].broker == 0
 
 
@@ -115,7 +121,7 @@ def test_first_accepting_broker_is_used_and_receives_canary_immediately() -> Non
     bench = Bench()
     bench.process_event(AgentStartedEvent())
     bench.process_event(ConnectionEnded(1, "refused"))
-    assert bench.process_event(accepting_connack(2)) == [ReportConnectionUpAction(1, 2), SendCanary(2, 1)]
+    assert bench.process_event(accepting_connack(2)) == [ReportConnectionUpAction(1, 2), SendCanaryAction(2, 1)]
 
 
 def test_broker_without_connack_is_left_after_5_seconds() -> None:
@@ -124,12 +130,12 @@ def test_broker_without_connack_is_left_after_5_seconds() -> None:
     bench.process_event(TransportUp(1))
     assert bench.machine.next_tick_time == bench.now + 5
     assert bench.wait() == [
-        CloseConnection(
+        CloseConnectionAction(
             1,
             "the broker sent no CONNACK in 5 s after the agent's login: check the broker's process, and check that "
             "mb.urls in agent.conf names its MQTT port",
         ),
-        OpenConnection(1, 2),
+        OpenConnectionAction(1, 2),
     ]
 
 
@@ -144,12 +150,12 @@ def test_rejected_credentials_raise_alarm_and_pause_attempts_for_60_seconds() ->
     bench = Bench()
     bench.process_event(AgentStartedEvent())
     assert bench.process_event(denying_connack(1, "bad password")) == [
-        CloseConnection(1, "bad password"),
+        CloseConnectionAction(1, "bad password"),
         ReportConnectionAlarmAction("bad password"),
     ]
     assert bench.machine.next_tick_time == bench.now + 60
     assert bench.wait(59) == []
-    assert bench.wait(1) == [OpenConnection(1, 2)]
+    assert bench.wait(1) == [OpenConnectionAction(1, 2)]
 
 
 def test_agent_tries_first_broker_without_pause_after_loss_of_working_connection() -> None:
@@ -157,9 +163,9 @@ def test_agent_tries_first_broker_without_pause_after_loss_of_working_connection
     conn = bench.connect(broker=1)
     bench.answer_canaries(conn)
     assert bench.process_event(ConnectionEnded(conn, "reset")) == [
-        CloseConnection(conn, "reset"),
+        CloseConnectionAction(conn, "reset"),
         ReportConnectionDownAction(conn, "reset"),
-        OpenConnection(0, conn + 1),
+        OpenConnectionAction(0, conn + 1),
     ]
 
 
@@ -206,7 +212,11 @@ def test_canary_is_sent_every_15_seconds() -> None:
     for _ in range(3):
         bench.answer_canary(conn)
         sent += [(bench.now - began, action) for action in bench.wait()]
-    assert sent == [(15.0, SendCanary(conn, 2)), (30.0, SendCanary(conn, 3)), (45.0, SendCanary(conn, 4))]
+    assert sent == [
+        (15.0, SendCanaryAction(conn, 2)),
+        (30.0, SendCanaryAction(conn, 3)),
+        (45.0, SendCanaryAction(conn, 4)),
+    ]
 
 
 def test_two_consecutive_lost_canaries_close_connection() -> None:
@@ -215,7 +225,7 @@ def test_two_consecutive_lost_canaries_close_connection() -> None:
     bench.answer_canaries(conn, 31)
     unanswered_since = bench.now
     actions: list[Action] = []
-    while not any(isinstance(action, CloseConnection) for action in actions):
+    while not any(isinstance(action, CloseConnectionAction) for action in actions):
         actions += bench.wait()
     assert [action for action in actions if isinstance(action, ReportConnectionDownAction)]
     assert bench.now - unanswered_since <= 15 + 15 + 5
@@ -360,7 +370,7 @@ def test_stopped_state_machine_closes_connection_and_ignores_later_events() -> N
     bench = Bench()
     conn = bench.connect()
     assert bench.process_event(AgentStoppingEvent()) == [
-        CloseConnection(conn, "stopped"),
+        CloseConnectionAction(conn, "stopped"),
         ReportConnectionDownAction(conn, "stopped"),
     ]
     assert bench.machine.next_tick_time is None

@@ -20,14 +20,14 @@ from activemq_agent.connecting import (
     AgentStoppingEvent,
     BrokerSelectionStateMachine,
     CanaryReceived,
-    CloseConnection,
+    CloseConnectionAction,
     ConnectionPolicy,
     Event,
-    OpenConnection,
+    OpenConnectionAction,
     ReportConnectionAlarmAction,
     ReportConnectionDownAction,
     ReportConnectionUpAction,
-    SendCanary,
+    SendCanaryAction,
     TimePassedEvent,
 )
 from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
@@ -89,14 +89,14 @@ class InvariantChecker:
 
     def check(self, action: Action) -> None:
         match action:
-            case OpenConnection():
+            case OpenConnectionAction():
                 assert self.open is None, "the machine opened a connection before it closed the previous connection"
                 assert action.conn not in self.seen, "the machine used the number of a connection twice"
                 assert not self.stopped
                 self.check_order(action.broker)
                 self.seen.add(action.conn)
                 self.open, self.broker, self.answered = action.conn, action.broker, False
-            case CloseConnection():
+            case CloseConnectionAction():
                 assert self.open == action.conn
                 self.open = None
             case ReportConnectionUpAction():
@@ -105,7 +105,7 @@ class InvariantChecker:
             case ReportConnectionDownAction():
                 assert self.up
                 self.up = False
-            case SendCanary():
+            case SendCanaryAction():
                 assert self.up
                 assert self.open == action.conn
             case ReportConnectionAlarmAction():
@@ -305,7 +305,7 @@ def refuse(machine: BrokerSelectionStateMachine, pending: deque[Action], now: fl
     attempts = []
     while pending:
         action = pending.popleft()
-        if isinstance(action, OpenConnection):
+        if isinstance(action, OpenConnectionAction):
             attempts.append(now)
             pending.extend(machine.process_event(ConnectionEnded(action.conn, "refused"), now))
     return attempts
@@ -366,7 +366,7 @@ def test_memory_of_state_machine_does_not_grow_in_24_hours_without_brokers(hours
         while now < end:
             while pending:
                 action = pending.popleft()
-                if isinstance(action, OpenConnection):
+                if isinstance(action, OpenConnectionAction):
                     conn, attempts = action.conn, attempts + 1
                     pending.extend(machine.process_event(ConnectionEnded(conn, "refused"), now))
             now = machine.next_tick_time or now

@@ -15,7 +15,7 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
-from activemq_agent.executable_handlers import HandlerEvent, find_event_program, handler_problems
+from activemq_agent.executable_handlers import HandlerEvent, find_event_program, handler_safety_problems
 from activemq_agent.handling import MessageHandlerRunner
 from activemq_agent.store import Store, StoreLimits
 from tests.waiting import PATIENCE, wait_until, within
@@ -67,7 +67,7 @@ class HandlerBench:
 
     def wait_empty(self) -> None:
         self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
-        self.store.expire_events()  # waits for the writer's next transaction, which commits its counts
+        self.store.remove_expired_events_from_outbox()  # waits for the writer's next transaction, which commits its counts
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         records = [json.loads(record.line) for record in self.store.oldest_journal_records(1000)]
@@ -401,7 +401,7 @@ class TestAnotherAccount:
             run_as_other_user(lambda: (open_to_all / "planted").write_text("other users can write this file"))
         with pytest.raises(AgentError, match=f"{open_to_all.name} is part .*, but other users can write"):
             find_event_program(directory, "E")
-        assert str(open_to_all) in str(handler_problems(directory))
+        assert str(open_to_all) in str(handler_safety_problems(directory))
 
     def test_link_to_handlers_in_directory_of_another_user_is_refused(
         self, trusted_directory: Path, tmp_path: Path
@@ -433,7 +433,7 @@ class TestAnotherAccount:
         (trusted_directory / "handlers.d").symlink_to("real")
         (trusted_directory / "real" / "E").symlink_to("../handlers.d/hello.sh")
         assert find_event_program(trusted_directory / "handlers.d", "E") == trusted_directory / "real" / "hello.sh"
-        assert handler_problems(trusted_directory / "handlers.d") == []
+        assert handler_safety_problems(trusted_directory / "handlers.d") == []
 
     def test_loop_of_symbolic_links_to_handler_is_refused(self, trusted_directory: Path) -> None:
         (trusted_directory / "E").symlink_to("E")

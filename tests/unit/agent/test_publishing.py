@@ -56,7 +56,7 @@ class Bench:
                 return
 
     def journal_records(self, kind: str) -> list[dict[str, Any]]:
-        self.store.expire_events()  # commits queued writes first
+        self.store.remove_expired_events_from_outbox()  # commits queued writes first
         lines = [line for record in self.store.oldest_journal_records(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
@@ -155,7 +155,7 @@ def test_events_are_unconfirmed_if_canary_of_their_prefix_does_not_return(bench:
     assert (counts.outbox_rows, counts.unconfirmed) == (0, 2)
     assert [record["event_id"] for record in bench.journal_records("unconfirmed")] == ids
     assert bench.journal_records("acknowledged") == []
-    assert bench.publisher.unproved_topic_prefixes == ("a/b",)
+    assert bench.publisher.topic_prefixes_without_received_canary == ("a/b",)
     warning = "the agent cannot confirm the delivery of events below the topic 'a/b': let "
     assert any(event.startswith(warning) for event in bench.log.events())
 
@@ -185,7 +185,7 @@ def test_late_canary_confirms_unconfirmed_events(bench: Bench) -> None:
     bench.run_loop(70, 1.0)
     assert bench.store.row_and_byte_counts().unconfirmed == 0
     assert len(bench.journal_records("acknowledged")) == 2
-    assert bench.publisher.unproved_topic_prefixes == ()
+    assert bench.publisher.topic_prefixes_without_received_canary == ()
 
 
 def test_canary_of_earlier_connection_confirms_no_event(bench: Bench) -> None:
@@ -243,7 +243,7 @@ def test_expired_events_are_not_sent(create_bench: Callable[..., Bench]) -> None
     bench.accept(3)
     bench.run_loop()
     time.sleep(2.1)
-    bench.store.expire_events()
+    bench.store.remove_expired_events_from_outbox()
     bench.broker.accepts = True
     new_ids = bench.accept(1)
     bench.run_loop(100, 0.5)
@@ -261,7 +261,7 @@ def test_event_that_expires_while_window_is_full_is_not_sent(
     bench.run_loop()
     bench.publisher._buffer.extend(bench.store.outgoing_events(1, bench.publisher._last_read_seq))
     time.sleep(2.1)
-    bench.store.expire_events()
+    bench.store.remove_expired_events_from_outbox()
     bench.clock.now += 1
     for mid, _, _ in list(bench.broker.last.published):
         bench.broker.last.put(PubackReceived(1, mid))

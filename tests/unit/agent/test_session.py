@@ -25,7 +25,7 @@ from activemq_agent.connection_events import (
     SubackReceived,
     TransportUp,
 )
-from activemq_agent.packet_limits import BoundedClient
+from activemq_agent.packet_limits import BoundedMqttClient
 from activemq_agent.session import Session
 from tests.waiting import PATIENCE, wait_until, within
 
@@ -234,23 +234,23 @@ def test_orderly_close_of_mqtt_session_right_after_connect_sends_disconnect(
 ) -> None:
     """The thread that opened the connection may still run. It does not interrupt the DISCONNECT packet."""
     monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)
-    start, disconnect = BoundedClient.loop_start, BoundedClient.disconnect
+    start, disconnect = BoundedMqttClient.loop_start, BoundedMqttClient.disconnect
     connecting: list[threading.Thread] = []
     disconnecting = threading.Event()
 
-    def start_and_wait(client: BoundedClient) -> object:
+    def start_and_wait(client: BoundedMqttClient) -> object:
         connecting.append(threading.current_thread())
         started = start(client)
         disconnecting.wait(60)
         return started
 
-    def disconnect_after_start(client: BoundedClient) -> object:
+    def disconnect_after_start(client: BoundedMqttClient) -> object:
         disconnecting.set()
         connecting[0].join(60)
         return disconnect(client)
 
-    monkeypatch.setattr(BoundedClient, "loop_start", start_and_wait)
-    monkeypatch.setattr(BoundedClient, "disconnect", disconnect_after_start)
+    monkeypatch.setattr(BoundedMqttClient, "loop_start", start_and_wait)
+    monkeypatch.setattr(BoundedMqttClient, "disconnect", disconnect_after_start)
     opened_session = OpenedSession(peer.port)
     assert opened_session.next() == TransportUp(7)
     assert opened_session.next() == ConnackReceived(7, None, False)

@@ -52,9 +52,9 @@ def test_event_journal_contains_unconfirmed_expired_and_requeued_events(tmp_path
     with open_store(tmp_path, clock, StoreLimits(timeout=5)) as store:
         accept_all(store, [("a", b"x"), ("b", b"x")])
         acknowledge(store, 1, proved=False, conn=1)
-        store.confirm_events_below_topic_prefix("a", 1)
+        store.confirm_and_delete_events_below_prefix("a", 1)
         clock.pass_time(5)
-        store.expire_events()
+        store.remove_expired_events_from_outbox()
         store.requeue_expired_events()
         assert [record["kind"] for record in journal_records(store)[2:]] == [
             "unconfirmed", "acknowledged", "expired", "accepted",

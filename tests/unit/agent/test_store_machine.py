@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
             for event in self.model.unconfirmed
             if event.conn == self.conn and (event.topic == prefix or event.topic.startswith(prefix + "/"))
         ]
-        assert self.store.confirm_events_below_topic_prefix(prefix, self.conn) == len(proved)
+        assert self.store.confirm_and_delete_events_below_prefix(prefix, self.conn) == len(proved)
         self.model.unconfirmed = [event for event in self.model.unconfirmed if event not in proved]
         self.model.jseq += len(proved)
 
@@ -146,7 +146,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         due = [event for event in model.outbox if event.deadline <= self.clock.seconds]
         due = due[: LIMITS.expired_rows - len(model.expired)]
-        assert self.store.expire_events() == len(due)
+        assert self.store.remove_expired_events_from_outbox() == len(due)
         model.outbox = [event for event in model.outbox if event not in due]
         model.expired = sorted(model.expired + due, key=lambda event: event.place)
         model.jseq += len(due)

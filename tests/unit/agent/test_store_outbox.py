@@ -142,7 +142,7 @@ def test_event_with_unproved_acknowledgement_is_kept_until_canary_proves_its_top
         acknowledge(store, 1, 2, 3, proved=False, conn=7)
         acknowledge(store, 4, proved=False, conn=6)
         assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 4)
-        assert store.confirm_events_below_topic_prefix("a", 7) == 2
+        assert store.confirm_and_delete_events_below_prefix("a", 7) == 2
         assert store.row_and_byte_counts().unconfirmed == 2
 
 
@@ -159,13 +159,13 @@ def test_expired_event_is_kept_separately_and_requeued_with_same_id(tmp_path: Pa
         accepted_ids = [store.accept_event("t", b"x", timeout=10), store.accept_event("t", b"y", timeout=30)]
         clock.pass_time(10)
         assert outgoing_ids(store) == accepted_ids[1:], (
-            "an expired event must not be outgoing before expire_events() runs"
+            "an expired event must not be outgoing before remove_expired_events_from_outbox() runs"
         )
-        assert (store.expire_events(), store.row_and_byte_counts().expired) == (1, 1)
+        assert (store.remove_expired_events_from_outbox(), store.row_and_byte_counts().expired) == (1, 1)
         assert store.requeue_expired_events([accepted_ids[0]]) == 1
         assert outgoing_ids(store) == [accepted_ids[1], accepted_ids[0]]
         clock.pass_time(10)
-        assert (store.expire_events(), outgoing_ids(store)) == (1, [accepted_ids[1]])
+        assert (store.remove_expired_events_from_outbox(), outgoing_ids(store)) == (1, [accepted_ids[1]])
 
 
 def test_requeue_refuses_unknown_event_id(tmp_path: Path) -> None:
@@ -178,7 +178,11 @@ def test_expired_events_above_limit_stay_unsent_in_outbox(tmp_path: Path) -> Non
     with open_store(tmp_path, clock, StoreLimits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
-        assert (store.expire_events(), store.row_and_byte_counts().outbox_rows, store.outgoing_events(9)) == (1, 2, [])
+        assert (
+            store.remove_expired_events_from_outbox(),
+            store.row_and_byte_counts().outbox_rows,
+            store.outgoing_events(9),
+        ) == (1, 2, [])
         store.accept_event("t", b"x")
         with pytest.raises(OutboxFullError):
             store.accept_event("t", b"x")
@@ -189,7 +193,7 @@ def test_requeue_is_limited_by_free_rows_of_outbox(tmp_path: Path) -> None:
     with open_store(tmp_path, clock, StoreLimits(outbox_rows=2, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 2)
         clock.pass_time(6)
-        store.expire_events()
+        store.remove_expired_events_from_outbox()
         store.accept_event("t", b"y")
         assert (store.requeue_expired_events(), store.row_and_byte_counts().expired) == (1, 1)
 
@@ -200,7 +204,7 @@ def test_option_drop_expired_drops_expired_event_and_records_reason(tmp_path: Pa
         store.accept_event("t", b"x", timeout=1)
         clock.pass_time(2)
         assert (
-            store.expire_events(),
+            store.remove_expired_events_from_outbox(),
             store.row_and_byte_counts().expired,
             store.row_and_byte_counts().outbox_rows,
         ) == (1, 0, 0)
@@ -212,7 +216,7 @@ def test_expired_event_is_removed_after_late_acknowledgement(tmp_path: Path) -> 
     with open_store(tmp_path, clock) as store:
         store.accept_event("t", b"x", timeout=1)
         clock.pass_time(2)
-        store.expire_events()
+        store.remove_expired_events_from_outbox()
         acknowledge(store, 1, proved=True)
         assert store.row_and_byte_counts().expired == 0
 

@@ -12,7 +12,7 @@ from activemq_fleet import documentation_links
 from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
 from activemq_fleet.cli.main import COMMANDS, main
 from activemq_fleet.render.monitoring.alerts import ALERTS
-from activemq_fleet.render.monitoring.prometheus import alert_rules_yaml
+from activemq_fleet.render.monitoring.prometheus import alert_and_recording_rules_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 _REFERENCE = re.compile(r"activemq-fleet help (?:activemq-fleet )?([a-z-]+)(?: ([A-Z][a-z]+(?: [a-z]+)*))?")
@@ -92,7 +92,9 @@ def test_help_page_links_only_to_urls(name: str) -> None:
 def test_every_prometheus_alert_names_help_command_that_prints_its_section(
     alert: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (rule,) = (r for r in yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"] if r.get("alert") == alert)
+    (rule,) = (
+        r for r in yaml.safe_load(alert_and_recording_rules_yaml(None))["groups"][0]["rules"] if r.get("alert") == alert
+    )
     assert "runbook_url" not in rule["annotations"]
     program, *words = rule["annotations"]["runbook"].split()
     assert program == "activemq-fleet"
@@ -102,7 +104,7 @@ def test_every_prometheus_alert_names_help_command_that_prints_its_section(
 
 def test_prometheus_alerts_link_to_documentation_site_if_it_has_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documentation_links, "SITE", "https://docs.example.com")
-    rules = yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"]
+    rules = yaml.safe_load(alert_and_recording_rules_yaml(None))["groups"][0]["rules"]
     addresses = [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
     assert addresses == [f"https://docs.example.com/alerts.html#{alert.documentation_anchor}" for alert in ALERTS]
 

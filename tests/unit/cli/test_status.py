@@ -110,7 +110,7 @@ def test_status_of_unreachable_hosts_names_running_lab(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(playbook, "run_playbook", refuse)
     lab_paths = lab_paths_for([str(inventory)])
-    lab_paths.make_directory()
+    lab_paths.make_private_lab_directory()
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{lab_paths.directory}"]
     processes.launch_broker(lab_paths, "a-mq01-a", command, {}, lab_paths.activemq_base_directory("a-mq01-a"), "v1")
     if not is_running:

@@ -16,7 +16,7 @@ from activemq_fleet.lint import (
     rules_of_scope,
 )
 from activemq_fleet.releases import Release
-from activemq_fleet.releases._data import load_release_data
+from activemq_fleet.releases._data import load_releases_and_advisories
 from activemq_fleet.topology import build_fleet
 from tests.support.rule_findings import fleet_rule_findings
 from tests.unit.fleets import hosts
@@ -84,7 +84,7 @@ def test_fix_contains_recommended_release() -> None:
 
 def test_recommended_release_is_known_and_not_vulnerable() -> None:
     """The test checks every known release, and a patch release newer than all known ones of its line."""
-    release_data = load_release_data()
+    release_data = load_releases_and_advisories()
     patches = {line: line_data.last_patch + 1 for line, line_data in release_data.lines.items()}
     for release in (f"{line}.{patch}" for line, last in patches.items() for patch in range(last + 1)):
         for finding in (*release_findings(release, "S001"), *release_findings(release, "S002")):

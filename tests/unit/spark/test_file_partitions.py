@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.spark.file_partitions import partition_indexes, partition_one_row_files
+from activemq_fleet.spark.file_partitions import partition_files_read_as_one_row, partition_indexes
 from activemq_fleet.spark.inputs import InputFile
 
 MEGABYTE = 1 << 20
@@ -48,7 +48,7 @@ def log_files(host: str, *sizes: int, suffix: str = "") -> list[InputFile]:
 @given(st.lists(st.lists(st.integers(min_value=1, max_value=70), min_size=1, max_size=9), min_size=1, max_size=60))
 def test_all_files_of_small_host_are_in_one_spark_partition(hosts: list[list[int]]) -> None:
     files = [file for number, sizes in enumerate(hosts) for file in log_files(f"h{number:02}", *sizes)]
-    shares = partition_one_row_files(files, lambda file: file.size <= 64 * MEGABYTE)
+    shares = partition_files_read_as_one_row(files, lambda file: file.size <= 64 * MEGABYTE)
     batched_files = [file for file in files if file.size <= 64 * MEGABYTE]
     assert [file for share in shares.files for file in share] == batched_files
     assert all(shares.files)
@@ -61,4 +61,4 @@ def test_all_files_of_small_host_are_in_one_spark_partition(hosts: list[list[int
 
 def test_size_of_spark_partition_counts_uncompressed_size_of_gzip_files() -> None:
     files = [*log_files("a", 6, 6, suffix=".gz"), *log_files("b", 5, 5, suffix=".gz")]
-    assert partition_one_row_files(files, lambda _: True).whole_hosts == {"b"}
+    assert partition_files_read_as_one_row(files, lambda _: True).whole_hosts == {"b"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.spark.prerequisites import check_archives, check_reachable, find_supported_java_home
+from activemq_fleet.spark.prerequisites import check_local_archives_exist, check_reachable, find_supported_java_home
 from activemq_fleet.spark.problems import SparkProblem
 
 
@@ -84,9 +84,9 @@ def test_reachability_of_spark_master_without_address_is_not_checked(master: str
 
 def test_spark_error_names_missing_environment_archive(tmp_path: Path) -> None:
     (tmp_path / "env.tar.gz").write_bytes(b"")
-    check_archives([f"{tmp_path}/env.tar.gz#environment", "s3a://bucket/env.tar.gz#environment"])
+    check_local_archives_exist([f"{tmp_path}/env.tar.gz#environment", "s3a://bucket/env.tar.gz#environment"])
     with pytest.raises(
         SparkProblem,
         match=r"gone\.tar\.gz#environment: the file does not exist: create it with `activemq-fleet pack",
     ):
-        check_archives([f"{tmp_path}/gone.tar.gz#environment"])
+        check_local_archives_exist([f"{tmp_path}/gone.tar.gz#environment"])

@@ -42,7 +42,7 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
     return len(filter_levels) == len(topic_levels)
 
 
-def lane_of(topic: str, filters: tuple[str, ...]) -> str:
+def lane_name_of_topic(topic: str, filters: tuple[str, ...]) -> str:
     """Return the name of the lane of a topic: the part of an agent's inbox in which messages of the topic are stored.
 
     The name is the first of ``filters`` that matches the topic, or the topic if none matches. A lane has a limit.
@@ -65,7 +65,7 @@ def store_message_and_return_outcome(
         transaction.add_journal_record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1
         return InboxStorageOutcome(0, event_id, duplicate=True)
-    size, lane = size_in_bytes(topic, payload), lane_of(topic, limits.filters)
+    size, lane = size_in_bytes(topic, payload), lane_name_of_topic(topic, limits.filters)
     if head:
         counters.barred.discard(lane)
     if (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store.clock import ClockReading, ElapsedTimeCounter, MachineClocks
-from activemq_agent.store.inbox import lane_of
+from activemq_agent.store.inbox import lane_name_of_topic
 from activemq_agent.store.rows import StoreLimits
 from activemq_agent.store.schema import (
     ANCHOR,
@@ -54,7 +54,7 @@ def open_database(
 def _sort_into_lanes(db: sqlite3.Connection, limits: StoreLimits) -> None:
     """Put each message of the inbox into its lane, the first topic filter of the configuration that matches."""
     for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
-        matching_lane = lane_of(topic, limits.filters)
+        matching_lane = lane_name_of_topic(topic, limits.filters)
         if matching_lane != lane:
             db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (matching_lane, topic))
 

@@ -142,7 +142,7 @@ def _delete_excess_unconfirmed(transaction: Transaction) -> None:
         counters.unconfirmed_dropped += 1
 
 
-def confirm_events_below_topic_prefix(transaction: Transaction, topic_prefix: str, conn: int) -> int:
+def confirm_and_delete_events_below_prefix(transaction: Transaction, topic_prefix: str, conn: int) -> int:
     """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
 
     They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it rejects.
@@ -158,7 +158,7 @@ def confirm_events_below_topic_prefix(transaction: Transaction, topic_prefix: st
     return confirmed
 
 
-def expire_events(transaction: Transaction) -> int:
+def remove_expired_events_from_outbox(transaction: Transaction) -> int:
     """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
     They are dropped if the limit ``drop_expired`` is set, else kept as expired. Without room among the expired ones,

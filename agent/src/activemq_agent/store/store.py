@@ -65,7 +65,7 @@ class Store:
         """Open the store in the state directory of an agent, and return it.
 
         Locks the directory; a missing store is created, with a new epoch. ``sweep``: seconds, of real time,
-        between checks for expired events; None leaves expiry to ``expire_events``. With ``synchronous`` NORMAL an
+        between checks for expired events; None leaves expiry to ``remove_expired_events_from_outbox``. With ``synchronous`` NORMAL an
         accepted event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or
         if it cannot be used.
         """
@@ -98,7 +98,7 @@ class Store:
         return self._writer.is_alive()
 
     @property
-    def last_transaction_time(self) -> float:
+    def last_transaction_monotonic_time(self) -> float:
         """The time of the last transaction that was written to an agent's store, by the monotonic clock."""
         return self._writer.last_loop_start
 
@@ -186,23 +186,23 @@ class Store:
             lambda transaction: outbox.remove_acknowledged_events(transaction, events, is_delivery_proved)
         )
 
-    def confirm_events_below_topic_prefix(self, topic_prefix: str, conn: int) -> int:
+    def confirm_and_delete_events_below_prefix(self, topic_prefix: str, conn: int) -> int:
         """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
 
         They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it
         rejects. Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.
         """
         return self._writer.submit(
-            lambda transaction: outbox.confirm_events_below_topic_prefix(transaction, topic_prefix, conn)
+            lambda transaction: outbox.confirm_and_delete_events_below_prefix(transaction, topic_prefix, conn)
         ).result()
 
-    def expire_events(self) -> int:
+    def remove_expired_events_from_outbox(self) -> int:
         """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
         They are dropped if the limit ``drop_expired`` is set, else kept as expired. The store calls this automatically
         within 1 s of a deadline, unless ``sweep`` is None.
         """
-        return self._writer.submit(outbox.expire_events).result()
+        return self._writer.submit(outbox.remove_expired_events_from_outbox).result()
 
     def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
         """Queue expired events again, as many as the agent's outbox has room for, and return their number.

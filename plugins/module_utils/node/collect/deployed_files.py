@@ -105,7 +105,7 @@ def _planned_hash(version: InstalledVersion, path: str) -> str:
     """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
     if path in version.masked:
         # The hash of a secret would allow guessing the password; the hash of the masked text is sufficient.
-        return _sha256(masking.mask_configuration_file(path, version.masked[path]))
+        return _sha256(masking.mask_configuration_file_text(path, version.masked[path]))
     return str(version.manifest[path])
 
 
@@ -151,9 +151,9 @@ def _read_masked_file(
         return
     planned = version.masked.get(path) if version and comparison == "same" else None
     text = (
-        masking.mask_configuration_file(path, planned)
+        masking.mask_configuration_file_text(path, planned)
         if planned is not None
-        else masking.mask_configuration_file(path, content.decode(), secrets)
+        else masking.mask_configuration_file_text(path, content.decode(), secrets)
     )
     if comparison == "same" and planned is None:
         tree.manifest[path] = _sha256(text)

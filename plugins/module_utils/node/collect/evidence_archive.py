@@ -21,7 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory, open_file_of_directory_owner
+from ..files.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+    open_file_owned_by_directory_owner_or_root,
+)
 from ..printable import escape_unprintable
 
 _CHUNK_BYTES = 1 << 20
@@ -235,7 +240,7 @@ def open_file_to_collect(directory: Directory, name: str, archive_name: str) -> 
     ``archive_name`` is the name that the file gets in the archive. Root or the owner of its directory must have written
     the file. Raises UntrustedPathError, OSError.
     """
-    descriptor = open_file_of_directory_owner(directory, name)
+    descriptor = open_file_owned_by_directory_owner_or_root(directory, name)
     status = os.fstat(descriptor)
     return OpenEvidenceFile(archive_name, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 

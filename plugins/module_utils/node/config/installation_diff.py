@@ -24,7 +24,7 @@ _SECRET_VALUE = re.compile(
 _MASK = "********"
 
 
-def hide_passwords(text: str) -> str:
+def replace_secrets_by_asterisks(text: str) -> str:
     """Return a text with the values of passwords and other secrets replaced by asterisks.
 
     References such as ``${x}`` stay.
@@ -85,8 +85,10 @@ def _file_difference(
     after = "" if new is None else new.masked if new.masked is not None else _decode_text(new.content)
     if before is None or after is None:
         return {"prepared": f"{path}: binary file changed\n"}
-    is_secret = is_secret or (before != after and hide_passwords(before) == hide_passwords(after))
-    before, after = hide_passwords(before), hide_passwords(after)
+    is_secret = is_secret or (
+        before != after and replace_secrets_by_asterisks(before) == replace_secrets_by_asterisks(after)
+    )
+    before, after = replace_secrets_by_asterisks(before), replace_secrets_by_asterisks(after)
     if before != after:
         return {
             "before_header": path if content is not None else "/dev/null",

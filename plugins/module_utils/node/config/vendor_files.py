@@ -14,7 +14,7 @@ import re
 import stat
 from fnmatch import fnmatch
 
-from ..files.untrusted_paths import open_directory, open_file_of_directory_owner
+from ..files.untrusted_paths import open_directory, open_file_owned_by_directory_owner_or_root
 from .configuration_archive import ConfigurationFile
 
 _EXCLUDED_PATTERNS = (
@@ -61,7 +61,7 @@ def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
             is_file = stat.S_ISREG(directory.entry_status(name).st_mode)
             if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _EXCLUDED_PATTERNS):
                 continue
-            with os.fdopen(open_file_of_directory_owner(directory, name), "rb") as file:
+            with os.fdopen(open_file_owned_by_directory_owner_or_root(directory, name), "rb") as file:
                 content = file.read()
             if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
                 shipped_files["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = (

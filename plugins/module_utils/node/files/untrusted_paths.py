@@ -346,7 +346,7 @@ def read_file(path: str, limit: int, owners: Collection[int] | None = None, sing
         return file.read(limit)
 
 
-def open_file_of_directory_owner(directory: Directory, name: str) -> int:
+def open_file_owned_by_directory_owner_or_root(directory: Directory, name: str) -> int:
     """Open for reading a file that belongs to the owner of its directory or to root, and return its descriptor.
 
     In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..config import pending_restart
 from ..config.configuration_archive import ConfigurationFile, unpack_configuration
-from ..config.installation_diff import hide_passwords
+from ..config.installation_diff import replace_secrets_by_asterisks
 from ..config.vendor_files import shipped_configuration_files
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
@@ -129,7 +129,7 @@ def _run_validation_commands(commands: Sequence[str], directory: str) -> None:
             )
             raise NodeError(
                 f"nothing was changed, because the check program {command_words[0]} rejects the new configuration "
-                f"files ({hide_passwords(failure_reason)}). Correct the variables of this host, and run the playbook "
+                f"files ({replace_secrets_by_asterisks(failure_reason)}). Correct the variables of this host, and run the playbook "
                 "again"
             )
 

@@ -130,7 +130,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
     return sorted(release for release in releases if release)
 
 
-def processes_with_open_files_below(home: str) -> list[int]:
+def pids_with_open_files_below(home: str) -> list[int]:
     """Return the pids of processes that have a file below ``home`` open.
 
     The file, such as a broker's jar, is not deleted. Only root sees the processes of other accounts.

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..errors import NodeError
 from ..files import disk
-from .jars import processes_with_open_files_below, releases_in_directory
+from .jars import pids_with_open_files_below, releases_in_directory
 
 _SYSTEMCTL_TIMEOUT = 600
 """Timeout in seconds of an orderly stop; systemd kills the broker long before, after the timeout of its unit."""
@@ -63,7 +63,7 @@ def move_new_release_into_unused_home(home: str, release: str, source: str = "th
         disk.remove_tree_or_file(new)
         return {"changed": False, "waits": False}
     disk.remove_tree_or_file(old)
-    if processes_with_open_files_below(home):
+    if pids_with_open_files_below(home):
         return {"changed": True, "waits": True}
     _exchange_directories(new, home, old)
     _discard_old_release(home)
@@ -123,7 +123,7 @@ def remove_old_release(home: str, release: str) -> dict[str, Any]:
 
     This is done once no process runs from it and ``HOME`` holds the new release.
     """
-    if not _was_replaced(home, release) or processes_with_open_files_below(f"{home}.old"):
+    if not _was_replaced(home, release) or pids_with_open_files_below(f"{home}.old"):
         return {"changed": False}
     _discard_old_release(home)
     return {"changed": True}
@@ -171,7 +171,7 @@ def _unit_stopped(unit: str, home: str) -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
     try:
         _run_systemctl("stop", unit)
-        remaining_pids = processes_with_open_files_below(home)
+        remaining_pids = pids_with_open_files_below(home)
         if remaining_pids:
             raise NodeError(
                 f"the release directory {home} was not replaced, because process {remaining_pids[0]} runs from it and "

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file_of_directory_owner
+from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file_owned_by_directory_owner_or_root
 from ..host_paths import BROKER_LOG
 from .broker_run import BrokerRun, Phase
 from .kinds import COMPARED
@@ -146,7 +146,7 @@ def _join_error_and_cause(error: str, cause: str) -> str:
 def _read_last_lines(data_directory: str, name: str) -> list[str]:
     try:
         with open_directory(data_directory) as directory:
-            descriptor = open_file_of_directory_owner(directory, name)
+            descriptor = open_file_owned_by_directory_owner_or_root(directory, name)
         with os.fdopen(descriptor, "rb") as file:
             start = max(0, os.fstat(file.fileno()).st_size - _MAX_BYTES)
             file.seek(start)

@@ -35,7 +35,7 @@ __all__ = [
     "KnownSecrets",
     "is_secret_name",
     "mask_command_line",
-    "mask_configuration_file",
+    "mask_configuration_file_text",
     "mask_json_value",
     "mask_text",
     "reason_to_omit_from_evidence",
@@ -65,7 +65,7 @@ _KEY_FILES = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
 _KEYSTORE_BEGINS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
-def mask_configuration_file(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
+def mask_configuration_file_text(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
     """Return the text of a configuration file with its secrets masked.
 
     They are replaced by marks such as ``@secret@``.

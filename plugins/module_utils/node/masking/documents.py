@@ -79,9 +79,7 @@ def mask_lines(text: str, known: KnownSecrets, kind: str) -> str:
         if name and not is_secret_name(name.replace("\\", "")):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        masked = known.span_with_masked_secret(
-            match.string, start, end, is_certain=name is None and kind != "credentials"
-        )
+        masked = known.mask_secret_in_span(match.string, start, end, is_certain=name is None and kind != "credentials")
         return match.string[match.start() : start] + masked + match.string[end : match.end()]
 
     if kind == "shiro":
@@ -156,7 +154,7 @@ class _Markup:
         elif is_secret_free_value(segment) or _BEAN.fullmatch(segment.strip()):
             self._pieces.append(segment)
         else:
-            self._pieces.append(self._known.span_with_masked_secret(self._text, start, end))
+            self._pieces.append(self._known.mask_secret_in_span(self._text, start, end))
         self._copied_until = end
 
     def _mask_attributes(self, tag: re.Match[str]) -> bool:
@@ -229,7 +227,7 @@ def mask_tables(text: str, known: KnownSecrets) -> str:
         if table and len(cells) == table.width and not _RECORD.match(line):
             for column in reversed(table.secret_columns):
                 start, end = cells[column]
-                line = line[:start] + known.span_with_masked_secret(line, start, end) + line[end:]
+                line = line[:start] + known.mask_secret_in_span(line, start, end) + line[end:]
             lines[number] = line
         else:
             table = _parse_heading(line) if _HEADING.fullmatch(line) else None

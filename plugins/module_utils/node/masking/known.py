@@ -75,7 +75,7 @@ class KnownSecrets:
             (value for value in self._by_value if not is_distinctive_secret(value)), key=len, reverse=True
         )
 
-    def span_with_masked_secret(
+    def mask_secret_in_span(
         self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False
     ) -> str:
         """Return ``text[start:end]`` alone, with the secret value in it replaced by a mark, such as ``@secret@``.

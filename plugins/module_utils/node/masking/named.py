@@ -144,7 +144,7 @@ class _SecretValueReader:
             if first < last:
                 pieces += [
                     text[copied_until:first],
-                    self._known.span_with_masked_secret(text, first, last, self._before),
+                    self._known.mask_secret_in_span(text, first, last, self._before),
                 ]
                 copied_until = last
             scanned_until = max(end, last)

@@ -168,7 +168,7 @@ def mask_secrets_by_shape(text: str, known: KnownSecrets, before: str = "") -> s
         if groups.get("guess") and not looks_like_generated_password(groups["guess"]):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        masked = known.span_with_masked_secret(match.string, start, end, before)
+        masked = known.mask_secret_in_span(match.string, start, end, before)
         return match.string[match.start() : start] + masked + match.string[end : match.end()]
 
     if "PRIVATE KEY" in text:
@@ -194,7 +194,7 @@ def _mask_calls(text: str, known: KnownSecrets) -> str:
         call = _CALL.match(text, position) if position >= copied_until else None
         if call:
             start, end = call.start("secret"), logger_and_thread_start(text, *call.span("secret"))
-            pieces += [text[copied_until:start], known.span_with_masked_secret(text, start, end)]
+            pieces += [text[copied_until:start], known.mask_secret_in_span(text, start, end)]
             copied_until = end
     return "".join(pieces) + text[copied_until:]
 
@@ -212,7 +212,7 @@ def _mask_private_keys(text: str, known: KnownSecrets) -> str:
             start, end = end, body.end() if body else end
         else:  # the text before this one contains the first line of the key
             start, end = _body_start(text, max(position, start - _KEY_LENGTH), start), start
-        pieces += [text[position:start], known.span_with_masked_secret(text, start, end)]
+        pieces += [text[position:start], known.mask_secret_in_span(text, start, end)]
         position = end
     return "".join(pieces) + text[position:]
 

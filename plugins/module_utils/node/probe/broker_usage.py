@@ -30,18 +30,18 @@ _ATTRIBUTES_BY_KIND: dict[str, Sequence[str]] = {
 }
 
 
-def read_broker_usage(process: Process, timeout: float) -> dict[str, Any]:
+def read_broker_jmx_statistics(process: Process, timeout: float) -> dict[str, Any]:
     """Read the usage of a running broker: its memory, stores, messages and bridges.
 
-    The result is that of ``usage_from_mbeans``. Raises NodeError when the broker's JVM does not answer within
+    The result is that of ``broker_statistics_from_mbeans``. Raises NodeError when the broker's JVM does not answer within
     ``timeout`` seconds.
     """
-    return usage_from_mbeans(
+    return broker_statistics_from_mbeans(
         query_mbeans(process, "*", lambda mbean: _ATTRIBUTES_BY_KIND.get(_mbean_kind(mbean), ()), MAX_MBEANS, timeout)
     )
 
 
-def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def broker_statistics_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the usage of a broker, such as its memory, stores, messages and bridges, from its MBeans.
 
     Pure. ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes. ``connections``: None where the

@@ -46,7 +46,7 @@ class _ClassDescriptor:
     fields: list[tuple[str, str]] = field(default_factory=list)
     parent: _ClassDescriptor | None = None
 
-    def superclasses_first(self) -> list[_ClassDescriptor]:
+    def classes_from_topmost_superclass_down(self) -> list[_ClassDescriptor]:
         """Return a Java class and its superclasses, the superclasses first.
 
         The topmost is first. That is the order of their serialized data. Raises ValueError for more than 60
@@ -177,7 +177,7 @@ class ObjectReader:
         java_object = JavaObject(kind.name)
         handle = len(self._handles)
         self._handles.append(java_object)
-        for class_descriptor in kind.superclasses_first():
+        for class_descriptor in kind.classes_from_topmost_superclass_down():
             if class_descriptor.flags & _SERIALIZABLE:
                 for code, name in class_descriptor.fields:
                     java_object.fields[name] = self._read_element(code)

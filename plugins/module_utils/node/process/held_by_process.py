@@ -73,7 +73,7 @@ def _listening_sockets(pid: int) -> Iterator[tuple[int, str, int]]:
 
     The address has the form of /proc/net/tcp.
     """
-    for words in tcp_socket_rows(pid):
+    for words in proc_net_tcp_rows(pid):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")
             yield int(words[7]), host, int(port, 16)
@@ -92,7 +92,7 @@ class ListeningSocket:
 def all_listening_tcp_sockets() -> list[ListeningSocket]:
     """Return all listening TCP sockets of this machine."""
     sockets = []
-    for words in tcp_socket_rows(os.getpid()):
+    for words in proc_net_tcp_rows(os.getpid()):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")
             sockets.append(ListeningSocket(kernel_ip_address_to_text(host), int(port, 16), int(words[7]), words[9]))
@@ -145,10 +145,12 @@ def pids_by_socket_inode(inodes: Collection[str]) -> dict[str, list[int]]:
 
 def has_connected_client_on(port: int) -> bool:
     """Return whether any client is connected to a TCP port of this machine."""
-    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in tcp_socket_rows(os.getpid()))
+    return any(
+        words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in proc_net_tcp_rows(os.getpid())
+    )
 
 
-def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
+def proc_net_tcp_rows(pid: int) -> Iterator[list[str]]:
     """Yield the rows of /proc/PID/net/tcp and tcp6, one per TCP socket, as lists of columns.
 
     Column 1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.

@@ -14,7 +14,7 @@ import socket
 import time
 
 from ..text_lines import split_lines
-from .held_by_process import LISTENING, kernel_ip_address_to_text, socket_accepts_connections_to, tcp_socket_rows
+from .held_by_process import LISTENING, kernel_ip_address_to_text, proc_net_tcp_rows, socket_accepts_connections_to
 from .proc import read_system_file
 
 _CLOSED_STATES = ("04", "05", "06", "07", "09", "0B")
@@ -90,7 +90,7 @@ def _find_socket_row(local: tuple[str, int], remote: tuple[str, int], pid: int) 
     port, peer_port = f":{local[1]:04X}", f":{remote[1]:04X}"
     rows = [
         row
-        for row in tcp_socket_rows(pid)
+        for row in proc_net_tcp_rows(pid)
         if row[1].endswith(port)
         and row[2].endswith(peer_port)
         and row[3] != LISTENING
@@ -103,7 +103,7 @@ def _listening_uids(address: tuple[str, int], pid: int) -> set[int]:
     """Return the accounts that listen at an address."""
     return {
         int(row[7])
-        for row in tcp_socket_rows(pid)
+        for row in proc_net_tcp_rows(pid)
         if row[3] == LISTENING
         and socket_accepts_connections_to(row[1].partition(":")[0], _port_number(row[1]), address)
     }

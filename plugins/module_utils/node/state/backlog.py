@@ -30,7 +30,7 @@ _ATTRIBUTES = (
 
 
 @dataclass(frozen=True)
-class ManagementView:
+class MessagesClientsAndBridgesFromJmx:
     """The messages, clients and bridges of a running broker, as its management interface (JMX) shows them.
 
     ``queues``: messages by queue. ``subscriptions``: messages by (topic, client, name).
@@ -61,7 +61,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     account = account_to_access_path_as(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
     process = find_broker_process(layout.base)
-    return message_counts_from_jmx_and_store(_read_management_view(process) if process else None, store, account)
+    return higher_message_counts_of_jmx_and_store(_read_management_view(process) if process else None, store, account)
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
@@ -83,8 +83,8 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     return directory
 
 
-def message_counts_from_jmx_and_store(
-    view: ManagementView | None, store: str, account: SystemAccount
+def higher_message_counts_of_jmx_and_store(
+    view: MessagesClientsAndBridgesFromJmx | None, store: str, account: SystemAccount
 ) -> dict[str, Any]:
     """Return a dictionary of a broker's message counts: the higher of those from JMX and from its store's journal.
 
@@ -138,7 +138,7 @@ def _count_as_json(store: str, keys: set[tuple[str, str]] | None) -> dict[str, A
     return {**vars(counts), "subscriptions": subscriptions}
 
 
-def _read_management_view(process: Process) -> ManagementView:
+def _read_management_view(process: Process) -> MessagesClientsAndBridgesFromJmx:
     if process.state == "T":
         raise NodeError(
             f"the broker cannot be queried, because its process {process.pid} is suspended (SIGSTOP): continue it "
@@ -152,7 +152,7 @@ def _read_management_view(process: Process) -> ManagementView:
             "the broker's messages cannot be counted, because its JMX server has no MBean of ActiveMQ 5.3 to 5.7. "
             'Check that the broker runs one of these releases with useJmx="true"'
         )
-    return ManagementView(
+    return MessagesClientsAndBridgesFromJmx(
         queues={queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"]},
         subscriptions={
             (subscription["DestinationName"], subscription["ClientId"], subscription["SubscriptionName"]): int(

@@ -41,7 +41,7 @@ _HOME_OPTION = "-Dactivemq.home="
 _STORE_TIMEOUT = 10.0
 
 
-def gather_broker_health(
+def gather_release_drift_and_store_facts(
     layout: ConfigurationPaths, process: Process | None, pending_restart: PendingRestart | None, store: str
 ) -> dict[str, Any]:
     """Gather facts about a broker's health on its host: release, changed files, store access, free space and others.

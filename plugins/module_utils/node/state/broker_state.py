@@ -193,7 +193,7 @@ def _gather_once(
 
     def gather_rest() -> dict[str, Any]:
         return {
-            **broker_health.gather_broker_health(layout, process, pending, deployed.store),
+            **broker_health.gather_release_drift_and_store_facts(layout, process, pending, deployed.store),
             "taken_ports": taken_ports(ports, process, unit, layout.base),
         }
 

@@ -24,7 +24,7 @@ from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
 from ..printable import escape_unprintable
-from ..probe.broker_usage import read_broker_usage
+from ..probe.broker_usage import read_broker_jmx_statistics
 from ..probe.certificates import fetch_connector_certificate_expiry_times
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
@@ -75,7 +75,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.start_time)
     if process and status["state"] in SERVING:
         try:
-            status["usage"] = read_broker_usage(process, PROBE)
+            status["usage"] = read_broker_jmx_statistics(process, PROBE)
         except (NodeError, OSError) as error:
             status["usage_error"] = escape_unprintable(str(error))
         status["certificates"] = fetch_connector_certificate_expiry_times(deployed, process, PROBE)

@@ -21,7 +21,7 @@ from typing import Any
 from ..config.broker_configuration import deployed_pair_name
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..install.jars import processes_with_open_files_below
+from ..install.jars import pids_with_open_files_below
 from ..install.release_tree import releases_in_home
 from ..masking import mask_text
 from ..printable import escape_unprintable
@@ -131,7 +131,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "unresolved_names": unresolvable_host_names(parameters["names"]),
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_in_home(parameters["home"]),
-        "home_processes": processes_with_open_files_below(parameters["home"]),
+        "home_processes": pids_with_open_files_below(parameters["home"]),
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
         "pair": _deployed_pair(parameters["base"]),

@@ -209,7 +209,7 @@ class Watchdog:
 
     def _warn_or_kill(self, diagnosis: hang_detection.HangDiagnosis, process: Process, now: float) -> None:
         options = self._options
-        kills = read_kill_times(self._kills_path)
+        kills = read_kill_times_in_seconds_since_boot(self._kills_path)
         allowed = hang_detection.can_kill_again(kills, now)
         line = hang_detection.hung_broker_message(
             diagnosis.text,
@@ -344,7 +344,7 @@ def has_connected_client(listener: Listener | None) -> bool:
     return listener is not None and held_by_process.has_connected_client_on(listener.address[1])
 
 
-def read_kill_times(path: str | None) -> list[float]:
+def read_kill_times_in_seconds_since_boot(path: str | None) -> list[float]:
     """Read the times at which the watchdog killed its broker, in seconds since boot.
 
     Only the last times are kept.

@@ -22,7 +22,7 @@ from . import watchdog_cli
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 
-def watchdog_program(python: str) -> bytes:
+def watchdog_program_content(python: str) -> bytes:
     """Return the content of the executable file of a broker's watchdog.
 
     ``python`` is the interpreter that runs it.
@@ -62,7 +62,7 @@ def install_or_remove_watchdog(place: WatchdogPaths, python: str, unit: str | No
 
     Raises NodeError, OSError.
     """
-    return install_and_start_watchdog(place, watchdog_program(python), unit) if unit else remove_watchdog(place)
+    return install_and_start_watchdog(place, watchdog_program_content(python), unit) if unit else remove_watchdog(place)
 
 
 def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from activemq_fleet.render.monitoring.alerts import ALERTS
-from activemq_fleet.render.monitoring.prometheus import alert_rules_yaml, prometheus_and_grafana_files
+from activemq_fleet.render.monitoring.prometheus import alert_and_recording_rules_yaml, prometheus_and_grafana_files
 
-__all__ = ["ALERTS", "alert_rules_yaml", "prometheus_and_grafana_files"]
+__all__ = ["ALERTS", "alert_and_recording_rules_yaml", "prometheus_and_grafana_files"]

@@ -61,7 +61,7 @@ def prometheus_and_grafana_files(
         ),
         f"targets/{AGENTS}.json": _targets_file(map(_agent_target, agents)),
         f"targets/{HOSTS}.json": _targets_file([(settings.node, {})] if settings.node else map(_host_target, brokers)),
-        "rules/activemq.yml": alert_rules_yaml(brokers[0].settings.metrics_runbook, settings.pace),
+        "rules/activemq.yml": alert_and_recording_rules_yaml(brokers[0].settings.metrics_runbook, settings.pace),
         "rules/activemq-planned.yml": _planned_configuration_rules_file(brokers, fingerprints, settings),
         **{f"dashboards/{name}.json": content for name, content in dashboard_files().items()},
     }
@@ -71,7 +71,7 @@ def prometheus_and_grafana_files(
     return {f"prometheus/{path}": content for path, content in files.items()}
 
 
-def alert_rules_yaml(runbook: str | None, pace: float = 1) -> bytes:
+def alert_and_recording_rules_yaml(runbook: str | None, pace: float = 1) -> bytes:
     """Return the content of the YAML file of Prometheus alert rules, with its recording rules, as bytes.
 
     A ``pace`` below 1 shortens every duration in it. ``runbook`` is the address of the

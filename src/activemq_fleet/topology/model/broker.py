@@ -221,7 +221,7 @@ class Broker:
         return discovery_method_of(self.settings, self.release)
 
     @property
-    def multicast_uri(self) -> str:
+    def group_multicast_uri(self) -> str:
         """The URI of multicast discovery for the broker's group, also if the broker does not use multicast."""
         return multicast_uri_of_group(self.group, self.settings)
 
