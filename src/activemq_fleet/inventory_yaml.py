@@ -51,9 +51,10 @@ def escape_jinja_delimiters(text: str) -> str:
 
 
 def scalar_to_yaml_node(value: Any) -> yaml.Node:
-    """Return the YAML node of a scalar: a string, number, boolean, None, or TextWithNameAsExpression.
+    """Return the YAML node of a scalar: a string, a number, a boolean or None.
 
-    A string that Ansible could evaluate as a template gets the tag ``!unsafe``.
+    A TextWithNameAsExpression, a text with a Jinja expression in place of a name, becomes a string. A string
+    that Ansible could evaluate as a template gets the tag ``!unsafe``.
     """
     if isinstance(value, TextWithNameAsExpression):
         return yaml.ScalarNode(STRING, value.text_as_jinja_template)

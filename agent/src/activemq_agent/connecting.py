@@ -27,9 +27,9 @@ Behavior
   connection.
 
 Invariants
-1. There are never two connections: between two ``OpenConnectionAction`` actions is the ``CloseConnectionAction`` of the first
-   connection. Each connection gets exactly one ``CloseConnectionAction``; ``ReportConnectionUpAction`` and
-   ``ReportConnectionDownAction`` come in pairs before it.
+1. There are never two connections: a ``CloseConnectionAction`` of the first connection comes before the next
+   ``OpenConnectionAction``. Each connection gets exactly one ``CloseConnectionAction``;
+   ``ReportConnectionUpAction`` and ``ReportConnectionDownAction`` come in pairs before it.
 2. A tick is always due, except before ``AgentStartedEvent`` and after ``AgentStoppingEvent``. Once a
    ``TimePassedEvent`` was processed, ``next_tick_time`` is in the future, so the caller does not spin.
 3. A walk tries the brokers in the order of the list, each once. It begins with the first broker of the list. After a
@@ -209,7 +209,7 @@ Action = (
 
 @dataclass(slots=True)
 class _Connection:
-    """The connection of a broker selection state machine, from its ``OpenConnectionAction`` to its ``CloseConnectionAction``."""
+    """The connection of a broker selection state machine, from the action that opens it to the one that closes it."""
 
     broker: int
     conn: int

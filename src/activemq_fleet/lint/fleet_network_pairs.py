@@ -105,7 +105,7 @@ def _has_long_inactivity_timeout(listener: Connector) -> bool:
 
 @rule("N040", "warning", scope="fleet")
 def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
-    """The two nodes of a pair have different links.
+    """The two nodes of a pair have network connectors to different brokers, or with different settings.
 
     Why: after a failover the network has a different topology: a bridge is missing, or forwards one direction only.
     Fix: set activemq_links, activemq_network_ttl, and activemq_xml_fragments with networkConnectors, in the variables

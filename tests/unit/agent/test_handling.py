@@ -67,7 +67,8 @@ class HandlerBench:
 
     def wait_empty(self) -> None:
         self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
-        self.store.remove_expired_events_from_outbox()  # waits for the writer's next transaction, which commits its counts
+        # Waits for the writer's next transaction, which commits its counts.
+        self.store.remove_expired_events_from_outbox()
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         records = [json.loads(record.line) for record in self.store.oldest_journal_records(1000)]

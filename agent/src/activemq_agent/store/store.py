@@ -65,9 +65,9 @@ class Store:
         """Open the store in the state directory of an agent, and return it.
 
         Locks the directory; a missing store is created, with a new epoch. ``sweep``: seconds, of real time,
-        between checks for expired events; None leaves expiry to ``remove_expired_events_from_outbox``. With ``synchronous`` NORMAL an
-        accepted event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or
-        if it cannot be used.
+        between checks for expired events; None leaves expiry to ``remove_expired_events_from_outbox``. With
+        ``synchronous`` NORMAL an accepted event may be lost with the machine's power. Raises AgentError if another
+        agent uses the directory, or if it cannot be used.
         """
         limits, clock = limits or StoreLimits(), clock or MachineClocks()
         descriptor = lock_state_directory(directory)

@@ -115,7 +115,7 @@ class StoreCopyingGuardState:
     serves: int | None = None
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return the guard's next step, decided from its evidence and its state.
+        """Return what the guard of a shared store must do next, decided from its evidence and its state.
 
         The caller executes the step, records it with a ``guard_state_after_`` method, and gathers evidence again.
         """
@@ -177,7 +177,7 @@ class FenceCommandGuardState:
     serves: int | None = None
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return the guard's next step, decided from its evidence and its state.
+        """Return what the guard of a shared store must do next, decided from its evidence and its state.
 
         The caller executes the step, records it with a ``guard_state_after_`` method, and gathers evidence again.
         """

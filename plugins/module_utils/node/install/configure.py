@@ -129,8 +129,8 @@ def _run_validation_commands(commands: Sequence[str], directory: str) -> None:
             )
             raise NodeError(
                 f"nothing was changed, because the check program {command_words[0]} rejects the new configuration "
-                f"files ({replace_secrets_by_asterisks(failure_reason)}). Correct the variables of this host, and run the playbook "
-                "again"
+                f"files ({replace_secrets_by_asterisks(failure_reason)}). Correct the variables of this host, and run "
+                "the playbook again"
             )
 
 

@@ -33,8 +33,8 @@ _ATTRIBUTES_BY_KIND: dict[str, Sequence[str]] = {
 def read_broker_jmx_statistics(process: Process, timeout: float) -> dict[str, Any]:
     """Read the usage of a running broker: its memory, stores, messages and bridges.
 
-    The result is that of ``broker_statistics_from_mbeans``. Raises NodeError when the broker's JVM does not answer within
-    ``timeout`` seconds.
+    The result is that of ``broker_statistics_from_mbeans``. Raises NodeError when the broker's JVM does not answer
+    within ``timeout`` seconds.
     """
     return broker_statistics_from_mbeans(
         query_mbeans(process, "*", lambda mbean: _ATTRIBUTES_BY_KIND.get(_mbean_kind(mbean), ()), MAX_MBEANS, timeout)
