@@ -78,7 +78,7 @@ def compile_fleet(
             "by": f"{_user_name()}@{platform.node()}",
             "expected": list(facts.expected),
             "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
-            "plays": deployment.hosts_by_play(fleet),
+            "plays": deployment.hosts_by_play_of_site_playbook(fleet),
             "waivers": [dict(waiver) for waiver in fleet.waivers],
             "findings": [finding.to_dict() for finding in fleet.findings],
         }

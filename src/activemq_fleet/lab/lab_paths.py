@@ -60,7 +60,7 @@ class LabPaths:
         """
         return self.activemq_base_directory(host) / OPERATIONS_FILE
 
-    def make_directory(self) -> None:
+    def make_private_lab_directory(self) -> None:
         """Make the directory of a lab, private to its owner.
 
         Raises InputError if it cannot be made or made private.
@@ -96,7 +96,7 @@ class LabPaths:
 
     @contextmanager
     def _hold_lock(self, name: str, holder: str) -> Iterator[None]:
-        self.make_directory()
+        self.make_private_lab_directory()
         descriptor = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             try:

@@ -76,7 +76,7 @@ class BridgeUsage(_EvidencePart):
 class BrokerUsage(_EvidencePart):
     """The usage of an active broker: its limits, messages, connections, fullest queues and bridges.
 
-    ``usage_from_mbeans`` describes the values.
+    ``broker_statistics_from_mbeans`` describes the values.
     """
 
     store: LimitUsage

@@ -15,7 +15,7 @@ from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.variable_validation import check_known_variables, read_settings
 from activemq_fleet.topology.brokers import BrokerHost
 from activemq_fleet.topology.name_problems import (
-    broker_like_host_name_findings,
+    misspelled_broker_name_findings,
     naming_pattern_mismatch_findings,
 )
 
@@ -154,7 +154,7 @@ def classify_hosts_by_role(
     reasons = {name: error for name, role in roles.items() if (error := role.unparsable)}
     findings = [
         *naming_pattern_mismatch_findings(unclear, reasons, pattern),
-        *broker_like_host_name_findings(misspelt, pattern),
+        *misspelled_broker_name_findings(misspelt, pattern),
     ]
     agents, balancers = ([name for name in groups.get(group, ()) if name in hosts] for group in (AGENTS, BALANCERS))
     return HostsByRole(pattern, roles, agents, balancers, tuple(unclear), tuple(others), unread), findings
@@ -253,7 +253,7 @@ def raise_for_problems(
         raise ReleaseError(*release_problems, hosts_by_line=release_problems)
 
 
-def read_settings_by_host(
+def read_settings_and_broker_hosts(
     hosts: Variables, hosts_by_role: HostsByRole
 ) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
     """Read the variables of brokers, agents and load balancers, and return (settings by host, hosts of brokers).
