@@ -16,7 +16,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec, read_documentation
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-parse_json = import_host_module("foreign_data").parse_json
+parse_untrusted_json = import_host_module("foreign_data").parse_untrusted_json
 escape_unprintable = import_host_module("printable").escape_unprintable
 
 _ARGUMENTS = argument_spec(read_documentation("collect"))
@@ -132,7 +132,7 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
     Raises AnsibleActionFail for a result that the module never returns.
     """
     try:
-        plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RESULT_KEYS}))
+        plain: dict[str, Any] = parse_untrusted_json(json.dumps({name: result[name] for name in _RESULT_KEYS}))
         if not (isinstance(plain["facts"], dict) and isinstance(plain["facts"].get("broker") or {}, dict)):
             raise TypeError("facts")
         left_out = [

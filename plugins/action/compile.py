@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
-from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
     import_library_module,
@@ -23,7 +23,7 @@ with suppress(AnsibleError):
     import_library_module("fleet_compilation")
 
 
-class ActionModule(FleetAction):
+class ActionModule(OncePerFleetAction):
     """The Ansible action plugin ``compile``, which renders the configuration of every host of the inventory.
 
     It runs once per play.

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.activemq.fleet.plugins.modules.decide import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import read_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
-from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
     import_library_module,
@@ -26,7 +26,7 @@ with suppress(AnsibleError):
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
-class ActionModule(FleetAction):
+class ActionModule(OncePerFleetAction):
     """The Ansible action plugin ``decide``, which returns the next step of an operation for all hosts of the play.
 
     It runs once per play.

@@ -12,7 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.drill import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
-from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
     import_library_module,
@@ -21,7 +21,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
-class ActionModule(FleetAction):
+class ActionModule(OncePerFleetAction):
     """The Ansible action plugin ``drill``, which runs one step of a failover drill.
 
     It runs once for all hosts, which share one load.

@@ -13,19 +13,19 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
-from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
     import_host_module,
     import_library_module,
 )
 
-parse_json = import_host_module("foreign_data").parse_json
+parse_untrusted_json = import_host_module("foreign_data").parse_untrusted_json
 
 _PARTS = ("broker", "agent", "balancer")
 
 
-class ActionModule(FleetAction):
+class ActionModule(OncePerFleetAction):
     """The Ansible action plugin ``fleet_status``, which computes the fleet's status from evidence of its hosts.
 
     In another step it selects the hosts to query.
@@ -100,7 +100,9 @@ def _result_evidence(result: Mapping[str, Any]) -> dict[str, Any]:
         reason = import_library_module("become_failures").failed_task_reason(result)
         return {"unreachable": (reason or "the host returned no result: run the playbook again with -vvv")[:300]}
     try:
-        parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))
+        parts: dict[str, Any] = parse_untrusted_json(
+            json.dumps({part: result[part] for part in _PARTS if part in result})
+        )
     except (ValueError, TypeError, RecursionError) as error:  # The error affects only the row of this host.
         return {"invalid": str(error)[:300]}
     return parts

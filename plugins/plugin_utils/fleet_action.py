@@ -14,7 +14,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 )
 
 
-class FleetAction(ActionBase):
+class OncePerFleetAction(ActionBase):
     """The base class of action plugins that run once for the whole fleet, not once per host.
 
     They also run in check mode.

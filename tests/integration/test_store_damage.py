@@ -19,7 +19,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.shared_store import current_store_directory
 from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store_journal
 from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
-from activemq_fleet.node.kahadb.indexed_messages import read_index
+from activemq_fleet.node.kahadb.indexed_messages import read_journal_positions_in_index
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.node.kahadb.journal_end_check import describe_missing_journal_end
 from activemq_fleet.releases import Release
@@ -118,7 +118,7 @@ def test_broker_removes_messages_that_inspect_reports_after_end_of_cut_off_journ
         credentials = lab.credentials(HOST)
         stomp_send(lab.addresses(HOST, "stomp"), "/queue/one", [f"one-{n}" for n in range(COUNT)], credentials)
         until(
-            lambda: sum(map(len, read_index(str(store)).offsets.values())) == COUNT,
+            lambda: sum(map(len, read_journal_positions_in_index(str(store)).offsets.values())) == COUNT,
             PATIENCE,
             "a checkpoint writes the positions of all messages to the index",
         )
@@ -199,7 +199,7 @@ def test_guard_reports_lost_messages_of_cut_off_journal(tmp_path: Path, release:
         stomp_send(lab.addresses(active, "stomp"), "/queue/one", bodies, lab.credentials(active))
         store = directory_of_queue_store(lab, active)
         until(
-            lambda: sum(map(len, read_index(str(store)).offsets.values())) == COUNT,
+            lambda: sum(map(len, read_journal_positions_in_index(str(store)).offsets.values())) == COUNT,
             PATIENCE,
             "a checkpoint writes the positions of all messages to the index",
         )

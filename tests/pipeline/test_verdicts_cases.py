@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.gaps import gaps_for_journals_from_other_hosts
 from activemq_fleet.audit.journals import AgentJournalGap
-from activemq_fleet.audit.verdict_words import MissingJournalPart
+from activemq_fleet.audit.verdict_words import MissingJournalPartKind
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.inputs import AuditedHost, list_audit_inputs
@@ -257,7 +257,7 @@ def unheard() -> dict[str, list[str]]:
 
 def test_publisher_without_event_journal_is_reported(units: dict[Any, Any], judgment: Judgment) -> None:
     assert units[event("ghost", 3), "unheard"] == words.HANDLED
-    assert [gap.missing_part for gap in judgment.gaps if gap.agent == "ghost"] == [MissingJournalPart.JOURNAL]
+    assert [gap.missing_part for gap in judgment.gaps if gap.agent == "ghost"] == [MissingJournalPartKind.JOURNAL]
 
 
 @case

@@ -19,9 +19,9 @@ from activemq_fleet.audit.evidence import Incident, LoggedMinute, LogRecordEvide
 from activemq_fleet.audit.log_evidence import TEXT, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.pair_findings import (
-    FleetLogEvidence,
+    CrossHostLogEvidence,
     incidents_of_pair,
-    logged_minutes_of_hosts,
+    logged_minutes_of_all_hosts,
     pair_findings_of_logs,
 )
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
@@ -62,7 +62,7 @@ def evidence_of_log_text(
         list(LogScanner(LogReleaseAndTimeZone(release)).arrow_batches_of_log_records(log)), schema=SCHEMA
     )
     times = table["time"].drop_null().combine_chunks()
-    yield from logged_minutes_of_hosts(pa.array([host] * len(times)), times)
+    yield from logged_minutes_of_all_hosts(pa.array([host] * len(times)), times)
     rows = table.to_pylist()
     yield from evidence_in_log(log_records(host, rows))
 
@@ -96,7 +96,7 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
         )
         for name, hosts in groups.items()
     }
-    fleet = FleetLogEvidence(
+    fleet = CrossHostLogEvidence(
         frozenset(name for findings in by_group.values() for name in findings.names_of_brokers_reporting_refusals),
         {
             name: text

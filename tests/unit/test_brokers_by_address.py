@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.render import render_broker
-from activemq_fleet.routes.bridges import FleetNetworkConnectors, network_connectors_changed_by_fragments
+from activemq_fleet.routes.bridges import FleetNetworkConnectors, network_connectors_of_brokers_with_fragments
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.topology.brokers_by_address import BrokersByAddress, HostsByName
@@ -145,7 +145,7 @@ def test_route_follows_link_whose_uri_names_broker_with_another_domain(
     built_fleet = build_fleet(inventory, {})
     source = built_fleet.broker("stock-mq01-a")
     documents = {source.host: XmlDocument(render_broker(source)["conf/activemq.xml"])}
-    connectors = network_connectors_changed_by_fragments(built_fleet, documents)
+    connectors = network_connectors_of_brokers_with_fragments(built_fleet, documents)
     network = FleetNetworkConnectors(built_fleet, connectors, as_planned=True)
 
     [(connector, peers)] = network.connectors_to_other_pairs(source.host)

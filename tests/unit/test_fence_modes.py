@@ -322,7 +322,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         assert "generation 1, the newest copy of the store, without an index" in completed.stdout
     wait_for(lambda: nodes[0].served == [2])
     (record,) = read_newest_risk_records_of_store(str(store))
-    assert record.risk.at_risk_subscription_rows() == [
+    assert record.risk.rows_of_subscriptions_with_possible_loss() == [
         {"topic": "prices", "subscription": "reporting:daily", "messages": 1}
     ]
     assert store_files_in(current_generation(store)) == {"db-2.log"}

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from activemq_fleet.node.foreign_data import decompress_base64_text, parse_json
+from activemq_fleet.node.foreign_data import decompress_base64_text, parse_untrusted_json
 
 NESTED = b"[" * 200_000
 LONG = b'{"number": 1' + b"0" * 400 + b"}"
@@ -20,7 +20,7 @@ LONG = b'{"number": 1' + b"0" * 400 + b"}"
 )
 def test_invalid_json_raises_value_error(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parse_json(text)
+        parse_untrusted_json(text)
 
 
 def test_written_json_is_parsed_unchanged() -> None:
@@ -32,7 +32,7 @@ def test_written_json_is_parsed_unchanged() -> None:
         "yes": True,
     }
 
-    assert parse_json(json.dumps(values)) == values
+    assert parse_untrusted_json(json.dumps(values)) == values
 
 
 def test_compressed_text_is_decompressed_up_to_limit() -> None:

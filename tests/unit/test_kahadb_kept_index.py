@@ -210,7 +210,9 @@ def test_kept_copy_names_subscriptions_after_broker_removed_all_kept_files(store
     remove_all_kept_files_before_next_copy(store, keeper, number=5)
     repair(store, accept_loss=True)
     (record,) = read_newest_risk_records_of_store(str(store))
-    assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 1}]
+    assert record.risk.rows_of_subscriptions_with_possible_loss() == [
+        {"topic": "prices", "subscription": KEY, "messages": 1}
+    ]
 
 
 def test_kept_copy_is_restored_after_removal_of_all_kept_files_without_gap(store: Path, keeper: IndexKeeper) -> None:
@@ -287,7 +289,9 @@ def test_loss_of_subscriptions_is_refused_or_recorded_if_operator_accepts_it(sto
     assert {path.name: path.read_bytes() for path in store.glob("db*")} == files_before
     assert "subscriptions may be lost" in repair(store, accept_loss=True)
     (record,) = read_newest_risk_records_of_store(str(store))
-    assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
+    assert record.risk.rows_of_subscriptions_with_possible_loss() == [
+        {"topic": "prices", "subscription": KEY, "messages": 2}
+    ]
     assert record.risk.is_complete
     assert not (store / "db.data").exists()
     assert repair(store, accept_loss=True).count("subscriptions may be lost") == 1
@@ -372,5 +376,8 @@ def test_invalid_record_of_subscriptions_at_risk_is_ignored(store: Path, content
     os.mkfifo(store / "at-risk/3.json")
     (record,) = read_newest_risk_records_of_store(str(store))
     assert record.path == path
-    assert (record.at_risk_subscription_count, record.risk.at_risk_subscription_rows()[0]["messages"]) == (1, None)
+    assert (
+        record.count_of_subscriptions_with_possible_loss,
+        record.risk.rows_of_subscriptions_with_possible_loss()[0]["messages"],
+    ) == (1, None)
     assert "\x1b" not in record.describe_risk()

@@ -12,16 +12,16 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
+    BacklogToMigrate,
     MigrationBrokerEvidence,
     MigrationStep,
-    StoreBacklog,
     next_migration_step,
     own_pair_by_receiving_host,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
 LINK = LinkFacts("new-mq01-to-old-mq01", "old-mq01", duplex=True)
-NOTHING = StoreBacklog(
+NOTHING = BacklogToMigrate(
     store="/var/lib/activemq/activemq/data/kahadb",
     queues={},
     subscriptions=[],

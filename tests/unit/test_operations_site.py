@@ -16,7 +16,7 @@ from activemq_fleet.operations import OperationDecisionRequest, RefusalError, de
 from activemq_fleet.operations.operation_decisions import HostProgress, RunProgress
 from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep
-from activemq_fleet.operations.site import next_site_step, notes_on_skipped_restarts, pending_actions
+from activemq_fleet.operations.site import next_site_step, notes_on_skipped_restarts, pending_starts_and_restarts
 from tests.support.facts_of_brokers import facts_of_broker
 
 
@@ -42,7 +42,10 @@ def progress_of(nodes: Iterable[ObservedNode], **more: Any) -> RollingProgress:
 
 
 def pending_acts(*nodes: ObservedNode, **more: Any) -> list[str]:
-    return [f"{act} {broker.host}" for act, broker in pending_actions(nodes, {broker.host for broker in nodes}, **more)]
+    return [
+        f"{act} {broker.host}"
+        for act, broker in pending_starts_and_restarts(nodes, {broker.host for broker in nodes}, **more)
+    ]
 
 
 def notes_of(*nodes: ObservedNode) -> list[str]:

@@ -14,7 +14,7 @@ from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.release_changes import Back, release_change_effects
 from activemq_fleet.operations.restart_and_switchover import RollingProgress
 from activemq_fleet.operations.upgrade import (
-    UpgradeStoreChange,
+    StoreBeforeAndAfterUpgrade,
     may_roll_back,
     next_upgrade_step,
     upgrade_effects_by_pair,
@@ -63,15 +63,20 @@ def upgrade_progress(nodes: Sequence[ObservedNode], **more: Any) -> RollingProgr
     return RollingProgress(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
 
 
-def store_changes(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, UpgradeStoreChange]:
-    return {node.host: UpgradeStoreChange(**{"now": kahadb_store(), "then": kahadb_store(), **more}) for node in nodes}
+def store_changes(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, StoreBeforeAndAfterUpgrade]:
+    return {
+        node.host: StoreBeforeAndAfterUpgrade(**{"now": kahadb_store(), "then": kahadb_store(), **more})
+        for node in nodes
+    }
 
 
 def upgrade_step(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
     return next_upgrade_step(nodes, store_changes(nodes, **more), upgrade_progress(nodes), switched)
 
 
-def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress) -> None:
+def readiness_of(
+    nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade], run: RollingProgress
+) -> None:
     upgrade_effects_by_pair(nodes, stores, run)
     wait_or_done_step_before_upgrade(nodes, run)
 

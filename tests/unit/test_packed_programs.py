@@ -19,7 +19,9 @@ PYTHON = getattr(sys, "_base_executable", sys.executable)
 """The interpreter outside virtual environments, which cannot import this project from another directory."""
 
 
-@pytest.mark.parametrize("program", [guard_installation.guard_program, watchdog_installation.watchdog_program_content])
+@pytest.mark.parametrize(
+    "program", [guard_installation.guard_program_content, watchdog_installation.watchdog_program_content]
+)
 def test_packed_program_starts_without_installed_packages(program: Callable[[str], bytes], tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(program(PYTHON))
@@ -51,7 +53,7 @@ def test_packed_program_contains_module_that_main_module_newly_imports(tmp_path:
 
 def test_packed_guard_is_same_for_copy_of_package_node(tmp_path: Path) -> None:
     shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
-    assert _packed_guard_program(tmp_path) == guard_installation.guard_program(PYTHON)
+    assert _packed_guard_program(tmp_path) == guard_installation.guard_program_content(PYTHON)
 
 
 def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
@@ -59,15 +61,16 @@ def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as earlier:
         package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
         earlier.writestr("__main__.py", f"from {package}.guard import main\n\nmain()\n")
-    guard_program = guard_installation.guard_program(PYTHON)
-    assert guard_installation.install_executable(str(path), guard_program)
-    assert path.read_bytes() == guard_program
-    assert not guard_installation.install_executable(str(path), guard_program)
+    guard_program_content = guard_installation.guard_program_content(PYTHON)
+    assert guard_installation.install_executable(str(path), guard_program_content)
+    assert path.read_bytes() == guard_program_content
+    assert not guard_installation.install_executable(str(path), guard_program_content)
 
 
 def _packed_guard_program(directory: Path) -> bytes:
     program = (
-        f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.guard_installation import guard_program\n"
-        f"sys.stdout.buffer.write(guard_program({PYTHON!r}))"
+        f"import sys; sys.path.insert(0, {str(directory)!r})\n"
+        "from node.fence.guard_installation import guard_program_content\n"
+        f"sys.stdout.buffer.write(guard_program_content({PYTHON!r}))"
     )
     return subprocess.run([PYTHON, "-I", "-c", program], capture_output=True, timeout=60, check=True).stdout

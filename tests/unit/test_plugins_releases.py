@@ -18,7 +18,7 @@ from activemq_fleet.deployment import FleetFacts, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError
 from activemq_fleet.operations.preflight import host_rule_findings
-from activemq_fleet.operations.release_and_archive_preflight import mismatched_release_files_refusal
+from activemq_fleet.operations.release_and_archive_preflight import refusal_for_unusable_or_wrong_release_files
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import create_release_directory, jar_content, write_archive
 
@@ -59,7 +59,7 @@ def check_release_files(
         options={"upgrades": upgrades},
         release_archive_facts=lambda path, install: release_archive_facts(path, install, find),
     )
-    if refusal := mismatched_release_files_refusal(request):
+    if refusal := refusal_for_unusable_or_wrong_release_files(request):
         raise refusal
 
 

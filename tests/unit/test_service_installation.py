@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.fence.guard_installation import guard_program
+from activemq_fleet.node.fence.guard_installation import guard_program_content
 from activemq_fleet.node.service_installation import pending_service_changes
 from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program_content
 
@@ -35,7 +35,7 @@ class Host:
         for directory in (self.programs, self.units, self.states):
             directory.mkdir()
         self.guard, self.watchdog = self.programs / "x-guard", self.programs / "x-watchdog"
-        self.guard.write_bytes(guard_program(sys.executable))
+        self.guard.write_bytes(guard_program_content(sys.executable))
         self.watchdog.write_bytes(watchdog_program_content(sys.executable))
         for name in ("x.service", "x-watchdog.service"):
             (self.units / name).symlink_to(f"{CURRENT}/{name}")

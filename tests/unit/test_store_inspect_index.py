@@ -14,7 +14,7 @@ from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal
 from activemq_fleet.node.kahadb.index import INDEX, describe_unusable_index, missing_journal_files
 from activemq_fleet.node.kahadb.index_pages import read_text_key
-from activemq_fleet.node.kahadb.indexed_messages import read_index
+from activemq_fleet.node.kahadb.indexed_messages import read_journal_positions_in_index
 from activemq_fleet.node.kahadb.indexed_subscriptions import subscriptions_in_index
 from activemq_fleet.node.kahadb.journal import JournalCommand, JournalEnd, read_data_file_commands
 from tests.support.store_inspections import inspect_store
@@ -79,7 +79,7 @@ def test_name_of_destination_in_modified_utf_8_is_read() -> None:
 def test_pipe_with_name_of_index_file_does_not_block(store: Path) -> None:
     write_index(store)
     os.mkfifo(store / "db.free")
-    assert read_index(str(store)).state == "read"
+    assert read_journal_positions_in_index(str(store)).state == "read"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -191,7 +191,7 @@ def test_index_with_repeated_page_is_unreadable(store: Path) -> None:
     assert index[at + 15] == 2
     index[at + 41 + 8 + 15] = 2
     (store / "db.data").write_bytes(index)
-    assert read_index(str(store)).problem == "repeated page 2"
+    assert read_journal_positions_in_index(str(store)).problem == "repeated page 2"
 
 
 def test_index_with_cycle_of_pages_of_one_record_is_unreadable(store: Path) -> None:
@@ -199,7 +199,7 @@ def test_index_with_cycle_of_pages_of_one_record_is_unreadable(store: Path) -> N
     at = 4096 * 3
     index[at : at + 17] = struct.pack(">Bqq", 1, 7, 2)
     (store / "db.data").write_bytes(index)
-    assert read_index(str(store)).problem == "repeated page 2"
+    assert read_journal_positions_in_index(str(store)).problem == "repeated page 2"
 
 
 @pytest.mark.parametrize("number", [-1, 3000, 1 << 45, 1 << 62])
@@ -208,7 +208,7 @@ def test_index_that_refers_to_page_outside_of_file_is_unreadable(store: Path, nu
     at = index.index(b"0:work") + len(b"0:work") + 1
     index[at + 8 : at + 16] = number.to_bytes(8, "big", signed=True)
     (store / "db.data").write_bytes(index)
-    assert read_index(str(store)).problem == f"incomplete page {number}"
+    assert read_journal_positions_in_index(str(store)).problem == f"incomplete page {number}"
 
 
 @pytest.mark.parametrize("closed", [False, True])
@@ -217,7 +217,7 @@ def test_pages_in_redo_file_replace_those_of_index_that_was_not_closed(store: Pa
     (store / "db.redo").write_bytes(redo_content(index))
     header = f"\ncleanShutdown={str(closed).lower()}\n".encode().ljust(4096, b"\0")
     (store / "db.data").write_bytes(header + bytes(len(index) - 4096))
-    assert read_index(str(store)).state == ("damaged" if closed else "read")
+    assert read_journal_positions_in_index(str(store)).state == ("damaged" if closed else "read")
 
 
 @pytest.mark.parametrize(
@@ -256,16 +256,18 @@ def test_subscriptions_are_read_from_index_after_restoring_pages(tmp_path: Path)
 def test_incomplete_redo_file_is_ignored(store: Path) -> None:
     index = write_index(store)
     (store / "db.redo").write_bytes(redo_content(bytes(len(index)))[:-1])
-    assert read_index(str(store)).state == "read"
+    assert read_journal_positions_in_index(str(store)).state == "read"
     (store / "db.redo").write_bytes(redo_content(bytes(len(index)))[:-1] + b"\1")
-    assert read_index(str(store)).state == "read"
+    assert read_journal_positions_in_index(str(store)).state == "read"
 
 
 def test_index_that_broker_changes_meanwhile_is_not_compared(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_index(store)
     cut_journal(store, 2)
     states = ({INDEX[0]: (number, 0, 0)} for number in range(100))
-    monkeypatch.setattr("activemq_fleet.node.kahadb.indexed_messages.index_file_states", lambda _store: next(states))
+    monkeypatch.setattr(
+        "activemq_fleet.node.kahadb.indexed_messages.index_file_inodes_sizes_and_times", lambda _store: next(states)
+    )
     exit_code, report = inspect_store(store)
     assert exit_code == 0
     assert "a broker changed the index db.data while it was read" in report

@@ -13,7 +13,7 @@ _MAX_DIGITS = 40
 """Largest number of digits of a number: no counter, time or size of this collection has more."""
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_untrusted_json(text: str | bytes) -> Any:
     """Parse JSON that another host or account wrote, reject infinite and very long numbers, and return its value.
 
     Bytes are UTF-8. Raises ValueError for any other text, also for one that is nested too deeply and for a number of

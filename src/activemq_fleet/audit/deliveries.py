@@ -71,10 +71,10 @@ class _Stream:
     topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def reached_event_range_during(
+    def event_range_received_during(
         self, subscriber: SubscriberSubscriptions, subscription: TopicFilterSubscription
     ) -> EventRange:
-        """Return the range of this stream's events that reached its subscriber during one of its subscriptions.
+        """Return the range of the publisher's events that the subscriber received during one of its subscriptions.
 
         The range is the smallest and the largest SEQ and position of these events. It is an empty EventRange if none
         reached the subscriber.
@@ -121,7 +121,7 @@ class DeliveryJudge:
                 (
                     subscription.filter,
                     subscription.end is None,
-                    stream.reached_event_range_during(subscribers[name], subscription),
+                    stream.event_range_received_during(subscribers[name], subscription),
                 )
                 for subscription in subscribers[name].subscriptions
             ]

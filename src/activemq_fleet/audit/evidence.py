@@ -86,7 +86,7 @@ class ConnectionLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class DurableMessageLossRisk:
+class DurableSubscriptionMessageLossRisk:
     """A risk that durable subscriptions lose messages.
 
     A record in the broker's store describes it. It names the subscriptions that a start without a usable index put at
@@ -115,7 +115,7 @@ class PairNode:
     store: str | None = None
     complete: bool = True
     generations: tuple[tuple[int, float], ...] = ()
-    risks: tuple[DurableMessageLossRisk, ...] = ()
+    risks: tuple[DurableSubscriptionMessageLossRisk, ...] = ()
     state: str | None = None
     collected: datetime | None = None
     times_before_gaps: tuple[datetime, ...] = ()

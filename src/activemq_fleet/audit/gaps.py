@@ -11,7 +11,7 @@ from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.audit.log_summaries import RUNNING_KINDS, STOPPED_KINDS, LogFileSummary
 from activemq_fleet.audit.omitted_files import HostLogFiles
 from activemq_fleet.audit.result import UNREAD, InputGap
-from activemq_fleet.audit.verdict_words import MissingJournalPart
+from activemq_fleet.audit.verdict_words import MissingJournalPartKind
 from activemq_fleet.logs.event_batches import INVALID_BYTES
 from activemq_fleet.logs.rolled_files import (
     RolledFile,
@@ -163,7 +163,8 @@ def gaps_for_journals_from_other_hosts(
 ) -> list[InputGap]:
     """Return a gap for each journal file that contains lines of an agent of another host.
 
-    Only the first ``MAX_GAPS`` gaps are returned. ``host_by_agent`` is what ``journal_host_by_agent`` returns.
+    Only the first ``MAX_GAPS`` gaps are returned. ``host_by_agent`` is the result of
+    ``collected_journal_host_by_agent``.
     """
     claims = sorted(
         {
@@ -188,9 +189,9 @@ def gaps_for_journals_from_other_hosts(
 def _gap_text(gap: AgentJournalGap) -> str:
     """Return the sentence about records that are missing from a journal of an agent."""
     journal = f"the agent's event journal (the files whose lines contain the epoch {gap.epoch})"
-    if gap.missing_part is MissingJournalPart.JOURNAL:
+    if gap.missing_part is MissingJournalPartKind.JOURNAL:
         return f"{journal} was not collected: run the playbook activemq.fleet.collect again for the host of the agent"
-    if gap.missing_part is MissingJournalPart.END:
+    if gap.missing_part is MissingJournalPartKind.END:
         return (
             f"{journal} lacks record {gap.jseq} and all later records: run the playbook activemq.fleet.collect again "
             "for the host of the agent"
@@ -202,7 +203,7 @@ def _gap_text(gap: AgentJournalGap) -> str:
     )
 
 
-def missing_records_and_unreadable_lines(
+def input_gaps_in_event_journals(
     gaps: Iterable[AgentJournalGap], files: Iterable[EventJournalFileSummary]
 ) -> list[InputGap]:
     """Return a list of the gaps in agents' event journals, as InputGap: missing records, then unreadable lines.

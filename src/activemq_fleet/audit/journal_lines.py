@@ -257,7 +257,7 @@ def summarize_event_journal_file(
     return summary, connections
 
 
-def journal_host_by_agent(
+def collected_journal_host_by_agent(
     files: Sequence[EventJournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
 ) -> dict[str, str]:
     """Return, by failover agent, the host whose collected directory holds the agent's event journal.
@@ -288,7 +288,7 @@ def journal_epochs_by_agent_and_id(
     """Return the epochs (lifetimes of an agent's store) in all journal files, by the agent and the epoch's id.
 
     The second value is the highest SEQ that a subscriber received, by agent and epoch. ``host_by_agent`` is what
-    ``journal_host_by_agent`` returns; without it every line counts.
+    ``collected_journal_host_by_agent`` returns; without it every line counts.
     """
     highest_seq_by_epoch: dict[EpochKey, int] = {}
     for file in files:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from activemq_fleet.audit.verdict_words import MissingJournalPart
+from activemq_fleet.audit.verdict_words import MissingJournalPartKind
 
 _EVENT_ID = re.compile(r"(.+):([^:]+):([1-9][0-9]{0,17})", re.DOTALL)
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -112,7 +112,7 @@ class AgentJournalGap(NamedTuple):
     epoch: str
     jseq: int
     records: int | None
-    missing_part: MissingJournalPart
+    missing_part: MissingJournalPartKind
 
 
 class MissingRecordCount(NamedTuple):
@@ -205,7 +205,7 @@ def gaps_of_absent_journals(
     """
     for agent, epoch in sorted(epochs_in_event_ids):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
-            yield AgentJournalGap(agent, epoch, 1, None, MissingJournalPart.JOURNAL)
+            yield AgentJournalGap(agent, epoch, 1, None, MissingJournalPartKind.JOURNAL)
 
 
 def records_and_gaps_in_order(
@@ -280,7 +280,7 @@ class _EpochReader:
         is_short = self.missing == (hole if self._newest_own else self._gap_start) and self.about.received > newest_seq
         if self.about.is_torn or is_short:
             self.missing += 1
-            yield AgentJournalGap(self.agent, self.epoch, self.about.known + 1, None, MissingJournalPart.END)
+            yield AgentJournalGap(self.agent, self.epoch, self.about.known + 1, None, MissingJournalPartKind.END)
 
     def _gap_before(self, next_number: int) -> Iterator[JournalFinding]:
         """Yield a journal gap if records before the one with the number ``next_number`` are missing."""
@@ -290,5 +290,5 @@ class _EpochReader:
                 self.epoch,
                 self._newest_read + 1,
                 next_number - self._newest_read - 1,
-                MissingJournalPart.RECORDS,
+                MissingJournalPartKind.RECORDS,
             )

@@ -239,7 +239,7 @@ def bridges_from_log_evidence(
     reader = _BridgeReader(log_end)
     for record in evidence:
         reader.take(record)
-    reader.mark_rebuilt_and_add_failed_links()
+    reader.mark_rebuilt_and_add_never_up_links()
     return reader.bridges
 
 
@@ -360,7 +360,7 @@ class _BridgeReader:
                 bridge.flaps += 1
                 return
 
-    def mark_rebuilt_and_add_failed_links(self) -> None:
+    def mark_rebuilt_and_add_never_up_links(self) -> None:
         """Complete a host's network bridges at the end of its log: mark rebuilt ones, and add links that never came up.
 
         A bridge that ended counts as rebuilt if a later bridge of its link is up at that time. An outgoing bridge that

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.host_paths import OPERATIONS_FILE
 from activemq_fleet.node.printable import escape_unprintable
 
@@ -86,7 +86,7 @@ def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[Planne
 def _parse_record(line: bytes) -> _OperationRecord | None:
     """Return the record of a planned operation in a line; None if the line has none."""
     try:
-        fields: Any = parse_json(line)
+        fields: Any = parse_untrusted_json(line)
         at = datetime.fromisoformat(fields["ts"])
         kind, run, operation, by = (str(fields[name]) for name in ("kind", "run", "operation", "by"))
         record = _OperationRecord(

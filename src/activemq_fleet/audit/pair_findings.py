@@ -47,7 +47,7 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class FleetLogEvidence:
+class CrossHostLogEvidence:
     """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
 
     ``names_of_brokers_reporting_refusals``: the brokers whose own logs report refusals.
@@ -71,7 +71,7 @@ class FleetLogEvidence:
         users = self.last_active_times_by_store_and_host.get(incident.store, {})
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
-    def attribute_to_peer_frame_limit(self, incident: Incident) -> Incident:
+    def attribute_to_peer_frame_limit_if_refused(self, incident: Incident) -> Incident:
         """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause if the peer refused a frame.
 
         The limit is the cause if the bridge breaks repeatedly and the peer's log reports that it refused a frame. The
@@ -162,7 +162,7 @@ def incident_evidence_of_rows(
     return list(evidence_in_log(records))
 
 
-def logged_minutes_of_hosts(hosts: pa.Array, times: pa.Array) -> list[LoggedMinute]:
+def logged_minutes_of_all_hosts(hosts: pa.Array, times: pa.Array) -> list[LoggedMinute]:
     """Return a list of LoggedMinute: one for each broker host and minute in which the host wrote log records.
 
     The minutes of a host follow each other in order of time. ``hosts`` and ``times`` are parallel: each log record has
@@ -266,7 +266,7 @@ def incidents_of_pair(
     witnesses: Iterable[ConnectionLoss | AgentConnectionRecord],
     skew: timedelta = SKEW,
     operations: Sequence[PlannedOperation] = (),
-    fleet: FleetLogEvidence = FleetLogEvidence(),
+    fleet: CrossHostLogEvidence = CrossHostLogEvidence(),
 ) -> list[Incident]:
     """Return the incidents of a broker pair, from its logs and from observations of bridges and agents.
 
@@ -288,7 +288,7 @@ def incidents_of_pair(
     ]
     return sorted(
         (
-            fleet.attribute_to_peer_frame_limit(incident)
+            fleet.attribute_to_peer_frame_limit_if_refused(incident)
             for incident in incidents
             if not fleet.is_explained_by_another_log(incident)
         ),
@@ -296,7 +296,7 @@ def incidents_of_pair(
     )
 
 
-def attribute_loss_to_pair(
+def pair_and_located_loss(
     lost_broker: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
     """Return (pair name, loss): the pair of the broker to which a connection was lost, and the connection loss.

@@ -213,7 +213,7 @@ class IncidentFigures:
             self._explain_period(period, incident)
 
     @property
-    def shown_incidents(self) -> list[Incident]:
+    def gravest_incidents_to_show(self) -> list[Incident]:
         """The incidents that an audit report shows: the gravest ones, sorted by the time at which they ended."""
         return sorted(self.gravest.items_with_smallest_keys(), key=_incident_time_key)
 
@@ -263,7 +263,7 @@ def time_line_hosts(
     are preferred, then hosts with another incident. ``pair_of`` and ``group_of`` have the hosts with logs.
     """
     pairs = {name: pair or name for name, pair in pair_of.items()}
-    shown = {pairs.get(incident.host, incident.host) for incident in incidents.shown_incidents}
+    shown = {pairs.get(incident.host, incident.host) for incident in incidents.gravest_incidents_to_show}
     concerned = {pairs.get(host, host) for host in incidents.hosts}
 
     def sort_key(name: str) -> tuple[bool, bool, str, str]:

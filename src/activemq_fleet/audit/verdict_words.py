@@ -35,8 +35,8 @@ class JournalLineProblem(Enum):
         return self in (JournalLineProblem.TORN, JournalLineProblem.CUT_OFF, JournalLineProblem.TOO_LARGE)
 
 
-class MissingJournalPart(Enum):
-    """The part of an agent's event journal that is missing."""
+class MissingJournalPartKind(Enum):
+    """Which part of an agent's event journal is missing: the whole journal, its end, or records."""
 
     JOURNAL = "the journal"
     END = "the end"

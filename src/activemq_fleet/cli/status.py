@@ -27,7 +27,7 @@ from activemq_fleet.cli.printing import (
     table_text,
 )
 from activemq_fleet.cli.terminal import print_through_pager, stdout_terminal_width, wrap_text
-from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.node.text_lines import split_lines
 
@@ -231,7 +231,7 @@ def _query_hosts(fleet: Fleet, chosen: tuple[str, ...], query: _StatusQuery) -> 
                 "correct this option"
             )
         try:
-            evidence = parse_json(file.read_text(encoding="utf-8"))
+            evidence = parse_untrusted_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise PlaybookError(
                 "the playbook activemq.fleet.status failed. Correct the errors of Ansible, which follow:",
@@ -257,10 +257,15 @@ def _print_status(status: FleetStatus, form: str, *, wide: bool, paged: bool) ->
 
 def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
     """Yield the lines of a status as colored text: its tables, its findings, and the number of findings."""
-    from activemq_fleet.status.text import common_domain, compact_tables, status_headline, status_tables
+    from activemq_fleet.status.text import (
+        common_domain,
+        status_headline,
+        status_tables,
+        status_tables_without_empty_columns,
+    )
 
     domain = "" if wide else common_domain(status)
-    for titles, rows in status_tables(status) if wide else compact_tables(status):
+    for titles, rows in status_tables(status) if wide else status_tables_without_empty_columns(status):
         yield table_text(titles, rows, _STYLES, folded=not wide)
         yield ""
     for finding in status.findings:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node import masking
-from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.host_paths import COLLECTED_CONFIGURATION, COLLECTED_FILE_STATES, CONFIGURATION_MANIFEST
 
 SHA256_OF_EMPTY_FILE = hashlib.sha256().hexdigest()
@@ -93,7 +93,7 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
 
 def _parse_notes(host: str, path: str, content: bytes) -> dict[str, Any]:
     try:
-        notes = parse_json(content)
+        notes = parse_untrusted_json(content)
     except ValueError:
         notes = None
     if not isinstance(notes, dict):

@@ -16,7 +16,7 @@ from activemq_fleet.audit.deliveries import EventOutcome
 from activemq_fleet.audit.journal_lines import ParsedEventJournalLine
 from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, EventJournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
-from activemq_fleet.audit.verdict_words import PUBLISHER_GAP, WORST, MissingJournalPart
+from activemq_fleet.audit.verdict_words import PUBLISHER_GAP, WORST, MissingJournalPartKind
 from activemq_fleet.drills.model import EventVerdict, FaultyEvent, PairEventCounts
 
 _MAXIMUM_FAULTY_EVENTS = 100
@@ -140,7 +140,7 @@ def _event_verdict(outcome: EventOutcome | None, is_known: bool, publisher_has_g
 
 
 def _gap_sentence(owner: str, gap: AgentJournalGap) -> str:
-    if gap.missing_part is MissingJournalPart.RECORDS and gap.records:
+    if gap.missing_part is MissingJournalPartKind.RECORDS and gap.records:
         last = gap.jseq + gap.records - 1
         return (
             f"the event journal of {owner} lacks the records {gap.jseq} to {last} of epoch {gap.epoch} (an epoch "

@@ -14,7 +14,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_failover_uris
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.bridges import RefusedNetworkConnector, has_network_connector_fragments
+from activemq_fleet.routes.bridges import NetworkConnectorRefusedByTarget, has_network_connector_fragments
 from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.topology.brokers_by_address import BrokerListener
 from activemq_fleet.uris import is_openwire
@@ -109,7 +109,7 @@ def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Problem]:
     """Yield a problem for each pair or broker and each reason for which its network links are refused."""
-    refusals: dict[tuple[str, str], list[RefusedNetworkConnector]] = {}
+    refusals: dict[tuple[str, str], list[NetworkConnectorRefusedByTarget]] = {}
     for refused_link in view.refused_links:
         is_reported_by_n036 = refused_link.refusal.kind == "account" and not refused_link.refusal.user
         if refused_link.refusal.is_certain_to_fail == certain and not is_reported_by_n036:

@@ -15,9 +15,9 @@ from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.routes.bridges import (
     ConnectorPeers,
     FleetNetworkConnectors,
-    RefusedNetworkConnector,
+    NetworkConnectorRefusedByTarget,
     has_network_connector_fragments,
-    network_connectors_changed_by_fragments,
+    network_connectors_of_brokers_with_fragments,
 )
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -101,7 +101,7 @@ class FleetView:
         return BrokersByAddress(self.brokers)
 
     @cached_property
-    def refused_links(self) -> tuple[RefusedNetworkConnector, ...]:
+    def refused_links(self) -> tuple[NetworkConnectorRefusedByTarget, ...]:
         """The network links that their target broker refuses or may refuse."""
         documents_with_fragments = {
             b.host: self.documents[b.host]
@@ -115,7 +115,7 @@ class FleetView:
         return tuple(
             FleetNetworkConnectors(
                 self.fleet,
-                network_connectors_changed_by_fragments(self.fleet, documents_with_fragments),
+                network_connectors_of_brokers_with_fragments(self.fleet, documents_with_fragments),
                 as_planned=True,
             ).refused
         )

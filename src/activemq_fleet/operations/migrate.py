@@ -37,8 +37,9 @@ _ILLEGAL_CHARACTERS = re.compile(r"[^A-Za-z0-9.-]")  # An old broker replaces th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreBacklog:
-    """The backlog in the message store of a broker that a migration empties: messages, subscriptions, transactions.
+class BacklogToMigrate:
+    """What a migration has to move out of a broker's store before it can be stopped: messages, subscriptions, XA
+    transactions, clients and bridges.
 
     ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt;
     ``clients`` are (client, address, connector); ``bridges`` are the names of the brokers at the far ends of its
@@ -71,12 +72,12 @@ class MigrationBrokerEvidence:
     state: str
     how: str = ""
     links: tuple[LinkFacts, ...] = ()
-    held: StoreBacklog | None = None
+    held: BacklogToMigrate | None = None
     counts: tuple[int, ...] = ()
 
     @property
-    def counted_store_backlog(self) -> StoreBacklog:
-        """The messages, subscriptions and transactions that were counted in the store of a broker to be emptied.
+    def counted_backlog_to_migrate(self) -> BacklogToMigrate:
+        """The backlog (messages, subscriptions, transactions) that was counted in the store of a broker to be emptied.
 
         Raises InputError if they were not counted.
         """
@@ -215,7 +216,7 @@ def _draining_nodes(
 
 
 def _missing_links(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
-    bridges = master.counted_store_backlog.bridges
+    bridges = master.counted_backlog_to_migrate.bridges
     for link, receiver in _draining_nodes(master, evidence).values():
         if receiver.broker_name not in bridges:
             yield f"link {link.name} of {receiver.host} to {master.host}"
@@ -233,11 +234,11 @@ def _drain_step(
     masters: Sequence[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]
 ) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
-    nonempty_masters = [master for master in masters if master.counted_store_backlog.queues]
+    nonempty_masters = [master for master in masters if master.counted_backlog_to_migrate.queues]
     if not nonempty_masters:
         _check_leftovers(masters, evidence)
         return None
-    queues = {master.host: master.counted_store_backlog.queues for master in nonempty_masters}
+    queues = {master.host: master.counted_backlog_to_migrate.queues for master in nonempty_masters}
     for master in nonempty_masters:
         if _is_stalled(master):
             remaining = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
@@ -274,7 +275,7 @@ def _check_leftovers(masters: Iterable[MigrationBrokerEvidence], evidence: Seque
     """Raise InputError for a backlog that no link can move: of durable subscriptions, or transactions in doubt."""
     links = {link.name for node in evidence for link in node.links}
     for master in masters:
-        backlog = master.counted_store_backlog
+        backlog = master.counted_backlog_to_migrate
         if backlog.prepared:
             raise InputError(
                 f"{master.host}: the broker has {count_with_noun(backlog.prepared, 'prepared XA transaction')}, which "
@@ -319,7 +320,7 @@ def _drained_step(
         if master.counts[-2:] != (0, 0):
             message = f"{master.host} holds no messages: the playbook counts its messages a second time"
             return MigrationStep(act="wait", phase="draining", say=message, seconds=_PAUSE)
-        if not master.counted_store_backlog.certain:
+        if not master.counted_backlog_to_migrate.certain:
             raise InputError(
                 f"{master.host}: it is not known whether this broker still holds messages. The playbook found no "
                 "process of the broker, so it counted the messages only in the store journal, which may not list all "
@@ -353,13 +354,13 @@ def _drained_step(
 def _connected_clients(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
     """Yield a description of each client connection to an old broker that is neither a link's nor the slave's."""
     links = [link.name for node in evidence for link in node.links]
-    for client, address, connector in master.counted_store_backlog.clients:
+    for client, address, connector in master.counted_backlog_to_migrate.clients:
         if connector != "replication" and not any(_belongs_to_link(client, link) for link in links):
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
 def _check_empty(master: MigrationBrokerEvidence) -> None:
-    backlog = master.counted_store_backlog
+    backlog = master.counted_backlog_to_migrate
     if backlog.messages or backlog.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(backlog.queues.items())]
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in backlog.subscriptions if n]
@@ -375,8 +376,8 @@ def _check_empty(master: MigrationBrokerEvidence) -> None:
 def _retired_step(masters: Sequence[MigrationBrokerEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
-    stores = ", ".join(f"{master.host}:{master.counted_store_backlog.store}" for master in masters)
-    uncertain_hosts = [master.host for master in masters if not master.counted_store_backlog.certain]
+    stores = ", ".join(f"{master.host}:{master.counted_backlog_to_migrate.store}" for master in masters)
+    uncertain_hosts = [master.host for master in masters if not master.counted_backlog_to_migrate.certain]
     note = (
         f"{', '.join(uncertain_hosts)}: this run could not check that the store is empty, because the store of a "
         "stopped broker may not list every durable subscription. The run that stopped the broker counted no messages"
@@ -443,11 +444,11 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
     return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": counts}}
 
 
-def _read_backlog(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
+def _read_backlog(backlog: Mapping[str, Any] | None) -> BacklogToMigrate | None:
     if not backlog or "messages" not in backlog:
         return None
     return dataclass_instance_from_mapping(
-        StoreBacklog,
+        BacklogToMigrate,
         backlog,
         subscriptions=[(row["topic"], row["client"], row["name"], row["messages"]) for row in backlog["subscriptions"]],
         clients=[(client["client"], client["address"], client["connector"]) for client in backlog["clients"]],

@@ -20,10 +20,10 @@ from activemq_fleet.operations.operation_decisions import (
     register_operation,
 )
 from activemq_fleet.operations.release_and_archive_preflight import (
-    mismatched_release_files_refusal,
+    refusal_for_unusable_or_wrong_release_files,
     refuse_release_line_changes,
 )
-from activemq_fleet.operations.shared_store_markers import shared_store_problems
+from activemq_fleet.operations.shared_store_markers import unusable_shared_store_lines
 from activemq_fleet.validation import preflight_findings
 
 _UNMET_REQUIREMENTS = (
@@ -55,7 +55,7 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
             if warning:
                 request.warn(warning)
     findings = preflight_findings(request.broker_facts_by_host, machines, request.fleet.waivers)
-    release_refusal = mismatched_release_files_refusal(request)
+    release_refusal = refusal_for_unusable_or_wrong_release_files(request)
     unmet = [
         *_shared_store_problems(request),
         *merged_finding_lines(finding for finding in findings if finding.blocks),
@@ -116,4 +116,6 @@ def _shared_store_problems(request: OperationDecisionRequest) -> list[str]:
     """Return a line for each pair whose shared store cannot be used, according to the option ``stores``."""
     returned = request.options.get("stores") or {}
     stores = read_evidence_by_host(returned, StoreMarkerEvidence.from_store_marker_result)
-    return shared_store_problems(request, stores, {host: machine.pid for host, machine in request.evidence.items()})
+    return unusable_shared_store_lines(
+        request, stores, {host: machine.pid for host, machine in request.evidence.items()}
+    )

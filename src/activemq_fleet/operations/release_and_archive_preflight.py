@@ -234,7 +234,7 @@ def _content_text(releases: tuple[str, ...]) -> str:
     return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
-def mismatched_release_files_refusal(request: OperationDecisionRequest) -> RefusalError | None:
+def refusal_for_unusable_or_wrong_release_files(request: OperationDecisionRequest) -> RefusalError | None:
     """Return an error for unusable archives, or else for directories and archives with an unexpected release.
 
     ``options``: ``upgrades``, whether the run replaces directories from which brokers run.

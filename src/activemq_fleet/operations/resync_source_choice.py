@@ -148,7 +148,7 @@ class PurePairNodeStore:
         return next((run for run in reversed(runs) if run.served or run.established or run.attached), None)
 
     @property
-    def has_served_without_master(self) -> bool | None:
+    def has_served_alone_since_last_attached(self) -> bool | None:
         """Whether the slave has served without its master since it was last attached.
 
         It is None if this is not proven.
@@ -175,7 +175,7 @@ class PurePairNodeStore:
             return run_traces[0]
         return 0 if all(moment and moment >= end for moment in moments) else None
 
-    def count_broker_runs_after_journal_records(self, record_indices: Collection[int]) -> int:
+    def count_broker_runs_since_oldest_record(self, record_indices: Collection[int]) -> int:
         """Return the number of broker runs that started after the oldest of the given records of the store journal.
 
         Records are given by index.
@@ -301,7 +301,7 @@ def _judge_operator_choice(master: PurePairNodeStore, slave: PurePairNodeStore, 
 def _judge_empty_stores(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreChoice:
     if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
-    if slave.has_served_without_master:
+    if slave.has_served_alone_since_last_attached:
         return StoreChoice(slave.host, False, (f"the store of {master.host} never held messages",))
     raise ResyncRefusedError(
         f"{master.host}: the store of this broker is empty, and no log shows that {slave.host} was active after "
@@ -315,7 +315,7 @@ def _judge_contents(master: PurePairNodeStore, slave: PurePairNodeStore) -> Stor
     only_slave, cleaned_master = _keys_never_received(slave, master)
     delivered_by_master = _delivered_message_count(master, slave) + cleaned_master
     delivered_by_slave = _delivered_message_count(slave, master) + cleaned_slave
-    served = slave.has_served_without_master
+    served = slave.has_served_alone_since_last_attached
     m, s = master.host, slave.host
     if not only_slave and not (delivered_by_slave and (only_master or delivered_by_master)):
         if only_master or delivered_by_master:
@@ -415,6 +415,6 @@ def _is_in_flight(master: PurePairNodeStore, slave: PurePairNodeStore, only_slav
     indices = slave.record_indices_in_journal(only_slave)
     return not indices or (
         min(indices) >= 0
-        and slave.count_broker_runs_after_journal_records(indices) == 0
+        and slave.count_broker_runs_since_oldest_record(indices) == 0
         and len(indices) <= _MAX_IN_FLIGHT
     )

@@ -155,7 +155,7 @@ def decide_marker_writers_and_checkers(request: OperationDecisionRequest) -> Dec
     return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}
 
 
-def shared_store_problems(
+def unusable_shared_store_lines(
     request: OperationDecisionRequest,
     evidence: Mapping[str, StoreMarkerEvidence],
     broker_pids: Mapping[str, int | None],

@@ -32,7 +32,7 @@ from activemq_fleet.pair_state import nodes_by_pair
 _STARTING_STATES = ("standby", "starting")
 
 
-def pending_actions(
+def pending_starts_and_restarts(
     pair: Sequence[ObservedNode], chosen: Collection[str], acted: Collection[str] = ()
 ) -> list[tuple[str, ObservedNode]]:
     """Return the pending starts and restarts of a pair's nodes in a run of the playbook site, in order.
@@ -71,7 +71,7 @@ def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[s
         ]
     lines = []
     for node in pair:
-        if pending_actions(pair, chosen) or node.host not in chosen:
+        if pending_starts_and_restarts(pair, chosen) or node.host not in chosen:
             continue
         if node.state == "stopped":
             lines.append(
@@ -99,7 +99,7 @@ def next_site_step(
     pairs = nodes_by_pair(nodes)
     for name in sorted(pairs):
         pair = pairs[name]
-        acts = pending_actions(pair, run.chosen, run.acted)
+        acts = pending_starts_and_restarts(pair, run.chosen, run.acted)
         if waiting := _wait_for_changed_nodes(pair, acts, run):
             return waiting
         if not acts:
@@ -209,7 +209,7 @@ def decide_brokers_to_start_or_restart(request: OperationDecisionRequest) -> Dec
     hosts_to_restart = {host for host, result in request.configured.items() if result["restart_required"]}
     nodes = [replace(node, restart_required=node.restart_required or node.host in hosts_to_restart) for node in nodes]
     pairs = [pair for _, pair in sorted(nodes_by_pair(nodes).items())]
-    acts = [pending_actions(pair, evidence) for pair in pairs]
+    acts = [pending_starts_and_restarts(pair, evidence) for pair in pairs]
     notes = [note for pair in pairs for note in notes_on_skipped_restarts(pair, evidence)]
     for note in notes:
         request.warn(note)
@@ -255,7 +255,7 @@ def _read_optional_evidence(returned: Mapping[str, Any]) -> BrokerEvidence | Non
 
 
 @register_operation("outcome", read=_read_optional_evidence)
-def summarize_site_run(request: OperationDecisionRequest) -> Decision:
+def site_run_summary_table(request: OperationDecisionRequest) -> Decision:
     """Return a table that summarizes a run of the playbook site, which deploys brokers.
 
     ``evidence`` is the latest of each broker, None where none is. ``options``: by host ``decisions``, the last decision

@@ -37,7 +37,7 @@ _MAX_SWITCHOVERS = 3  # Number of switchovers. The stopped broker may acquire th
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradeStoreChange:
+class StoreBeforeAndAfterUpgrade:
     """The message store of a broker before an upgrade (``now``) and after it (``then``).
 
     ``install`` is how the release was installed.
@@ -49,7 +49,7 @@ class UpgradeStoreChange:
 
 
 def upgrade_effects_by_pair(
-    nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress
+    nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
     """Return the effects of an upgrade's change of release and store, by pair, or by host for a broker without a peer.
 
@@ -90,7 +90,7 @@ def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: Rolling
 
 def next_upgrade_step(
     nodes: Sequence[ObservedNode],
-    stores: Mapping[str, UpgradeStoreChange],
+    stores: Mapping[str, StoreBeforeAndAfterUpgrade],
     run: RollingProgress,
     switched: Mapping[str, int] | None = None,
 ) -> RollingStep:
@@ -110,7 +110,7 @@ def next_upgrade_step(
     )
 
 
-def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange]) -> bool:
+def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade]) -> bool:
     """Return whether the broker of a host may roll back to its old release during an upgrade.
 
     This applies if the new release does not start. It may not when its peer has the store open as a release whose store
@@ -166,7 +166,7 @@ def _next_pair_step(
 
 
 def _upgrade_obstacles(
-    pair: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress
+    pair: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade], run: RollingProgress
 ) -> Iterator[str]:
     """Yield the reasons that prevent any upgrade of a pair, whatever its releases are."""
     running = [node for node in pair if node.pid is not None]
@@ -211,7 +211,7 @@ def _upgrade_obstacles(
 
 
 def _release_change(
-    pair: Sequence[ObservedNode], active: ObservedNode, stores: UpgradeStoreChange
+    pair: Sequence[ObservedNode], active: ObservedNode, stores: StoreBeforeAndAfterUpgrade
 ) -> ReleaseChangeEffects:
     """Return the release change of a pair without obstacles (``_upgrade_obstacles``): at most one release differs."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
@@ -220,7 +220,7 @@ def _release_change(
 
 
 @register_operation("jumps", has_table=False)
-def decide_upgrade_changes(request: OperationDecisionRequest) -> Decision:
+def decide_upgrade_changes_by_pair(request: OperationDecisionRequest) -> Decision:
     """Return what an upgrade to another ActiveMQ release changes for each pair, such as the required Java version.
 
     The result also has a step, which waits while a pair has a problem.
@@ -254,10 +254,10 @@ def _running_store(evidence: BrokerEvidence) -> StoreFacts:
 
 def _read_upgrade(
     request: OperationDecisionRequest,
-) -> tuple[list[ObservedNode], dict[str, UpgradeStoreChange], RollingProgress]:
+) -> tuple[list[ObservedNode], dict[str, StoreBeforeAndAfterUpgrade], RollingProgress]:
     nodes, run = observed_nodes_and_rolling_progress(request, "upgrade", done=set())
     stores = {
-        host: UpgradeStoreChange(
+        host: StoreBeforeAndAfterUpgrade(
             now=_running_store(evidence),
             then=broker.persistence or StoreFacts(kind=None),
             install=broker.install,

@@ -76,7 +76,7 @@ def component_lookup_key(host_facts: HostFactsForSeparatePlanning) -> str | None
     return f"host {host_facts.host}" if host_facts.has_role else None
 
 
-def fallback_naming_pattern(facts: Sequence[HostFactsForSeparatePlanning]) -> str | None:
+def naming_pattern_from_other_hosts(facts: Sequence[HostFactsForSeparatePlanning]) -> str | None:
     """Return the naming pattern for the hosts that set none: the one that the other hosts of the fleet set, or None.
 
     The result is None if every host sets a pattern, and if no host does. Raises InputError for different patterns.

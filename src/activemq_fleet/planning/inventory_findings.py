@@ -27,7 +27,9 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
             for host in hosts_by_role.identities
             if machines[data.machines.get(host, ())] > 1
         }
-        _, members = read_settings_and_broker_hosts(data.hosts, HostsByRole(hosts_by_role.pattern, sharing_brokers, (), ()))
+        _, members = read_settings_and_broker_hosts(
+            data.hosts, HostsByRole(hosts_by_role.pattern, sharing_brokers, (), ())
+        )
         brokers, _ = build_brokers_without_links_or_accounts(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts

@@ -77,12 +77,12 @@ def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod
     """
     if report_data.scraped is None:
         return []
-    shown_incidents = report_data.incidents.shown_incidents
+    gravest_incidents_to_show = report_data.incidents.gravest_incidents_to_show
     explanations = report_data.incidents.incident_by_unserved_period
-    numbers = {incident.incident_id: number for number, incident in enumerate(shown_incidents, 1)}
+    numbers = {incident.incident_id: number for number, incident in enumerate(gravest_incidents_to_show, 1)}
 
     def explanation(period: UnservedPeriod) -> str:
-        if listed := incident_near_period(period, shown_incidents):
+        if listed := incident_near_period(period, gravest_incidents_to_show):
             return f"{numbers[listed.incident_id]}: {incident_nouns(listed.kind)[0]}"
         unlisted = explanations.get(period)
         return f"{incident_nouns(unlisted.kind)[0]} (in the dataset incidents)" if unlisted else "nothing"
@@ -92,7 +92,7 @@ def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod
 
 
 def _shown_takeovers(report_data: AuditReportData) -> list[Incident]:
-    return [incident for incident in report_data.incidents.shown_incidents if incident.kind == "takeover"]
+    return [incident for incident in report_data.incidents.gravest_incidents_to_show if incident.kind == "takeover"]
 
 
 def _chart_over_time(title: str, report_data: AuditReportData) -> SvgChart:
@@ -107,7 +107,7 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
     if not report_data.hosts:
         return None
     chart = _chart_over_time("Timeline of the fleet", report_data)
-    numbered = enumerate(report_data.incidents.shown_incidents, 1)
+    numbered = enumerate(report_data.incidents.gravest_incidents_to_show, 1)
     timed = [
         (at, number, incident) for number, incident in numbered if (at := incident.began or incident.ended) is not None
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes.answers import MessageReachAnswer, Routes
-from activemq_fleet.routes.bridges import network_connectors_changed_by_fragments
+from activemq_fleet.routes.bridges import network_connectors_of_brokers_with_fragments
 from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
@@ -27,7 +27,9 @@ def routes_without_refused_links(
     Raises InputError for a document that is no XML.
     """
     return Routes(
-        fleet, network_connectors_changed_by_fragments(fleet, documents) if documents else {}, as_planned=as_planned
+        fleet,
+        network_connectors_of_brokers_with_fragments(fleet, documents) if documents else {},
+        as_planned=as_planned,
     )
 
 

@@ -42,8 +42,8 @@ class Hop:
     back: bool = False
 
 
-class RoutesLostWithoutBroker(NamedTuple):
-    """The routes of messages from one source that are lost while one broker is down. Brokers are vertex numbers.
+class RoutesFromSourceLostWithoutBroker(NamedTuple):
+    """The routes of messages from one source broker that are lost while one broker is down.
 
     ``targets`` are the ends of the routes, as bits. ``had_another_route``: those to which a standby or another bridge
     might have carried the messages, and does not.
@@ -195,7 +195,7 @@ class Routes:
             for target in broker_numbers(lost_routes.targets)
         )
 
-    def routes_lost_without(self, host: str) -> Iterator[RoutesLostWithoutBroker]:
+    def routes_lost_without(self, host: str) -> Iterator[RoutesFromSourceLostWithoutBroker]:
         """Yield for each source the routes on which only the broker of ``host`` carries messages, if there are any.
 
         The messages from the source to each target arrive with all brokers up, and not without this broker.
@@ -214,9 +214,9 @@ class Routes:
             had_another_route = 0
             if possibly_rerouted:
                 without_broker = self.network_of_running_brokers(names, broker.host).shape
-                had_another_route = possibly_rerouted & ~without_broker.arrivals_by_broker[source]
+                had_another_route = possibly_rerouted & ~without_broker.reachable_broker_masks_by_source[source]
             if targets := through & ~possibly_rerouted | had_another_route:
-                yield RoutesLostWithoutBroker(source, targets, had_another_route)
+                yield RoutesFromSourceLostWithoutBroker(source, targets, had_another_route)
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) for each idle network link, which no message ever crosses.

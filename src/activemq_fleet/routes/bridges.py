@@ -56,7 +56,7 @@ def has_network_connector_fragments(broker: Broker) -> bool:
     return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
 
 
-def network_connectors_changed_by_fragments(
+def network_connectors_of_brokers_with_fragments(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
     """Return all networkConnectors of the brokers whose XML fragments add or change networkConnectors, by host.
@@ -120,7 +120,7 @@ class NetworkOfRunningBrokers:
         return {name: number for number, name in enumerate(self.names)}
 
 
-class RefusedNetworkConnector(NamedTuple):
+class NetworkConnectorRefusedByTarget(NamedTuple):
     """A networkConnector whose connection the target broker refuses.
 
     ``connector`` is one of ``host``, and ``peer`` refuses it.
@@ -201,7 +201,7 @@ class FleetNetworkConnectors:
     ) -> None:
         units = pairs_and_single_brokers_by_name(fleet.brokers)
         self.units = {name: units[name] for name in dict.fromkeys(broker.link_end_name for broker in fleet.brokers)}
-        self.refused: list[RefusedNetworkConnector] = []
+        self.refused: list[NetworkConnectorRefusedByTarget] = []
         self._parsed_connectors_by_host = written
         self._as_planned = as_planned
         self._connector_peers = ConnectorPeers(fleet.brokers)
@@ -233,7 +233,7 @@ class FleetNetworkConnectors:
         """Return the brokers that a connector finds and that accept it, and add those that refuse it to ``refused``."""
         peers_and_refusals = self._connector_peers.peers_and_refusals(connector, client_tls)
         refused = [
-            RefusedNetworkConnector(broker.host, broker.link_end_name, connector, peer, refusal)
+            NetworkConnectorRefusedByTarget(broker.host, broker.link_end_name, connector, peer, refusal)
             for peer, refusal in peers_and_refusals
             if refusal is not None and peer.link_end_name != broker.link_end_name
         ]

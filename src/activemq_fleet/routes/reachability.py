@@ -95,7 +95,7 @@ class BridgeGraph:
         return tuple(map(tuple, bridges_by_source))
 
     @cached_property
-    def forked_demand_masks_by_broker(self) -> tuple[int, ...]:
+    def demand_from_several_peers_masks_by_broker(self) -> tuple[int, ...]:
         """For each broker, the bit mask of the brokers whose demand (subscriptions) it receives from several peers.
 
         Messages to such a broker can go over each of these peers: their route forks.
@@ -118,8 +118,8 @@ class BridgeGraph:
         return tuple(_reach_from(self, source) for source in range(self.size))
 
     @cached_property
-    def arrivals_by_broker(self) -> tuple[int, ...]:
-        """For each broker, the bit mask of the other brokers where its messages can arrive.
+    def reachable_broker_masks_by_source(self) -> tuple[int, ...]:
+        """For each source broker, the bit mask of the other brokers that its messages can reach.
 
         It is equal to ``arrives`` of ``message_reach_by_broker``, which is computed only if the TTLs do not decide.
         """
@@ -165,7 +165,7 @@ class BridgeGraph:
         return route[::-1]
 
     @cached_property
-    def incoming_bridges_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def incoming_sources_and_consumer_ttls_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each broker, the bridges that lead to it, each as a tuple of source broker and consumerTTL."""
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
@@ -184,7 +184,7 @@ class BridgeGraph:
         while frontier:
             next_frontier = []
             for broker in frontier:
-                for source, ttl in self.incoming_bridges_by_broker[broker]:
+                for source, ttl in self.incoming_sources_and_consumer_ttls_by_broker[broker]:
                     if source not in hops_by_broker and hops < ttl and source != avoided_broker:
                         hops_by_broker[source] = hops + 1
                         next_frontier.append(source)
@@ -350,7 +350,10 @@ def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0
-    bridges_by_broker, forked_masks = shape.bridges_with_demand_by_broker, shape.forked_demand_masks_by_broker
+    bridges_by_broker, forked_masks = (
+        shape.bridges_with_demand_by_broker,
+        shape.demand_from_several_peers_masks_by_broker,
+    )
     while frontier:
         next_frontier: dict[int, int] = {}
         for broker, consumers in frontier.items():

@@ -14,7 +14,7 @@ from itertools import islice
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.routes.answers import Routes, RoutesLostWithoutBroker
+from activemq_fleet.routes.answers import Routes, RoutesFromSourceLostWithoutBroker
 from activemq_fleet.routes.bridges import NetworkOfRunningBrokers
 from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeGraph, broker_numbers
@@ -141,7 +141,7 @@ def _single_point_of_failure_findings(routes: Routes, state: NetworkOfRunningBro
             )
 
 
-def _first_lost_route(lost_routes: Sequence[RoutesLostWithoutBroker]) -> tuple[int, int]:
+def _first_lost_route(lost_routes: Sequence[RoutesFromSourceLostWithoutBroker]) -> tuple[int, int]:
     """Return the numbers of the source and target of the first lost route, if possible one that was the only route."""
     for lost in lost_routes:
         if only_routes := lost.targets & ~lost.had_another_route:

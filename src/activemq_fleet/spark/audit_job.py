@@ -13,7 +13,7 @@ from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.gaps import (
     gaps_for_journals_from_other_hosts,
     gaps_from_incomplete_log_files,
-    missing_records_and_unreadable_lines,
+    input_gaps_in_event_journals,
 )
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
@@ -171,7 +171,7 @@ def write_audit_except_events(
         gaps = [
             *absent,
             *gaps_from_incomplete_log_files(logs, log_files),
-            *missing_records_and_unreadable_lines(missing, journals.files),
+            *input_gaps_in_event_journals(missing, journals.files),
         ]
         gaps += gaps_for_journals_from_other_hosts(journals.files, journals.host_by_agent)
         if scraped:

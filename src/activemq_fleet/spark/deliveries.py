@@ -16,8 +16,8 @@ from activemq_fleet.audit.gaps import MAX_GAPS, journal_gap_sort_key
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
     EventJournalFileSummary,
+    collected_journal_host_by_agent,
     journal_epochs_by_agent_and_id,
-    journal_host_by_agent,
     summarize_event_journal_file,
     summary_of_too_large_file,
 )
@@ -66,7 +66,7 @@ class AgentJournalContents:
 
     ``contents`` is a frame of path and content; ``files`` is a summary of each file. ``connections`` are OBJECTS with
     lists of AgentConnectionRecord by pair. Both frames are None without journals. ``host_by_agent`` is by agent the
-    host whose directory has its journal, see ``journal_host_by_agent``.
+    host whose directory has its journal, see ``collected_journal_host_by_agent``.
     """
 
     contents: DataFrame | None = None
@@ -98,7 +98,7 @@ def read_agent_event_journals(
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
         return AgentJournalContents(
-            files=large, host_by_agent=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts)
+            files=large, host_by_agent=collected_journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts)
         )
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = binary_files_dataframe(spark, paths).select("path", "content")
@@ -107,7 +107,7 @@ def read_agent_event_journals(
     )
     files = [*large, *files]
     return AgentJournalContents(
-        contents, connections, files, journal_host_by_agent(files, inputs.hosts, inputs.agent_hosts)
+        contents, connections, files, collected_journal_host_by_agent(files, inputs.hosts, inputs.agent_hosts)
     )
 
 

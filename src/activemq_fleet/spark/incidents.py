@@ -18,12 +18,12 @@ from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
-    FleetLogEvidence,
+    CrossHostLogEvidence,
     PairFindings,
-    attribute_loss_to_pair,
     incident_evidence_of_rows,
     incidents_of_pair,
-    logged_minutes_of_hosts,
+    logged_minutes_of_all_hosts,
+    pair_and_located_loss,
     pair_findings_of_logs,
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
@@ -140,7 +140,7 @@ def find_and_write_incidents(
     for pair in pairs:
         for store, users in pair.last_active_times_by_store_and_host.items():
             served.setdefault(store, {}).update(users)
-    fleet_evidence = FleetLogEvidence(
+    fleet_evidence = CrossHostLogEvidence(
         frozenset(name for pair in pairs for name in pair.names_of_brokers_reporting_refusals),
         {name: text for pair in pairs for name, text in pair.large_frame_refusals_by_broker.items()},
         served,
@@ -217,7 +217,7 @@ def _key_evidence_by_pair(
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
         evidence: list[LogRecordEvidence | LoggedMinute] = [*incident_evidence_of_rows(records, file_order)]
-        evidence += logged_minutes_of_hosts(batch.column("host"), batch.column("time"))
+        evidence += logged_minutes_of_all_hosts(batch.column("host"), batch.column("time"))
         by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
         for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
             yield KeyedObject(pair, list(pair_evidence))
@@ -281,7 +281,7 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
             yield keyed
         else:
             name, loss = keyed.value
-            if lost := attribute_loss_to_pair(name, loss, hosts_by_name, fleet.pair_of):
+            if lost := pair_and_located_loss(name, loss, hosts_by_name, fleet.pair_of):
                 yield KeyedObject(*lost)
 
 
@@ -290,7 +290,7 @@ def _find_incidents_of_pairs(
     *,
     fleet: _Fleet,
     skew: timedelta,
-    fleet_evidence: FleetLogEvidence,
+    fleet_evidence: CrossHostLogEvidence,
     new_figures: Callable[[], IncidentFigures],
 ) -> Iterator[DatasetRows | IncidentFigures]:
     """Yield the rows of the incidents of each pair in one partition, and their figures."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from activemq_fleet import InputError
-from activemq_fleet.audit.evidence import DurableMessageLossRisk
+from activemq_fleet.audit.evidence import DurableSubscriptionMessageLossRisk
 from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile, parse_omitted_files
 from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
@@ -25,7 +25,7 @@ from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
 from activemq_fleet.logs.decompression import is_compressed_file_name
 from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
-from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.host_paths import OPERATIONS_FILE
 from activemq_fleet.node.log.log_file_names import is_broker_log_path, is_date_directory, is_similar_to_broker_log
 from activemq_fleet.node.printable import escape_unprintable
@@ -82,7 +82,7 @@ class AuditedHost:
     pair: str | None = None
     store: str | None = None
     generations: tuple[tuple[int, float], ...] = ()
-    risks: tuple[DurableMessageLossRisk, ...] = ()
+    risks: tuple[DurableSubscriptionMessageLossRisk, ...] = ()
     problems: tuple[str, ...] = ()
     operations: tuple[PlannedOperation, ...] = ()
     agent: str | None = None
@@ -357,7 +357,7 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
     problem = f"the file {HOST_FILE} is missing"
     if content is not None:
         try:
-            host_record = parse_json(content)
+            host_record = parse_untrusted_json(content)
             if not isinstance(host_record, dict):
                 raise ValueError("the file does not contain a JSON object")
             return _with_valid_time_zone(_host_of_file(name, host_record), [])
@@ -459,7 +459,7 @@ def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:
     return tuple(generations)
 
 
-def _parse_risks(rows: Any) -> tuple[DurableMessageLossRisk, ...]:
+def _parse_risks(rows: Any) -> tuple[DurableSubscriptionMessageLossRisk, ...]:
     """Return the newest 100 records that host.json has of the host's store; malformed records are left out."""
     risks = []
     for row in rows if isinstance(rows, list) else ():
@@ -467,7 +467,7 @@ def _parse_risks(rows: Any) -> tuple[DurableMessageLossRisk, ...]:
             path, description = row["path"], row["description"]
             if isinstance(path, str) and isinstance(description, str):
                 texts = (escape_unprintable(text[:_MAXIMUM_TEXT_LENGTH]) for text in (path, description))
-                risks.append(DurableMessageLossRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
+                risks.append(DurableSubscriptionMessageLossRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
     return tuple(sorted(risks, key=lambda risk: risk.time)[-_MAXIMUM_RISKS:])
 
 

@@ -19,7 +19,7 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     component_lookup_key,
     divide_into_components,
-    fallback_naming_pattern,
+    naming_pattern_from_other_hosts,
 )
 from activemq_fleet.planning.compute import (
     DATASETS,
@@ -143,7 +143,7 @@ def _read_hosts(output: AtomicJobOutput, source: HostRecords, today: date) -> tu
     """Return OBJECTS with hosts by fleet component, and their division. Raises InputError for wrong variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
-        pattern = fallback_naming_pattern(facts)
+        pattern = naming_pattern_from_other_hosts(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today, source.findings)

@@ -14,7 +14,7 @@ from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes.bridges import (
     FleetNetworkConnectors,
     has_network_connector_fragments,
-    network_connectors_changed_by_fragments,
+    network_connectors_of_brokers_with_fragments,
 )
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.host_evidence import BrokerUsage
@@ -62,7 +62,7 @@ def planned_network(fleet: Fleet) -> FleetNetworkConnectors:
         for broker in fleet.brokers
         if has_network_connector_fragments(broker)
     }
-    return FleetNetworkConnectors(fleet, network_connectors_changed_by_fragments(fleet, written), as_planned=True)
+    return FleetNetworkConnectors(fleet, network_connectors_of_brokers_with_fragments(fleet, written), as_planned=True)
 
 
 def connectors_with_expected_peers(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES, Finding
-from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.judge import STATES, BrokerState
 from activemq_fleet.pair_state import is_not_installed, pair_or_host
 from activemq_fleet.status.host_evidence import NO_BROKER_EVIDENCE, BrokerStatusEvidence, BrokerUsage
@@ -257,7 +257,7 @@ def parse_states_and_findings(status_json: str, file_name: str) -> tuple[dict[st
     ``file_name`` is for errors. Raises InputError for any other text.
     """
     try:
-        status = parse_json(status_json)
+        status = parse_untrusted_json(status_json)
         if status["format"] != FORMAT:
             raise ValueError
         rows = [*status["brokers"], *status["agents"], *status["balancers"]]

@@ -85,7 +85,7 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
     return [(titles, rows) for titles, rows in tables if rows]
 
 
-def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
+def status_tables_without_empty_columns(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
     """Return the tables of a fleet's status in compact form: only columns with a value, and short host names.
 
     The tables are those of ``status_tables`` without less important columns; hosts are without their common domain. A

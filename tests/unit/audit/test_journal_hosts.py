@@ -8,8 +8,8 @@ import pytest
 
 from activemq_fleet.audit.gaps import gaps_for_journals_from_other_hosts
 from activemq_fleet.audit.journal_lines import (
+    collected_journal_host_by_agent,
     journal_epochs_by_agent_and_id,
-    journal_host_by_agent,
     parse_event_journal_line,
     summarize_event_journal_file,
 )
@@ -52,7 +52,7 @@ def test_event_journal_of_agent_counts_on_one_host_only(
         summarize_event_journal_file(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()
     ]
 
-    host_by_agent = journal_host_by_agent(files, hosts, agent_hosts)
+    host_by_agent = collected_journal_host_by_agent(files, hosts, agent_hosts)
     epochs, _ = journal_epochs_by_agent_and_id(files, host_by_agent)
     counted = {
         host: [

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from activemq_fleet.audit.evidence import DurableMessageLossRisk, Incident, PairNode
+from activemq_fleet.audit.evidence import DurableSubscriptionMessageLossRisk, Incident, PairNode
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
 from tests.unit.audit.broker_logs import (
     MASTER,
@@ -192,7 +192,7 @@ def test_clock_skew_changes_neither_host_nor_kind_of_incident(clock: float) -> N
 
 
 def test_record_of_message_loss_risk_in_shared_store_is_one_incident_of_pair() -> None:
-    risk = DurableMessageLossRisk(
+    risk = DurableSubscriptionMessageLossRisk(
         NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2 messages)"
     )
     seen_by_peer = replace(risk, path="/mnt/store/at-risk/1-2.json")

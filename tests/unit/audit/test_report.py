@@ -195,7 +195,7 @@ def test_audit_report_tiles_include_takeovers_that_it_does_not_list() -> None:
     picture = make_picture_with_unlisted_takeovers()
     tiles = audit_html_page(make_result(), picture).partition("<section>")[0]
 
-    assert {incident.kind for incident in picture.incidents.shown_incidents} == {"split_brain"}
+    assert {incident.kind for incident in picture.incidents.gravest_incidents_to_show} == {"split_brain"}
     assert "<b>50.0 s</b><span>longest takeover</span>" in tiles
     assert "<b>between 60.0 and 70.0 s</b><span>longest downtime of a pair at a takeover</span>" in tiles
 
@@ -252,7 +252,7 @@ def test_sum_of_partial_incident_figures_equals_figures_of_all_incidents() -> No
         explanations = figures.incident_by_unserved_period
         assert {period: incident.recorded for period, incident in explanations.items()} == {periods[0]: time_after(10)}
     assert first_half.counts == both.counts
-    assert first_half.shown_incidents == both.shown_incidents
+    assert first_half.gravest_incidents_to_show == both.gravest_incidents_to_show
 
 
 def test_only_newest_takeover_times_of_host_are_kept() -> None:

@@ -114,7 +114,7 @@ def test_incident_that_audit_report_does_not_list_explains_scraped_downtime() ->
     availability = read_availability(takeover_response(NOON.timestamp() + 30), "f")
     split_brains = [make_incident(number, "split_brain", pair="another") for number in range(MAX_INCIDENTS)]
     figures = incident_figures(availability, [*split_brains, make_incident()])
-    assert {incident.kind for incident in figures.shown_incidents} == {"split_brain"}
+    assert {incident.kind for incident in figures.gravest_incidents_to_show} == {"split_brain"}
 
     gaps = unexplained_downtime_gaps(availability, figures.incident_by_unserved_period, NOON, time_after(90))
     page = audit_html_page(make_result(), replace(make_picture(), incidents=figures, scraped=availability))

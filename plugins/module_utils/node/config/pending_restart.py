@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, read_file
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 from ..process.proc import Process, boot_id, find_broker_process, seconds_since_boot
 from ..process.service_names import WATCHDOG_SUFFIX
 from .configuration_archive import ConfigurationFile
@@ -96,7 +96,7 @@ def pending_restart_of_process(layout: ConfigurationPaths, process: Process | No
 
 def _read_record(path: str) -> PendingRestart | None:
     try:
-        known = parse_json(read_file(path, _MAX_BYTES))
+        known = parse_untrusted_json(read_file(path, _MAX_BYTES))
         return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None

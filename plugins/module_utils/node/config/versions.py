@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files.disk import Owner
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 from ..host_paths import CONFIGURATION_MANIFEST
 from .configuration_archive import ConfigurationFile
 
@@ -140,8 +140,8 @@ def read_installed_configuration(directory: str) -> InstalledVersion | None:
     """
     try:
         with open_directory(directory) as opened:
-            manifest = parse_json(opened.read_file(CONFIGURATION_MANIFEST, _MAX_BYTES))
-            record = parse_json(opened.read_file(RECORD, _MAX_BYTES))
+            manifest = parse_untrusted_json(opened.read_file(CONFIGURATION_MANIFEST, _MAX_BYTES))
+            record = parse_untrusted_json(opened.read_file(RECORD, _MAX_BYTES))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
         hidden, shipped = (frozenset(record.get(name, ())) for name in ("hidden", "shipped"))
         if modes.keys() != manifest.keys():

@@ -77,7 +77,7 @@ class GenerationCopyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result of copying a store to a new generation (a numbered copy) as a dict for JSON."""
-        return {**vars(self), "risk": self.risk.at_risk_subscription_rows()}
+        return {**vars(self), "risk": self.risk.rows_of_subscriptions_with_possible_loss()}
 
 
 def make_first_generation(target: str) -> GenerationCopyResult:

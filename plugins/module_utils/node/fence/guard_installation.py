@@ -11,7 +11,7 @@ from ..install.program_archive import pack_program
 from . import guard_cli
 
 
-def guard_program(python: str) -> bytes:
+def guard_program_content(python: str) -> bytes:
     """Return the content of the executable file of the guard, which starts a broker and fences its store.
 
     ``python`` is the interpreter that runs it.
@@ -31,7 +31,7 @@ def install_or_remove_guard(path: str, python: str, *, is_required: bool, check:
     runs the program. Raises OSError.
     """
     if is_required:
-        return install_executable(path, guard_program(python), check=check)
+        return install_executable(path, guard_program_content(python), check=check)
     return remove_executable(path, check=check)
 
 

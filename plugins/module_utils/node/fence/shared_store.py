@@ -35,7 +35,7 @@ from typing import Any
 
 from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, account_name, owner_of_first_untrusted_directory, read_file
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 from .decision import IN_PLACE, FenceEvidence, StoreClaim
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
@@ -131,7 +131,7 @@ def pair_lock_path(store: str) -> str:
     return os.path.join(store, "fence", "lock")
 
 
-def parse_generation_number(directory_name: str) -> int:
+def generation_number_or_zero(directory_name: str) -> int:
     """Return the number in the name of a generation's directory (a copy of a store); 0 for any other name."""
     return int(directory_name.partition("-")[0]) if _DIRECTORY.fullmatch(directory_name) else 0
 
@@ -313,7 +313,7 @@ class SharedStore:
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)
         try:
-            claim_record = parse_json(content)
+            claim_record = parse_untrusted_json(content)
             claim = StoreClaim(number, claim_record["node"], claim_record["directory"])
             if claim_record["number"] != number:
                 raise ValueError("it contains the number of another takeover")
@@ -392,7 +392,7 @@ class SharedStore:
         """
         path = self.uncopied_message_list_path(number)
         try:
-            rows = parse_json(_read_record(path, _LONGEST_LIST))
+            rows = parse_untrusted_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
                 raise ValueError("the file is not a JSON list of messages")
         except ValueError as error:
@@ -468,7 +468,7 @@ class SharedStore:
         """
         names_by_number: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
-            if number := parse_generation_number(name):
+            if number := generation_number_or_zero(name):
                 names_by_number.setdefault(number, []).append(name)
         return dict(sorted(names_by_number.items()))
 

@@ -21,7 +21,7 @@ from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
 from ..kahadb import journal
 from ..kahadb.index import missing_journal_files
-from ..kahadb.indexed_messages import IndexReading, JournalCutOff, read_index
+from ..kahadb.indexed_messages import IndexedJournalPositions, JournalCutOff, read_journal_positions_in_index
 from ..kahadb.journal import DamagedRange, JournalCommand, JournalEnd
 from ..kahadb.remaining_messages import MessageCounts, RecoverySimulation
 from .shared_store import SharedStore
@@ -84,7 +84,7 @@ class StoreInspection:
     unfinished: int
     batches: int
     checked_batches: int
-    reading: IndexReading
+    reading: IndexedJournalPositions
     cut_off: JournalCutOff | None
     is_last_batch_cut: bool
 
@@ -213,7 +213,7 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
     broker writes, OSError.
     """
     # The index first: a broker writes a record to the journal before the index refers to it.
-    reading = read_index(store_directory)
+    reading = read_journal_positions_in_index(store_directory)
     scan, tail = _Scan(), JournalEnd()
     for command in journal.read_journal_commands(store_directory, tail, verify=True):
         scan.note(command, tail.file)
@@ -240,7 +240,7 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
         batches=tail.batches,
         checked_batches=tail.checked,
         reading=reading,
-        cut_off=reading.find_missing_journal_end(ends),
+        cut_off=reading.records_missing_at_journal_end(ends),
         is_last_batch_cut=tail.is_last_batch_cut,
     )
 

@@ -16,7 +16,7 @@ from ..kahadb.index import is_store_file
 from .shared_store import (
     FenceError,
     SharedStore,
-    parse_generation_number,
+    generation_number_or_zero,
 )
 
 
@@ -71,7 +71,7 @@ def writable_generation_number(open_file_paths: Iterable[str], store: str) -> in
     """
     directories = {os.path.dirname(path) for path in open_file_paths if is_store_file(os.path.basename(path))}
     numbers = [
-        parse_generation_number(os.path.basename(directory))
+        generation_number_or_zero(os.path.basename(directory))
         for directory in directories
         if os.path.basename(os.path.dirname(directory)) == "generations"
     ]

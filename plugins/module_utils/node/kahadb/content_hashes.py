@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import NodeError
 from . import journal
-from .indexed_messages import read_index
+from .indexed_messages import read_journal_positions_in_index
 from .journal import JournalCommand
 
 LIMIT = 1_000_000
@@ -179,13 +179,13 @@ def compute_store_content_hashes(store: str) -> dict[str, Any]:
     not start with such a store. Nothing is opened for writing. Raises NodeError, OSError.
     """
     # The index first: a broker writes a record to the journal before the index refers to it.
-    reading = read_index(store)
+    reading = read_journal_positions_in_index(store)
     tail, contents = journal.JournalEnd(), StoreContentHashes()
     contents.apply_records(journal.read_journal_commands(store, tail))
     items = contents.remaining_message_and_subscription_keys()
     files = journal.data_file_numbers_and_sizes(store)
     ends = {number: tail.ends.get(number, size) for number, size in files}
-    is_index_damaged = reading.state == "damaged" or reading.find_missing_journal_end(ends) is not None
+    is_index_damaged = reading.state == "damaged" or reading.records_missing_at_journal_end(ends) is not None
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped
     packed = b"".join(_KEY_PAIR.pack(*item) for item in items)

@@ -130,7 +130,7 @@ def _open_without_blocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def index_file_states(store: str) -> dict[str, tuple[int, int, int]]:
+def index_file_inodes_sizes_and_times(store: str) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and time of the last change of each index file of a kahaDB store, by file name."""
     states = {}
     for name in INDEX:

@@ -75,7 +75,7 @@ class IndexKeeper:
             self._has_other_subscriptions = self._kept_index.subscriptions_in_copy() != _readable_subscriptions(
                 self.pages
             )
-        removed = self._kept_index.disk_usage_of_removed_data_files()
+        removed = self._kept_index.disk_usage_by_removed_data_file()
         for name in removed:
             self._removed_at.setdefault(name, self._flushes)
         removed_bytes = sum(removed.values())
@@ -125,7 +125,7 @@ class IndexKeeper:
             return
         self._copied_flushes = flushes
         self._has_other_subscriptions = False
-        removed = self._kept_index.disk_usage_of_removed_data_files()
+        removed = self._kept_index.disk_usage_by_removed_data_file()
         releasable = {
             name for name in removed if self._removed_at.get(name, flushes) + _FLUSHES_UNTIL_UNUSED <= flushes
         }

@@ -15,9 +15,9 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .index import INDEX, index_file_states, journal_positions_in_root
+from .index import INDEX, index_file_inodes_sizes_and_times, journal_positions_in_root
 from .index_pages import IndexPageError, PageFile, read_text_key
-from .indexed_subscriptions import read_destination, root_and_version
+from .indexed_subscriptions import destination_tree_page_and_index_version, read_subscriptions_page_and_next_offset
 
 _ATTEMPTS = 3
 """How often the index is read while a running broker changes it."""
@@ -41,7 +41,7 @@ class JournalCutOff:
 
 
 @dataclass(frozen=True)
-class IndexReading:
+class IndexedJournalPositions:
     """The positions in the journal to which the index of a kahaDB store refers.
 
     ``state`` is ``missing`` (a broker builds a new index), ``changing`` (a running broker changed the index while it
@@ -55,7 +55,7 @@ class IndexReading:
     positions: tuple[tuple[int, int], ...] = ()
     offsets: Mapping[tuple[str, int], array[int]] = field(default_factory=dict)
 
-    def find_missing_journal_end(self, ends: Mapping[int, int]) -> JournalCutOff | None:
+    def records_missing_at_journal_end(self, ends: Mapping[int, int]) -> JournalCutOff | None:
         """Return which records are missing at the end of the journal; None if there are none.
 
         ``ends`` maps each data file to the offset at which its records end. The index must have been read before the
@@ -85,30 +85,30 @@ class IndexReading:
         return JournalCutOff(file, offset, end_of(file) or 0, messages)
 
 
-def read_index(store: str) -> IndexReading:
+def read_journal_positions_in_index(store: str) -> IndexedJournalPositions:
     """Read from the index of a kahaDB store to which positions of the journal it refers.
 
     Time and memory are proportional to the size of the index. Raises OSError.
     """
     for _attempt in range(_ATTEMPTS):
-        states = index_file_states(store)
+        states = index_file_inodes_sizes_and_times(store)
         if INDEX[0] not in states:
-            return IndexReading("missing")
+            return IndexedJournalPositions("missing")
         try:
             reading = _read_positions(os.path.join(store, INDEX[0]))
         except FileNotFoundError:
             continue
         except IndexPageError as error:
-            reading = IndexReading("damaged", problem=error.detail)
-        if index_file_states(store) == states:
+            reading = IndexedJournalPositions("damaged", problem=error.detail)
+        if index_file_inodes_sizes_and_times(store) == states:
             return reading
-    return IndexReading("changing")
+    return IndexedJournalPositions("changing")
 
 
-def _read_positions(path: str) -> IndexReading:
+def _read_positions(path: str) -> IndexedJournalPositions:
     with PageFile(path) as pages:
         if not pages.has_pages():
-            return IndexReading("missing")
+            return IndexedJournalPositions("missing")
         offsets: dict[tuple[str, int], array[int]] = {}
         try:
             trees = MessageTrees(pages)
@@ -122,7 +122,7 @@ def _read_positions(path: str) -> IndexReading:
             raise
         except (struct.error, IndexError, ValueError) as error:
             raise IndexPageError(path, str(error)) from None
-    return IndexReading("read", positions=trees.root_positions, offsets=offsets)
+    return IndexedJournalPositions("read", positions=trees.root_positions, offsets=offsets)
 
 
 class MessageTrees:
@@ -136,7 +136,7 @@ class MessageTrees:
     def __init__(self, pages: PageFile) -> None:
         self._pages = pages
         page = pages.read_record_at_page(0)
-        self._root, self._version = root_and_version(page)
+        self._root, self._version = destination_tree_page_and_index_version(page)
         self.key_format = _LONG_KEY if self._version >= _FIRST_VERSION_WITH_SIZES else _SHORT_KEY
         self.root_positions = tuple(filter(None, journal_positions_in_root(page)))
 
@@ -146,7 +146,7 @@ class MessageTrees:
 
     def _read_tree_and_next_offset(self, content: bytes, at: int) -> tuple[int, int]:
         _order, tree = struct.unpack_from(">qq", content, at)
-        return tree, read_destination(content, at, self._version)[1]
+        return tree, read_subscriptions_page_and_next_offset(content, at, self._version)[1]
 
 
 def _skip_number(_content: bytes, at: int) -> tuple[None, int]:

@@ -29,11 +29,13 @@ def subscriptions_in_index(index_path: str) -> set[tuple[str, str]]:
     """
     with PageFile(index_path) as pages:
         try:
-            root, version = root_and_version(pages.read_record_at_page(0))
+            root, version = destination_tree_page_and_index_version(pages.read_record_at_page(0))
             return {
                 (destination, key)
                 for destination, tree in pages.walk_btree(
-                    root, read_text_key, lambda content, at: read_destination(content, at, version)
+                    root,
+                    read_text_key,
+                    lambda content, at: read_subscriptions_page_and_next_offset(content, at, version),
                 )
                 if tree is not None
                 for key, _unused in pages.walk_btree(tree, read_text_key, _skip_framed_value)
@@ -51,13 +53,13 @@ def index_version(index_path: str) -> int:
     """
     with PageFile(index_path) as pages:
         try:
-            return root_and_version(pages.read_record_at_page(0))[1]
+            return destination_tree_page_and_index_version(pages.read_record_at_page(0))[1]
         except (struct.error, IndexError) as error:
             raise IndexPageError(index_path, f"page 0: {error}") from None
 
 
-def root_and_version(page: bytes) -> tuple[int, int]:
-    """Return the page of the tree of destinations and the version of the index, from the record of page 0."""
+def destination_tree_page_and_index_version(page: bytes) -> tuple[int, int]:
+    """Return the number of the page with the root of the tree of destinations, and the version of the index."""
     (root,) = _LONG.unpack_from(page, _INT.size)
     at = _INT.size + _LONG.size
     for _index in range(3):
@@ -66,7 +68,7 @@ def root_and_version(page: bytes) -> tuple[int, int]:
     return root, _INT.unpack_from(page, at)[0] if len(page) >= at + _INT.size else 1
 
 
-def read_destination(content: bytes, at: int, version: int) -> tuple[int | None, int]:
+def read_subscriptions_page_and_next_offset(content: bytes, at: int, version: int) -> tuple[int | None, int]:
     """Return the page of a destination's subscriptions, None for a queue, and the offset of the next record."""
     at += _DESTINATION_SIZE
     tree = None

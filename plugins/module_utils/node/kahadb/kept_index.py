@@ -26,7 +26,7 @@ from contextlib import suppress
 from ..files import disk
 from ..printable import count_with_noun
 from . import journal
-from .index import INDEX, index_file_states, journal_file_numbers_for_recovery, recovery_start_position
+from .index import INDEX, index_file_inodes_sizes_and_times, journal_file_numbers_for_recovery, recovery_start_position
 from .index_pages import IndexPageError
 from .indexed_subscriptions import subscriptions_in_index
 from .moved_subscriptions import replace_moved_subscription_records
@@ -74,7 +74,7 @@ class KeptIndex:
                 with suppress(FileNotFoundError, FileExistsError):
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
-    def disk_usage_of_removed_data_files(self) -> dict[str, int]:
+    def disk_usage_by_removed_data_file(self) -> dict[str, int]:
         """Return a dictionary of the disk usage in bytes of data files removed from the kahaDB store, by file name.
 
         The files are still in ``kept-index``, for the copy of the store's index.
@@ -220,9 +220,9 @@ def try_copy_settled_index(store: str, target: str, settling_seconds: float = SE
     A settled index does not change for ``settling_seconds`` before and after the copy. Returns False if it changed, or
     is missing; an unusable copy may then remain in the directory. The files of the copy are synced to the disk.
     """
-    states_before = index_file_states(store)
+    states_before = index_file_inodes_sizes_and_times(store)
     time.sleep(settling_seconds)
-    if index_file_states(store) != states_before or INDEX[0] not in states_before:
+    if index_file_inodes_sizes_and_times(store) != states_before or INDEX[0] not in states_before:
         return False
     for name in states_before:
         try:
@@ -230,7 +230,7 @@ def try_copy_settled_index(store: str, target: str, settling_seconds: float = SE
         except FileNotFoundError:
             return False
     time.sleep(settling_seconds)
-    return index_file_states(store) == states_before
+    return index_file_inodes_sizes_and_times(store) == states_before
 
 
 def _data_file_inodes(directory: str) -> dict[str, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 
 VERSIONS = (11, 6)
 _HEAD = struct.Struct(">iBiB")
@@ -163,7 +163,7 @@ def event_id_of_message(frame: bytes) -> str:
         start, stop = parse_openwire_message(frame).content
         body = frame[start:stop]
         # The body of a text message begins with its length.
-        event = parse_json(body[body.index(b"{") :])
+        event = parse_untrusted_json(body[body.index(b"{") :])
         identity = event.get("eventId")
     except (ValueError, AttributeError):
         return ""

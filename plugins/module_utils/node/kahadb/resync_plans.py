@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 from ..process.system_accounts import SystemAccount
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"
@@ -66,7 +66,7 @@ def read_store_replacement_plan(store: str, account: SystemAccount) -> StoreRepl
         return None
     base = os.path.basename(store)
     try:
-        plan = StoreReplacementPlan(**parse_json(data))
+        plan = StoreReplacementPlan(**parse_untrusted_json(data))
         is_plan_of_store = plan.store == store and all(isinstance(value, str) for value in asdict(plan).values())
         staging = is_plan_of_store and plan.staging.startswith(base) and _STAGING.fullmatch(plan.staging[len(base) :])
         backup = is_plan_of_store and (not plan.backup or plan.backup.startswith(base))

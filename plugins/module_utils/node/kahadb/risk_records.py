@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..files import disk
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 from ..printable import count_with_noun, escape_unprintable
 
 DIRECTORY = "at-risk"
@@ -60,7 +60,7 @@ class RebuildRisk:
         text = ", ".join(names) + (f" and {count_with_noun(more, 'more subscription')}" if more else "")
         return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
 
-    def at_risk_subscription_rows(self) -> list[dict[str, Any]]:
+    def rows_of_subscriptions_with_possible_loss(self) -> list[dict[str, Any]]:
         """Return the durable subscriptions at risk of losing messages as rows for JSON.
 
         A row has topic, subscription and number of messages. Only the first 1,000 are returned.
@@ -95,7 +95,7 @@ class RebuildRiskRecord:
     more: int = 0
 
     @property
-    def at_risk_subscription_count(self) -> int:
+    def count_of_subscriptions_with_possible_loss(self) -> int:
         """The number of durable subscriptions that may have lost messages by the rebuild of a kahaDB index.
 
         Subscriptions that the risk record does not list are included.
@@ -118,7 +118,7 @@ class RebuildRiskRecord:
         return {
             "time": self.time,
             "path": escape_unprintable(self.path)[:_LONGEST_TEXT],
-            "subscriptions": self.at_risk_subscription_count,
+            "subscriptions": self.count_of_subscriptions_with_possible_loss,
             "description": self._subscription_description(),
         }
 
@@ -133,9 +133,9 @@ def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRi
     the store, or the shared directory of a fenced store. If the newest record has the same content, no new record is
     written. Raises OSError.
     """
-    rows = risk.at_risk_subscription_rows()
+    rows = risk.rows_of_subscriptions_with_possible_loss()
     earlier = read_newest_risk_records_of_store(directory)
-    if earlier and earlier[-1].store == store and earlier[-1].risk.at_risk_subscription_rows() == rows:
+    if earlier and earlier[-1].store == store and earlier[-1].risk.rows_of_subscriptions_with_possible_loss() == rows:
         return earlier[-1].path
     records = os.path.join(directory, DIRECTORY)
     os.makedirs(records, 0o750, exist_ok=True)
@@ -178,7 +178,7 @@ def read_newest_risk_records_of_store(store_directory: str) -> list[RebuildRiskR
 def _parse_record(path: str, content: bytes) -> RebuildRiskRecord:
     """Return the risk record (a recorded risk of losing messages) in a file. Raises ValueError for other content."""
     try:
-        fields = parse_json(content)
+        fields = parse_untrusted_json(content)
         moment, more = fields["time"], fields["more"]
         messages = {(row["topic"], row["subscription"]): row["messages"] for row in fields["subscriptions"]}
         texts = (fields["store"], *(text for key in messages for text in key))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config.versions import ConfigurationPaths
-from ..foreign_data import parse_json
+from ..foreign_data import parse_untrusted_json
 from ..printable import escape_unprintable
 from ..probe.certificates import first_expiring_certificate
 from ..probe.deadline_socket import DeadlineSocket
@@ -93,7 +93,7 @@ def query_agent_status(path: str) -> dict[str, Any]:
         with DeadlineSocket(plain, _TIMEOUT, _MAX_BYTES) as connection:
             connection.send(b'{"op": "status"}\n')
             answer = connection.read_until_ending(b"\n")
-    status = parse_json(answer)
+    status = parse_untrusted_json(answer)
     if not isinstance(status, dict) or "error" in status:
         raise ValueError(f"received {answer[:100]!r}")
     return status

@@ -313,7 +313,7 @@ class _StoreRisks:
     def _read(self, store: str) -> None:
         with contextlib.suppress(OSError):
             records = read_newest_risk_records_of_store(shared_store_directory(store))
-            self._count = sum(record.at_risk_subscription_count for record in records)
+            self._count = sum(record.count_of_subscriptions_with_possible_loss for record in records)
 
 
 def kill_with_thread_dump(process: Process) -> bool:
