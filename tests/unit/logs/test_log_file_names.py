@@ -57,6 +57,7 @@ def test_names_of_shipped_and_usual_patterns_are_broker_logs(path: str) -> None:
         ("activemq.log.1.lck", False),
         ("activemq-audit.log", False),
         ("audit.log", False),
+        ("activemq-watchdog.service.log", False),
         ("activemq.logging.properties", False),
         ("activemq.xml", False),
         ("kahadb/db-1.log", False),
