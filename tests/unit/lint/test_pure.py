@@ -161,7 +161,7 @@ def test_link_without_pure_slave_is_not_reported() -> None:
 EMPTY_PLUGIN_FRAGMENT = {"parent": "broker/plugins", "xml": "<simpleAuthenticationPlugin/>"}
 
 
-def test_link_to_one_node_of_pair_is_reported_if_uri_has_inventory_name_and_address_differs() -> None:
+def test_link_to_one_node_of_pair_by_inventory_name_is_reported() -> None:
     link_xml = f'<networkConnector name="own" uri="static:(tcp://{MASTER}:61616)"/>'
     inventory = hosts("orders-mq01") | hosts("stock-mq01", nodes="a", ha="none")
     for number, host in enumerate(inventory):
