@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.cli.lab_options import (
     current_inventory_options,
@@ -110,14 +109,13 @@ def _drill_result_text(result: DrillResult) -> str:
 
     lines = [f"{drill_headline(result)} {_tested_releases(result)}", ""]
     for fault in result.faults:
-        successor = host_name_without_domain(fault.successor or "none")
         takeover_time = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
         downtime = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
         if fault.unserved is not None:
             downtime += f", no active node for {fault.unserved:.1f} s according to Prometheus"
         remark = fault.problem or (f"void: {fault.void}" if fault.void else "") or fault.note
         lines.append(
-            f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took "
+            f"{fault.number:3} {fault.what} {fault.short_host_name}: {fault.short_successor_name or 'none'} took "
             f"over{takeover_time}{downtime}" + (f"; {remark}" if remark else "")
         )
     lines += ["", *map(_account_line, result.accounts), _LEGEND]

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
+from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.state.fault_kinds import FaultKind
@@ -82,6 +83,16 @@ class Fault:
     void: str | None = None
     problem: str | None = None
     note: str | None = None
+
+    @property
+    def short_host_name(self) -> str:
+        """The short name of the host with the fault: its first label, or its whole IP address."""
+        return host_name_without_domain(self.host)
+
+    @property
+    def short_successor_name(self) -> str:
+        """The short name of the host that took over; "" if none did."""
+        return host_name_without_domain(self.successor or "")
 
 
 @dataclass(frozen=True, slots=True)
