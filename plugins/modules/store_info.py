@@ -186,7 +186,9 @@ def _read_store_evidence(directory: str, read_journal: bool) -> dict[str, Any]:
         "exists": store_files.store_directory_mode(directory) is not None,
         "locked": store_files.is_store_locked(directory),
         "allocated": store_files.allocated_bytes(directory),
-        **(content_hashes.compute_store_content_hashes(directory) if read_journal else content_hashes.UNSEEN),
+        **(
+            content_hashes.compute_message_and_subscription_hashes(directory) if read_journal else content_hashes.UNSEEN
+        ),
     }
 
 

@@ -98,7 +98,7 @@ def _run(data: bytes) -> str:
 
 def _read(directory: str) -> str:
     try:
-        contents = content_hashes.compute_store_content_hashes(directory)
+        contents = content_hashes.compute_message_and_subscription_hashes(directory)
         if json.loads(json.dumps(contents)) != contents:
             return "the contents cannot be represented in JSON"
     except NodeError:

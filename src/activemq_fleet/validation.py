@@ -32,7 +32,7 @@ from activemq_fleet.lint.files import (
     schema_finding,
     without_duplicate_findings,
 )
-from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
+from activemq_fleet.lint.fleets import FleetView, file_and_release_findings_of_broker, whole_fleet_findings
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
 from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.releases import Release
@@ -324,7 +324,7 @@ def fleet_with_check_findings(
         if schemas:
             schema_results += _schema_findings(broker, document, schemas(broker.release))
         schema_results += _unprotected_store_findings(broker, document)
-        rule_results += broker_findings(view, broker, selection)
+        rule_results += file_and_release_findings_of_broker(view, broker, selection)
         document.discard_parsed_tree()
     rule_results += whole_fleet_findings(view, selection)
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.

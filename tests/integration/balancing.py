@@ -22,7 +22,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render import render_balancer
 from activemq_fleet.topology import Balancer
-from activemq_fleet.topology.balancers import build_balancers
+from activemq_fleet.topology.balancers import build_balancers_and_findings
 from tests.integration.labs import write_inventory
 from tests.waiting import LateError
 
@@ -90,7 +90,7 @@ class HAProxy:
         if not self.login:
             settings = settings.model_copy(update={"vip_username": None, "vip_password": None})
         # The fleet has the loopback addresses of the brokers: the machine of the lab does not resolve their names.
-        self.balancer = build_balancers([HOST], {HOST: settings}, fleet.groups)[0][0]
+        self.balancer = build_balancers_and_findings([HOST], {HOST: settings}, fleet.groups)[0][0]
         haproxy_cfg = render_balancer(self.balancer, reveal=True)["haproxy.cfg"].decode()
         if os.geteuid():
             haproxy_cfg = "".join(

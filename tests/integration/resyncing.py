@@ -17,7 +17,7 @@ from typing import Any
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.kahadb import store_copy
-from activemq_fleet.node.kahadb.content_hashes import compute_store_content_hashes
+from activemq_fleet.node.kahadb.content_hashes import compute_message_and_subscription_hashes
 from activemq_fleet.node.kahadb.store_files import allocated_bytes
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
@@ -67,7 +67,7 @@ class Controller:
 
     def contents(self, directory: str) -> dict[str, Any]:
         """Return the content hashes of a store or of a backup."""
-        hashes: dict[str, Any] = compute_store_content_hashes(directory)
+        hashes: dict[str, Any] = compute_message_and_subscription_hashes(directory)
         return hashes
 
     def inspect_node(self, host: str, peer: str, role: str) -> PurePairNode:

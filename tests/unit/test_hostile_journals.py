@@ -36,7 +36,7 @@ from tests.work import QUADRATIC, growth_of_time
 
 def read_store(store: Path) -> None:
     remaining_messages.count_remaining_messages(str(store))
-    content_hashes.compute_store_content_hashes(str(store))
+    content_hashes.compute_message_and_subscription_hashes(str(store))
 
 
 def test_time_to_read_topic_with_many_subscribers_is_linear_in_store_journal(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_store_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monke
         *[add_record("m", "topic/news")] * 200,
     )
     with pytest.raises(NodeError, match="more than 10000 deliveries to durable subscribers"):
-        content_hashes.compute_store_content_hashes(str(tmp_path))
+        content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_store_journal_with_more_records_than_memory_limit_is_refused(
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write_data_file(tmp_path, *records)
     with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
-        content_hashes.compute_store_content_hashes(str(tmp_path))
+        content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
     if limit == "MAX_LIVE":
         with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
             remaining_messages.count_remaining_messages(str(tmp_path))
@@ -85,7 +85,7 @@ def test_store_journal_with_more_records_than_memory_limit_is_refused(
 
 def test_trace_texts_of_store_journal_are_truncated_and_only_last_ones_are_kept(tmp_path: Path) -> None:
     write_data_file(tmp_path, *[trace_record("x" * 10_000)] * 3000, each=100)
-    loads = content_hashes.compute_store_content_hashes(str(tmp_path))["loads"]
+    loads = content_hashes.compute_message_and_subscription_hashes(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
@@ -94,9 +94,9 @@ def test_sparse_file_of_store_journal_is_refused_or_counted_as_damage(tmp_path: 
     write_data_file(tmp_path, trace_record(), add_record("m"))
     os.truncate(write_data_file(tmp_path, add_record("m"), number=2), 8 << 40)
     with pytest.raises(NodeError, match="have a size of 8388608 MiB, but use only 0 MiB of the disk"):
-        content_hashes.compute_store_content_hashes(str(tmp_path))
+        content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
-    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == 1
+    assert content_hashes.compute_message_and_subscription_hashes(str(tmp_path))["damaged"] == 1
     with pytest.raises(NodeError, match=r"1 place of its journal cannot be read\. List the places"):
         remaining_messages.count_remaining_messages(str(tmp_path))
 
@@ -114,21 +114,21 @@ def test_journal_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path
 
 def test_journal_record_with_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
     write_data_file(tmp_path, trace_record(), add_record("m" * (protocol_buffers.MAX_NAME + 1)), add_record("m"))
-    store_content = content_hashes.compute_store_content_hashes(str(tmp_path))
+    store_content = content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
     assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
 
 def test_journal_record_of_zero_length_ends_its_batch(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, trace_record())
     path.write_bytes(record_batch(trace_record(), bytes(5) * 100) + record_batch(add_record("m")))
-    store_content = content_hashes.compute_store_content_hashes(str(tmp_path))
+    store_content = content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
     assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
 def test_file_with_number_in_unknown_format_is_no_file_of_store_journal(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    assert content_hashes.compute_store_content_hashes(str(tmp_path))["files"] == []
+    assert content_hashes.compute_message_and_subscription_hashes(str(tmp_path))["files"] == []
 
 
 def test_store_journal_that_is_fifo_is_refused(tmp_path: Path) -> None:

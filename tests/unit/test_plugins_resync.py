@@ -42,7 +42,7 @@ def store_facts(directory: Path, *records: bytes, **overrides: Any) -> dict[str,
         "free": 1 << 40,
         "allocated": 1,
     }
-    return {**facts, **content_hashes.compute_store_content_hashes(str(directory)), **overrides}
+    return {**facts, **content_hashes.compute_message_and_subscription_hashes(str(directory)), **overrides}
 
 
 def decide_next_step(

@@ -34,7 +34,7 @@ from tests.unit.kahadb_journals import (
 def store_contents(store: Path, *records: bytes, **options: Any) -> dict[str, Any]:
     """Write the journal of a store, and return the contents of the store."""
     write_data_file(store, *records, **options)
-    contents: dict[str, Any] = content_hashes.compute_store_content_hashes(str(store))
+    contents: dict[str, Any] = content_hashes.compute_message_and_subscription_hashes(str(store))
     return contents
 
 
@@ -123,7 +123,7 @@ def test_stores_with_same_messages_have_same_state_hash(tmp_path: Path) -> None:
 def test_incomplete_last_record_of_store_journal_is_no_damage(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
-    store_hashes = content_hashes.compute_store_content_hashes(str(tmp_path))
+    store_hashes = content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
     assert (store_hashes["messages"], store_hashes["damaged"]) == (1, 0)
 
 
@@ -131,7 +131,7 @@ def test_damage_between_batches_of_store_journal_is_counted(tmp_path: Path) -> N
     (tmp_path / "db-1.log").write_bytes(
         record_batch(add_record("m1")) + b"\x07 rubbish " + record_batch(add_record("m2"))
     )
-    store_hashes = content_hashes.compute_store_content_hashes(str(tmp_path))
+    store_hashes = content_hashes.compute_message_and_subscription_hashes(str(tmp_path))
     assert (store_hashes["messages"], store_hashes["damaged"]) == (2, 1)
 
 
@@ -139,24 +139,24 @@ def test_truncated_journal_file_before_another_file_is_damage(tmp_path: Path) ->
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     write_data_file(tmp_path, add_record("m3"), number=2)
-    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == 1
+    assert content_hashes.compute_message_and_subscription_hashes(str(tmp_path))["damaged"] == 1
 
 
 @pytest.mark.parametrize(("number", "damaged"), [(1, 0), (2, 1)])
 def test_journal_without_record_to_which_index_refers_is_damage(tmp_path: Path, number: int, damaged: int) -> None:
     write_data_file(tmp_path, add_record("m1"))
     (tmp_path / "db.data").write_bytes(index_with_messages((1, 28), {"work": [(number, 28)]}, version=3))
-    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == damaged
+    assert content_hashes.compute_message_and_subscription_hashes(str(tmp_path))["damaged"] == damaged
 
 
 def test_unreadable_index_of_store_is_damage(tmp_path: Path) -> None:
     write_data_file(tmp_path, add_record("m1"))
     (tmp_path / "db.data").write_bytes(b"\xa5" * 8192)
-    assert content_hashes.compute_store_content_hashes(str(tmp_path))["damaged"] == 1
+    assert content_hashes.compute_message_and_subscription_hashes(str(tmp_path))["damaged"] == 1
 
 
 def test_missing_store_has_no_files_and_messages(tmp_path: Path) -> None:
-    store_hashes = content_hashes.compute_store_content_hashes(str(tmp_path / "nowhere"))
+    store_hashes = content_hashes.compute_message_and_subscription_hashes(str(tmp_path / "nowhere"))
     assert (store_hashes["files"], store_hashes["messages"]) == ([], 0)
 
 
@@ -180,7 +180,7 @@ def test_journal_reader_accepts_arbitrary_bytes(
         add_record("m1"), remove_record("m1", subscription="s", transaction=3), subscription_record("news", "one")
     )
     (store / "db-1.log").write_bytes(journal_bytes[:cut] + inserted + journal_bytes[cut:])
-    content_hashes.compute_store_content_hashes(str(store))
+    content_hashes.compute_message_and_subscription_hashes(str(store))
     list(journal.read_journal_commands(str(store), journal.JournalEnd()))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from activemq_fleet.adopt.compared_element import ComparedElement
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, user_group_of_agent
@@ -28,7 +28,7 @@ def user_group_names_in_attribute(node: ComparedElement, attribute: str = "group
     return [group for group in groups if group != PROBE_GROUP]
 
 
-def propose_users(proposal: VariableProposal) -> None:
+def propose_users(proposal: ProposedVariablesByHost) -> None:
     """Propose ``activemq_users`` from the accounts in activemq.xml files.
 
     The network user is left out.
@@ -60,7 +60,7 @@ def propose_users(proposal: VariableProposal) -> None:
         )
 
 
-def _adopted_agent_accounts(proposal: VariableProposal) -> dict[str, set[str | None]]:
+def _adopted_agent_accounts(proposal: ProposedVariablesByHost) -> dict[str, set[str | None]]:
     """Return, by group, the account names of adopted agents, which need no entry in ``activemq_users``."""
     accounts: dict[str, set[str | None]] = defaultdict(set)
     for agent in proposal.proposed_fleet().agents if proposal.agents else ():
@@ -68,7 +68,7 @@ def _adopted_agent_accounts(proposal: VariableProposal) -> dict[str, set[str | N
     return accounts
 
 
-def propose_acl(proposal: VariableProposal) -> None:
+def propose_acl(proposal: ProposedVariablesByHost) -> None:
     """Propose ``activemq_acl`` from the rights in activemq.xml files.
 
     Rights that the network user, agents and advisory topics get by default are left out.

@@ -37,7 +37,7 @@ from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_variables import propose_network
 from activemq_fleet.adopt.placeholders import PLACEHOLDER
 from activemq_fleet.adopt.profiles import propose_ha_profiles, propose_store_directories_below_base
-from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_default_value
 from activemq_fleet.adopt.secrets import (
     replace_secret_references_with_placeholders,
     with_masked_passwords,
@@ -164,7 +164,7 @@ def adopt_documents(
     broker starts remains an error, with a note. What would cause any other error is left out, with a note; raises
     InputError where that is not possible.
     """
-    proposal = VariableProposal.from_documents(documents, naming)
+    proposal = ProposedVariablesByHost.from_documents(documents, naming)
     for document in proposal.documents:
         for reason in (*document.remarks, *document.files_refused):
             proposal.add_note([document.host], reason, is_urgent=True)
@@ -213,7 +213,7 @@ def adopt_documents(
     )
 
 
-def _note_default_passwords(proposal: VariableProposal) -> None:
+def _note_default_passwords(proposal: ProposedVariablesByHost) -> None:
     """Add a note about accounts whose password is a default of ActiveMQ, which no command accepts."""
     for label, account in proposal.secrets.accounts_with_default_password.items():
         hosts = [host for host, variables in proposal.variables.items() if label in secret_labels_in(variables)]
@@ -228,7 +228,7 @@ def _note_default_passwords(proposal: VariableProposal) -> None:
             )
 
 
-def _differences_of_documents(proposal: VariableProposal, fleet: Fleet) -> Iterator[XmlDifference]:
+def _differences_of_documents(proposal: ProposedVariablesByHost, fleet: Fleet) -> Iterator[XmlDifference]:
     for document in proposal.documents:
         rendered = _render_document_tree(fleet.broker(document.host))
         yield from document_differences(document.host, document.original, rendered, with_masked_passwords)
@@ -238,7 +238,7 @@ def _render_document_tree(broker: Broker) -> ComparedElement:
     return compared_element_from_lxml(XmlDocument(render_activemq_xml_bytes(broker)).root)
 
 
-def _propose_instances(proposal: VariableProposal) -> None:
+def _propose_instances(proposal: ProposedVariablesByHost) -> None:
     """Choose instance names and console ports for brokers on one machine, which need separate directories and units."""
     machines: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
@@ -266,7 +266,7 @@ def _propose_instances(proposal: VariableProposal) -> None:
                 )
 
 
-def _remove_default_values(proposal: VariableProposal) -> None:
+def _remove_default_values(proposal: ProposedVariablesByHost) -> None:
     """Remove proposed variables whose value the fleet would have by default."""
     complete_fleet = proposal.proposed_fleet()
     remove_defaults_from_destination_policies(proposal, complete_fleet)
@@ -302,7 +302,7 @@ def _placeholders_of_document(document: XmlDocument) -> set[str]:
     return names
 
 
-def _note_undefined_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
+def _note_undefined_placeholders(proposal: ProposedVariablesByHost, fleet: Fleet) -> None:
     """Add a note for each ``${name}`` placeholder whose value no rendered file defines."""
     hosts_by_placeholder: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
@@ -319,7 +319,7 @@ def _note_undefined_placeholders(proposal: VariableProposal, fleet: Fleet) -> No
         )
 
 
-def _note_missing_settings(proposal: VariableProposal) -> None:
+def _note_missing_settings(proposal: ProposedVariablesByHost) -> None:
     note_inexpressible_authentication(proposal)
     hosts_without_accounts = [
         document.host

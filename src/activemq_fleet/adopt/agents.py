@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse_host_port
-from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, Variables, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.untrusted_companion_files import CompanionFiles, find_files_by_name
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker
@@ -62,7 +62,7 @@ def find_agent_configurations(paths: Iterable[str]) -> list[AgentConfiguration]:
     return [agents_by_host[host] for host in sorted(agents_by_host)]
 
 
-def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguration]) -> None:
+def propose_agents(proposal: ProposedVariablesByHost, files: Iterable[AgentConfiguration]) -> None:
     """Propose the inventory variables of agents, from their agent.conf files.
 
     Each agent whose first broker URL belongs to an adopted broker gets a group and pair.

@@ -8,14 +8,14 @@ from activemq_fleet.adopt.accounts_and_permissions import authentication_user_el
 from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.network_connectors import network_connector_elements
 from activemq_fleet.adopt.profiles import master_connector_element
-from activemq_fleet.adopt.proposal import VariableProposal, Variables
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, Variables
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.lint.security_authentication import ADMITS_ANYONE
 
 _SIMPLE_PLUGIN = "simpleAuthenticationPlugin"
 
 
-def propose_authentication(proposal: VariableProposal) -> None:
+def propose_authentication(proposal: ProposedVariablesByHost) -> None:
     """Propose the authentication of every host's broker from its existing activemq.xml.
 
     The variable is ``activemq_authentication``. A file without any login stays without one, unless bridges of the fleet
@@ -36,7 +36,7 @@ def propose_authentication(proposal: VariableProposal) -> None:
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
 
-def propose_custom_for_inexpressible_accounts(proposal: VariableProposal) -> None:
+def propose_custom_for_inexpressible_accounts(proposal: ProposedVariablesByHost) -> None:
     """Propose ``activemq_authentication: custom`` for each host whose accounts ``activemq_users`` cannot express.
 
     An example is an account ``${user}``.
@@ -57,7 +57,7 @@ def _login_nodes(document: AdoptedDocument) -> list[ComparedElement]:
     return [node for node in document.broker.children_of_first_match("plugins") if node.name not in ADMITS_ANYONE]
 
 
-def note_inexpressible_authentication(proposal: VariableProposal) -> None:
+def note_inexpressible_authentication(proposal: ProposedVariablesByHost) -> None:
     """Add a note for the operator about each kind of authentication that the inventory cannot express."""
     hosts_by_note: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:

@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet.adopt.compared_element import ComparedElement, is_console_import
 from activemq_fleet.adopt.equal_meaning import opens_jmx_port
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.render.policies_usage_and_plugins import default_memory_limit_text
@@ -61,7 +61,7 @@ class ExpressibleListener:
         return entry
 
 
-def propose_limits_console_and_connectors(proposal: VariableProposal) -> None:
+def propose_limits_console_and_connectors(proposal: ProposedVariablesByHost) -> None:
     """Propose the variables for limits, console and connectors of every host, from its own activemq.xml."""
     _propose_missing_heaps(proposal)
     for document in proposal.documents:
@@ -76,7 +76,7 @@ def propose_limits_console_and_connectors(proposal: VariableProposal) -> None:
         _propose_management(proposal, document)
 
 
-def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_beans(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     """Propose the variables for the parts of a default activemq.xml other than the broker.
 
     They are imports, the bean of hawtio's log view, and shutdown hooks.
@@ -110,7 +110,9 @@ def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> Non
             )
 
 
-def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocument, imports: Sequence[str]) -> None:
+def _propose_imported_files(
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, imports: Sequence[str]
+) -> None:
     """Propose the imported files as ``activemq_extra_files``, except those in which a password is in clear text."""
     host, missing, files_with_passwords = document.host, [], []
     extra: list[dict[str, str]] = []
@@ -142,7 +144,7 @@ def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocumen
         proposal.add_note([host], text, is_urgent=True)
 
 
-def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _note_key_stores(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     """Add a note about key stores with paths inside the installation, which a new installation does not contain."""
     context = document.broker.find("sslContext/sslContext")
     paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
@@ -157,7 +159,7 @@ def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> N
         )
 
 
-def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_management(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     """Propose ``activemq_jmx`` if an activemq.xml opens a port for JMX."""
     context = document.broker.find("managementContext/managementContext")
     if context is None or document.broker.get("useJmx") == "false" or not opens_jmx_port(context, document.release):
@@ -175,7 +177,7 @@ def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -
         proposal.propose_value_if_valid(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
 
 
-def _propose_missing_heaps(proposal: VariableProposal) -> None:
+def _propose_missing_heaps(proposal: ProposedVariablesByHost) -> None:
     """Propose a heap for hosts whose files do not show it, if their memoryUsage does not fit into the default."""
     hosts_by_heap: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
@@ -196,7 +198,7 @@ def _propose_missing_heaps(proposal: VariableProposal) -> None:
         )
 
 
-def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_limits(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     for name, path in _LIMIT_ELEMENTS.items():
         usage = document.broker.find(f"systemUsage/systemUsage/{path}")
         default = (
@@ -211,7 +213,7 @@ def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> No
             proposal.propose_value_if_valid(document.host, name, limit)
 
 
-def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
+def _propose_connectors(proposal: ProposedVariablesByHost, documents: Sequence[AdoptedDocument]) -> None:
     listeners_by_host = {document.host: list(_expressible_listeners(proposal, document)) for document in documents}
     for document in documents:
         host, listeners = document.host, listeners_by_host[document.host]
@@ -236,7 +238,9 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
                         proposal[document.host][name] = proposal[master.host][name]
 
 
-def _expressible_listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[ExpressibleListener]:
+def _expressible_listeners(
+    proposal: ProposedVariablesByHost, document: AdoptedDocument
+) -> Iterator[ExpressibleListener]:
     names = Counter(node.get("name") for node in transport_connector_elements(document))
     announced_by_default = _connector_announced_by_default(document)
     if document.broker.find("services/masterConnector") and proposal.proposed_ha_profile(document.host).replicates:
@@ -291,7 +295,7 @@ def _query_options(query: str) -> dict[str, str]:
 
 
 def _propose_tls(
-    proposal: VariableProposal, document: AdoptedDocument, listeners: list[ExpressibleListener]
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, listeners: list[ExpressibleListener]
 ) -> list[ExpressibleListener]:
     """Propose ``activemq_tls`` if a transportConnector uses TLS.
 
@@ -325,7 +329,9 @@ def _propose_tls(
     ]
 
 
-def _propose_offset(proposal: VariableProposal, listeners_by_host: Mapping[str, Sequence[ExpressibleListener]]) -> None:
+def _propose_offset(
+    proposal: ProposedVariablesByHost, listeners_by_host: Mapping[str, Sequence[ExpressibleListener]]
+) -> None:
     """Propose ``activemq_port_offset`` for the node of a pair whose ports all exceed its peer's by the same number."""
     if len(listeners_by_host) != 2 or not all(listeners_by_host.values()):
         return

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from activemq_fleet.adopt.compared_element import is_console_import
-from activemq_fleet.adopt.proposal import VariableProposal
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.node.masking import is_secret_name
 from activemq_fleet.node.text_lines import split_lines
@@ -40,7 +40,7 @@ _CONSOLE_PATTERNS = {
 }
 
 
-def propose_heap_and_user(proposal: VariableProposal) -> None:
+def propose_heap_and_user(proposal: ProposedVariablesByHost) -> None:
     """Propose variables for the Java heap and the operating system user of every host's broker.
 
     The directory settings are proposed where activemq.fleet wrote the environment file.
@@ -68,7 +68,7 @@ def propose_heap_and_user(proposal: VariableProposal) -> None:
             proposal.propose_value_if_valid(document.host, "user", user[1])
 
 
-def propose_console(proposal: VariableProposal) -> None:
+def propose_console(proposal: ProposedVariablesByHost) -> None:
     """Propose the variables of the web console from Jetty's files.
 
     They are port and bind address; the port offset is subtracted. The file that activemq.xml imports decides, whatever
@@ -109,7 +109,7 @@ def _console_file(document: AdoptedDocument) -> tuple[str, str]:
     return (names[0], document.other_files[names[0]]) if names else ("", "")
 
 
-def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
+def propose_java_options(proposal: ProposedVariablesByHost, fleet: Fleet) -> None:
     """Propose ``activemq_java_options`` from environment files.
 
     These are options in a file by activemq.fleet that not every broker has.
@@ -125,7 +125,7 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
             proposal.propose_value_if_valid(document.host, "java_options", words[len(default_options) :])
 
 
-def note_omitted_java_options(proposal: VariableProposal) -> None:
+def note_omitted_java_options(proposal: ProposedVariablesByHost) -> None:
     """Add a note for the operator about Java options in existing environment files that ``adopt`` does not copy.
 
     Values that can be secrets, such as passwords, are not shown.
@@ -175,7 +175,7 @@ def _option_without_secret(option: str) -> str:
     return ":".join(option.partition("=")[0].split(":")[:2])
 
 
-def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
+def is_heap_known_for_all_hosts(proposal: ProposedVariablesByHost) -> bool:
     """Return whether the Java heap size of every adopted broker is known from its environment file."""
     return all(_heap_in_environment(_environment_text(document)) for document in proposal.documents)
 

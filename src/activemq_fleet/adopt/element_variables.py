@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from activemq_fleet.adopt.compared_element import ComparedElement
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.releases import Release
@@ -33,7 +33,7 @@ _MAXIMUM_VALIDATED_VALUES = 200
 _PERCENT_KEYS = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
-def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> None:
+def propose_policy_store_and_plugin_variables(proposal: ProposedVariablesByHost) -> None:
     """Propose the variables for destination policies, usage limits, destinations, the store, plugins and the scheduler.
 
     They are taken from the XML elements of each host's own activemq.xml, and added to the proposal.
@@ -75,7 +75,7 @@ def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> Non
 
 
 def _first_entries(
-    proposal: VariableProposal, document: AdoptedDocument, entries: Iterable[ComparedElement]
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, entries: Iterable[ComparedElement]
 ) -> list[ComparedElement]:
     """Return the first policyEntry of each destination.
 
@@ -104,7 +104,9 @@ def _first_entries(
     return list(first_entries.values())
 
 
-def _propose_valid_items(proposal: VariableProposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
+def _propose_valid_items(
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, name: str, values: list[Any]
+) -> bool:
     """Propose the values of a list variable that are valid together, and return whether there are any."""
     accepted = values
     if not is_valid_value(name, values):
@@ -133,7 +135,7 @@ def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
     return {"by_destination": entries, **({"transaction_journal": journal} if journal else {})}
 
 
-def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_usage(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     """Propose ``activemq_usage`` if the file has more than the three limits in bytes that other variables set."""
     usage = document.broker.find("systemUsage/systemUsage")
     value = _variable_value(usage, UsageSettings, document.release) if usage else None
@@ -154,7 +156,7 @@ def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> Non
         proposal[document.host]["usage"] = value
 
 
-def remove_defaults_from_destination_policies(proposal: VariableProposal, fleet: Fleet) -> None:
+def remove_defaults_from_destination_policies(proposal: ProposedVariablesByHost, fleet: Fleet) -> None:
     """Drop the default values from the proposed destination policies.
 
     These are values that every broker's policies have anyway, and entries left empty. ``fleet`` is the proposed one
@@ -203,7 +205,7 @@ def _comparable_key(element: Any) -> tuple[Any, ...]:
     return element.name, frozenset(element.attributes), frozenset(map(_comparable_key, element.children))
 
 
-def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_plugins(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     nodes = {node.name: node for node in document.broker.children_of_first_match("plugins")}
     value: dict[str, Any] = {}
     for key, field in PluginSettings.model_fields.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from activemq_fleet.adopt.network_connectors import ReplaceableBridge, replaceable_bridges
 from activemq_fleet.adopt.profiles import pure_master_address
-from activemq_fleet.adopt.proposal import VariableProposal
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.topology import Broker
 from activemq_fleet.topology.brokers_by_address import BrokersByAddress, HostsByName
@@ -16,7 +16,7 @@ from activemq_fleet.uris import is_openwire
 _LOCAL_ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- these do not identify a host
 
 
-def propose_preferred_master_per_pair(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
+def propose_preferred_master_per_pair(proposal: ProposedVariablesByHost, known_addresses: Mapping[str, str]) -> None:
     """Propose the preferred master (``activemq_master_node``) of each broker pair that shares a store.
 
     The preferred master is the node that its file marks as preferred,
@@ -45,7 +45,9 @@ def propose_preferred_master_per_pair(proposal: VariableProposal, known_addresse
             proposal.propose_preferred_master_unless_default(document.host, preferred_node)
 
 
-def propose_addresses_used_by_other_brokers(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
+def propose_addresses_used_by_other_brokers(
+    proposal: ProposedVariablesByHost, known_addresses: Mapping[str, str]
+) -> None:
     """Propose ``activemq_address`` for each host to which other brokers connect by another name.
 
     The addresses come from the network connectors of those brokers. ``known_addresses`` take precedence.
@@ -81,7 +83,7 @@ def propose_addresses_used_by_other_brokers(proposal: VariableProposal, known_ad
 
 
 def _addresses_on_one_machine(
-    proposal: VariableProposal, bridges_to_unknown_hosts: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
+    proposal: ProposedVariablesByHost, bridges_to_unknown_hosts: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (host, address) of brokers that share a machine.
 
@@ -105,7 +107,7 @@ def _addresses_on_one_machine(
         yield from address_by_host.items()
 
 
-def _master_addresses_of_slaves(proposal: VariableProposal) -> Iterator[tuple[str, str]]:
+def _master_addresses_of_slaves(proposal: ProposedVariablesByHost) -> Iterator[tuple[str, str]]:
     for documents in proposal.existing_activemq_xml_by_pair().values():
         if proposal.proposed_ha_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
@@ -114,7 +116,7 @@ def _master_addresses_of_slaves(proposal: VariableProposal) -> Iterator[tuple[st
                     yield master.host, address[0]
 
 
-def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariableProposal) -> Iterator[tuple[str, str]]:
+def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: ProposedVariablesByHost) -> Iterator[tuple[str, str]]:
     """Yield (host, address) for a bridge whose name ``X-to-Y`` names the target.
 
     Y is a pair or a host, and the ports match.

@@ -17,7 +17,7 @@ import yaml
 from activemq_fleet.adopt.broker_variables import DEFAULT_HEAP
 from activemq_fleet.adopt.companion_file_variables import is_heap_known_for_all_hosts
 from activemq_fleet.adopt.profiles import hosts_with_unknown_store_path
-from activemq_fleet.adopt.proposal import VariableProposal, Variables
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, Variables
 from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
 from activemq_fleet.group_names import MASTERS, SLAVES, inventory_group_name
 from activemq_fleet.inventory_yaml import STRING, TextWithNameAsExpression, scalar_to_yaml_node
@@ -44,7 +44,7 @@ secrets: "{{ inventory_dir }}/.secrets"
 """
 
 
-def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes]:
+def inventory_files(proposal: ProposedVariablesByHost, fleet: Fleet) -> dict[str, bytes]:
     """Return the files of a proposed Ansible inventory: the content of each by its path.
 
     They are hosts.yml, group_vars, host_vars, the inventory plugin's file, and .gitignore.
@@ -73,7 +73,7 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
     return dict(sorted({**contents, _PLUGIN_FILE: plugin.encode()}.items()))
 
 
-def _notes_comment(proposal: VariableProposal) -> str:
+def _notes_comment(proposal: ProposedVariablesByHost) -> str:
     """Return the urgent notes of an adoption as a comment in the inventory, for the operator's later decisions."""
     if not proposal.urgent_notes:
         return ""
@@ -85,7 +85,7 @@ def _notes_comment(proposal: VariableProposal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _unknown_values_comment(proposal: VariableProposal) -> str:
+def _unknown_values_comment(proposal: ProposedVariablesByHost) -> str:
     """Return commented lines with variables that ``site`` requires and that the adopted files do not show."""
     lines = {
         "ansible_become: true": "the playbooks need root access to the hosts",
@@ -168,7 +168,7 @@ def _variables_yaml(variables: Variables) -> str:
     return "".join(_COMMENTS.get(name, "") + _variable_yaml(name, variables[name]) for name in ordered)
 
 
-def _hosts_yaml(proposal: VariableProposal, inline: Mapping[str, Variables]) -> str:
+def _hosts_yaml(proposal: ProposedVariablesByHost, inline: Mapping[str, Variables]) -> str:
     lines = ["---", f"{MARK}: each host with the files it was adopted from.", "all:", "  hosts:"]
     for document in proposal.documents:
         names = ", ".join(dict.fromkeys(Path(file).name for file in document.files_read))

@@ -22,7 +22,7 @@ from activemq_fleet.adopt.compared_element import (
     to_xml,
 )
 from activemq_fleet.adopt.equal_meaning import are_attribute_values_equivalent, may_rendered_file_omit_attribute
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import (
     TextWithSecretLabels,
     contains_clear_text_password,
@@ -53,7 +53,7 @@ class _SkippedParts:
 
 
 def propose_attributes_and_fragments(
-    proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, rendered: ComparedElement
 ) -> None:
     """Propose broker attributes and XML fragments for the parts of a host's activemq.xml that no variable expresses.
 
@@ -96,7 +96,9 @@ def propose_attributes_and_fragments(
         proposal[document.host].setdefault("xml_fragments", []).extend(fragments)
 
 
-def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement) -> None:
+def _note_placeholder_settings(
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, node: ComparedElement
+) -> None:
     """Add a note about the settings of a bean that replaces placeholders which the rendered bean does not have."""
     omitted = sorted(placeholder_bean_properties(node).keys() - _LOCATION_SETTINGS)
     if omitted:
@@ -110,7 +112,9 @@ def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocu
         )
 
 
-def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
+def _propose_attributes(
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, rendered: ComparedElement
+) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
     if _PURGE_PERIOD in rendered.attributes and _PURGE_PERIOD not in document.broker.attributes:
         attributes[_PURGE_PERIOD] = 0  # Without it, the rendered broker would remove queues that the original keeps.
@@ -139,7 +143,7 @@ def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, r
         proposal[document.host]["broker_attributes"] = attributes
 
 
-def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocument, uri: str) -> None:
+def _propose_master_connector(proposal: ProposedVariablesByHost, document: AdoptedDocument, uri: str) -> None:
     """Propose a fragment for the slave of a pure pair whose ``masterConnectorURI`` has placeholders.
 
     Without it, the slave would serve clients. BrokerService creates a MasterConnector from the attribute's value.
@@ -151,7 +155,7 @@ def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocum
 
 
 def _fragment_entry(
-    proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, node: ComparedElement, parent: str | None
 ) -> dict[str, Any]:
     without_passwords = element_with_secret_labels(
         _with_password_references(node, proposal, document), proposal.secrets
@@ -188,7 +192,7 @@ def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) 
 
 
 def _with_password_references(
-    node: ComparedElement, proposal: VariableProposal, document: AdoptedDocument
+    node: ComparedElement, proposal: ProposedVariablesByHost, document: AdoptedDocument
 ) -> ComparedElement:
     """Return an XML element with ``${activemq…}`` references for passwords that the inventory defines."""
     variables = proposal[document.host]

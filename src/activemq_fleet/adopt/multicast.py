@@ -8,12 +8,12 @@ from typing import Any
 from activemq_fleet.adopt.broker_variables import transport_connector_elements
 from activemq_fleet.adopt.equal_meaning import parse_multicast_uri
 from activemq_fleet.adopt.network_connectors import expressible_connector_options, network_connector_elements
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 
-def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
+def propose_multicast_for_groups(proposal: ProposedVariablesByHost) -> set[str]:
     """Propose multicast discovery for the groups whose existing brokers use it.
 
     All brokers of such a group use it alike. Return the names of these groups.
@@ -41,7 +41,7 @@ def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
     return multicast_groups
 
 
-def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) -> dict[str, Any] | None:
+def _multicast_variables(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> dict[str, Any] | None:
     """Return the variables that render a broker's multicast connector, where the value None means the default.
 
     The result is None if the file has no such connector, or several.

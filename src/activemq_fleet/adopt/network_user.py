@@ -7,14 +7,14 @@ from collections import Counter
 from activemq_fleet.adopt.accounts_and_permissions import authentication_user_elements, user_group_names_in_attribute
 from activemq_fleet.adopt.network_connectors import network_connector_elements
 from activemq_fleet.adopt.profiles import master_connector_element
-from activemq_fleet.adopt.proposal import VariableProposal
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost
 from activemq_fleet.topology.access import NETWORK_GROUP
 
 NEW_USER = "network"
 """The account that is proposed if the existing bridges have none."""
 
 
-def propose_network_user(proposal: VariableProposal) -> bool:
+def propose_network_user(proposal: ProposedVariablesByHost) -> bool:
     """Propose the network user (``activemq_network_username``) from the logins of existing bridges.
 
     Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
@@ -48,7 +48,7 @@ def propose_network_user(proposal: VariableProposal) -> bool:
     return not names
 
 
-def withdraw_unneeded_network_users(proposal: VariableProposal) -> None:
+def withdraw_unneeded_network_users(proposal: ProposedVariablesByHost) -> None:
     """Withdraw the proposed network user from brokers that do not need it.
 
     Their rendered files do not contain it. They have no links and no such account in their file, or they have no

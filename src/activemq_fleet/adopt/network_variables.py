@@ -27,7 +27,7 @@ from activemq_fleet.adopt.network_connectors import (
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_unneeded_network_users
 from activemq_fleet.adopt.placeholders import unknown_bridge_target_hint
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
-from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, parse_yaml_scalar
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_default_value, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.variable_types import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
@@ -38,7 +38,7 @@ _UNEQUAL_BRIDGES = "the two nodes of the pair have different bridges with this n
 _INEXPRESSIBLE_TTL = "neither activemq_network_ttl nor the key ttl of activemq_links can set the TTL of this bridge"
 
 
-def propose_network(proposal: VariableProposal) -> None:
+def propose_network(proposal: ProposedVariablesByHost) -> None:
     """Propose the network variables of all brokers: topology, links and pair links.
 
     The account with which bridges log in is proposed, too.
@@ -68,7 +68,7 @@ class _Network:
     brokers discover each other; ``base`` is the proposed fleet without links.
     """
 
-    def __init__(self, proposal: VariableProposal) -> None:
+    def __init__(self, proposal: ProposedVariablesByHost) -> None:
         self.proposal = proposal
         self.multicast = propose_multicast_for_groups(proposal)
         self.reasons: dict[tuple[str, str], str] = {}

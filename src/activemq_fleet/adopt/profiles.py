@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from activemq_fleet.adopt.compared_element import PLACEHOLDERS, ComparedElement
 from activemq_fleet.adopt.equal_meaning import expand_directory_placeholders
 from activemq_fleet.adopt.placeholders import placeholder_names
-from activemq_fleet.adopt.proposal import VariableProposal
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.errors import InputError
@@ -29,7 +29,7 @@ _KAHADB = ("kahaDB", "mKahaDB")
 _LOCK_INTERVAL_ATTRIBUTES = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
-def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
+def propose_ha_profiles(proposal: ProposedVariablesByHost, shared: Collection[str] = ()) -> None:
     """Propose the high-availability profile (``activemq_ha``) of every pair.
 
     The variables of the profile are proposed, too. ``shared`` names pairs whose nodes share a KahaDB store that no file
@@ -76,7 +76,9 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
             _propose_broker_name(proposal, document)
 
 
-def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
+def _note_missing_store_marker(
+    proposal: ProposedVariablesByHost, pair: str, documents: Sequence[AdoptedDocument]
+) -> None:
     """Add a note that an adopted store requires the marker that stores of activemq.fleet have."""
     if any(document.preferred is None for document in documents):
         directory = kahadb_directory(documents[0]) or "STORE"
@@ -112,7 +114,7 @@ def _is_pure_pair(documents: Sequence[AdoptedDocument]) -> bool:
     return len(slaves) == 1 and all(document.release.has_pure_master_slave for document in documents)
 
 
-def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
+def _propose_pure(proposal: ProposedVariablesByHost, documents: Sequence[AdoptedDocument]) -> None:
     slave, master = sorted(documents, key=lambda document: master_connector_element(document) is None)
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
@@ -182,7 +184,11 @@ def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -
 
 
 def _propose_lock(
-    proposal: VariableProposal, document: AdoptedDocument, locker: str, default_acquire: int, default_keepalive: int
+    proposal: ProposedVariablesByHost,
+    document: AdoptedDocument,
+    locker: str,
+    default_acquire: int,
+    default_keepalive: int,
 ) -> None:
     """Propose the lock intervals of a store if they differ from the defaults.
 
@@ -208,13 +214,13 @@ def _propose_lock(
 
 
 def _propose_interval(
-    proposal: VariableProposal, document: AdoptedDocument, name: str, text: str, default: int, shortest: int = 0
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, name: str, text: str, default: int, shortest: int = 0
 ) -> None:
     if text.isascii() and text.isdigit() and int(text) != default and int(text) >= shortest:
         proposal.propose_value_if_valid(document.host, name, int(text))
 
 
-def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_store(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     store = _store_element(document)
     if store is None or store.name not in _KAHADB:
         return
@@ -231,7 +237,7 @@ def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> Non
         proposal.propose_value_if_valid(document.host, "store_directory", store.get("directory"))
 
 
-def propose_store_directories_below_base(proposal: VariableProposal) -> None:
+def propose_store_directories_below_base(proposal: ProposedVariablesByHost) -> None:
     """Propose ``activemq_store_directory`` for hosts whose activemq.xml has a store below ``${activemq.base}``.
 
     In the proposed path, the directory that is already proposed replaces the placeholder. Add a note for a store whose
@@ -266,7 +272,7 @@ def propose_store_directories_below_base(proposal: VariableProposal) -> None:
         )
 
 
-def hosts_with_unknown_store_path(proposal: VariableProposal) -> list[str]:
+def hosts_with_unknown_store_path(proposal: ProposedVariablesByHost) -> list[str]:
     """Return the hosts whose files do not show the absolute path of the broker's store."""
     return [
         document.host
@@ -275,7 +281,7 @@ def hosts_with_unknown_store_path(proposal: VariableProposal) -> list[str]:
     ]
 
 
-def _has_relative_store(proposal: VariableProposal, document: AdoptedDocument) -> bool:
+def _has_relative_store(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> bool:
     """Return whether a file has a store directory whose absolute path only the host can show."""
     path = kahadb_directory(document)
     return bool(path) and not path.startswith("/") and "base" not in proposal[document.host]
@@ -287,7 +293,7 @@ def _has_default_store(document: AdoptedDocument) -> bool:
     return not configures_store and document.broker.get("persistent") != "false"
 
 
-def _propose_broker_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
+def _propose_broker_name(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:
     is_shared = proposal.proposed_ha_profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if is_shared else document.identity.short_host_name):
@@ -322,7 +328,7 @@ def _share_database(documents: Sequence[AdoptedDocument]) -> bool:
     return None not in beans and len({_bean_properties(bean)["url"] for bean in beans if bean}) == 1
 
 
-def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
+def _propose_jdbc(proposal: ProposedVariablesByHost, documents: Sequence[AdoptedDocument]) -> None:
     is_proposed = all(_propose_database(proposal, document) for document in documents)
     for document in documents:
         proposal[document.host]["ha"] = SHARED_JDBC.name if is_proposed else NONE.name
@@ -333,7 +339,7 @@ def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 
-def _propose_database(proposal: VariableProposal, document: AdoptedDocument) -> bool:
+def _propose_database(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> bool:
     bean = _jdbc_data_source_bean(document)
     if bean is None or contains_clear_text_password("url", _bean_properties(bean)["url"]):
         return False

@@ -22,10 +22,10 @@ Variables = dict[str, Any]
 
 
 @dataclass
-class VariableProposal:
-    """The inventory variables that ``adopt`` proposes for existing brokers.
+class ProposedVariablesByHost:
+    """The inventory variables that ``adopt`` proposes for existing brokers, by host.
 
-    They are listed by host, without the prefix ``activemq_``. ``replaced_elements`` are ids of XML elements that a
+    Their names are without the prefix ``activemq_``. ``replaced_elements`` are ids of XML elements that a
     variable replaces although it renders another element, so that no XML fragment may restore them.
     """
 
@@ -41,7 +41,7 @@ class VariableProposal:
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
-    def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> VariableProposal:
+    def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> ProposedVariablesByHost:
         """Return a proposal of inventory variables for existing activemq.xml documents.
 
         It holds nothing but naming and the release of every host.

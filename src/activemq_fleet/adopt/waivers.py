@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from activemq_fleet.adopt.proposal import VariableProposal, Variables
+from activemq_fleet.adopt.proposal import ProposedVariablesByHost, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.files import SCHEMA_RULE, rule_prevents_broker_start
@@ -27,7 +27,7 @@ _MAXIMUM_ATTEMPTS = 50
 _PORT_RULE = "V057"
 
 
-def propose_waivers_for_original_files(proposal: VariableProposal, findings_of: FindingsOf) -> None:
+def propose_waivers_for_original_files(proposal: ProposedVariablesByHost, findings_of: FindingsOf) -> None:
     """Propose waivers of the lint rules that the original files of adopted brokers break.
 
     Without the waivers, the rules would stop ``render`` for the hosts concerned. An error with which a broker does not
@@ -49,7 +49,7 @@ def propose_waivers_for_original_files(proposal: VariableProposal, findings_of: 
     _add_waivers(proposal, _errors_to_waive(fleet, remaining, start_errors))
 
 
-def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
+def add_note_on_remaining_warnings(proposal: ProposedVariablesByHost, findings_of: FindingsOf) -> None:
     """Add a note for the operator about the warnings of ``check`` that remain after the adoption.
 
     adopt keeps their causes: ``check`` reports them for the original files, too.
@@ -74,7 +74,7 @@ def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: Find
         )
 
 
-def _blocking_findings(proposal: VariableProposal, findings_of: FindingsOf) -> list[Finding]:
+def _blocking_findings(proposal: ProposedVariablesByHost, findings_of: FindingsOf) -> list[Finding]:
     fleet = proposal.proposed_fleet()
     rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
@@ -85,7 +85,7 @@ def _finding_key(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.host, finding.message if finding.rule == SCHEMA_RULE else ""
 
 
-def _remove_cause(proposal: VariableProposal, finding: Finding, findings_of: FindingsOf) -> None:
+def _remove_cause(proposal: ProposedVariablesByHost, finding: Finding, findings_of: FindingsOf) -> None:
     """Remove the fragment or broker attribute that causes an error from a host's proposal, or raise InputError."""
     key = _finding_key(finding)
     variables = proposal.variables.get(finding.host, {})
@@ -151,7 +151,7 @@ def _conflicts_of_connectors(broker: Broker) -> list[Finding]:
     ]
 
 
-def _note_files_that_prevent_start(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
+def _note_files_that_prevent_start(proposal: ProposedVariablesByHost, errors: Iterable[Finding]) -> None:
     """Add a note about each original activemq.xml with which no broker of its release starts."""
     releases = {document.host: document.release.text for document in proposal.documents}
     hosts_by_error: dict[tuple[str, str, str], list[str]] = defaultdict(list)
@@ -167,7 +167,7 @@ def _note_files_that_prevent_start(proposal: VariableProposal, errors: Iterable[
         )
 
 
-def _add_waivers(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
+def _add_waivers(proposal: ProposedVariablesByHost, errors: Iterable[Finding]) -> None:
     messages_by_rule: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in errors:
         messages_by_rule[finding.rule].setdefault(finding.host, finding.message)

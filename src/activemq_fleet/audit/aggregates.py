@@ -126,7 +126,7 @@ class DurationHistogram:
         self._buckets[part] = known + count, max(longest, known_longest)
 
     @property
-    def counts_by_power_of_two(self) -> Counter[int]:
+    def duration_counts_by_power_of_two_ms(self) -> Counter[int]:
         """The number of durations in each range of the histogram from 2**N to 2**(N+1) ms, by N.
 
         At key 10 it is the number of durations from 1,024 to 2,048 ms.

@@ -38,8 +38,8 @@ class PublishedEvent:
     state_hole: int = 0
 
     @property
-    def is_accepted_once_by_publisher(self) -> bool:
-        """Whether the publishing agent accepted the event exactly once.
+    def is_accepted_once_by_publishing_agent(self) -> bool:
+        """Whether the agent that publishes the event accepted it from its application exactly once.
 
         The order of events that an agent accepted again is not promised.
         """

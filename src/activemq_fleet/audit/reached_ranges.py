@@ -177,7 +177,7 @@ def _range_keys(
         hole is not None
         and copy.topic is not None
         and missing.get(receipt.subscriber)
-        and copy.is_accepted_once_by_publisher
+        and copy.is_accepted_once_by_publishing_agent
     ):
         yield ReceivedEventRangeKey("topic", stream, copy.topic, hole)
 

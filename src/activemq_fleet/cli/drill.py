@@ -11,7 +11,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.cli.lab_options import (
-    current_inventory_options,
+    inventory_options_of_current_command,
     lab_options,
     require_lab_packages,
     stop_signals_as_interrupt,
@@ -79,7 +79,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     if report is not None and not Path(report).resolve().parent.is_dir():
         raise InputError(f"{report}: the directory of the report does not exist: create it, or choose another --report")
     if report is not None:
-        inputs = current_inventory_options().input_paths_by_option()
+        inputs = inventory_options_of_current_command().input_paths_by_option()
         require_output_differs_from_inputs("--report", Path(report), {**inputs, "--dir": lab.content_paths})
         check_writable(Path(report))
     require_lab_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")

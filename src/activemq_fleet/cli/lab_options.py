@@ -72,8 +72,8 @@ _INVENTORY_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_f
 _LAB_PARAMETERS = (*_INVENTORY_PARAMETERS, "directory")
 
 
-def current_inventory_options() -> InventoryOptions:
-    """Return the inventory options of the current command, whose lab was made from them.
+def inventory_options_of_current_command() -> InventoryOptions:
+    """Return the inventory options of the command that runs, from which its lab was made.
 
     The inventory of Ansible's configuration is included.
     """

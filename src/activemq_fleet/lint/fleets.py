@@ -144,12 +144,14 @@ def fleet_findings(
     view = FleetView(fleet, documents)
     findings: list[Finding] = []
     for broker in fleet.brokers:
-        findings += broker_findings(view, broker, selection)
+        findings += file_and_release_findings_of_broker(view, broker, selection)
         documents[broker.host].discard_parsed_tree()
     return (*findings, *whole_fleet_findings(view, selection))
 
 
-def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = EVERY_RULE) -> tuple[Finding, ...]:
+def file_and_release_findings_of_broker(
+    view: FleetView, broker: Broker, selection: RuleSelection = EVERY_RULE
+) -> tuple[Finding, ...]:
     """Return the findings of the file rules and the release rules about one broker, but none of the fleet rules.
 
     The file rules check the broker's activemq.xml (``broker_file_findings``), the release rules its ActiveMQ release.

@@ -62,7 +62,7 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N015", "error", each="broker")
-def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
+def broker_name_has_replaced_characters(broker: Element) -> Iterator[Problem]:
     """A brokerName has characters that the broker replaces by underscores.
 
     Why: the broker logs the replacement only at its start. JMX, bridges and vm:// then use a name that is in no file,

@@ -124,7 +124,7 @@ class RunProgress:
         return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
 
     def progress_after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
-        """Return the progress of an operation on brokers (acts by host, seconds waited) after a further step.
+        """Return the progress of an operation after one more step: the acts done on each host, and the seconds waited.
 
         A step that fails ends the run, and the progress is not used.
         """

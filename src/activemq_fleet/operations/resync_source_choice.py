@@ -107,7 +107,7 @@ class PurePairNodeStore:
         )
 
     @cached_property
-    def message_and_subscription_keys(self) -> frozenset[int]:
+    def message_and_subscription_keys_in_journal(self) -> frozenset[int]:
         """The keys of every message and subscription that the journal of a node's store mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
@@ -117,7 +117,7 @@ class PurePairNodeStore:
 
         The store journal may not reach back to the beginning.
         """
-        return not self.message_and_subscription_keys and not self.cleaned
+        return not self.message_and_subscription_keys_in_journal and not self.cleaned
 
     @property
     def last_writer_run(self) -> LoggedBrokerRun | None:
@@ -128,7 +128,11 @@ class PurePairNodeStore:
         """
         if not self.loads:
             # The journal file with the entry of the start was deleted. Each later start has its entry in a later file.
-            return self.runs[-1] if self.message_and_subscription_keys and self.runs and self.runs[-1].began else None
+            return (
+                self.runs[-1]
+                if self.message_and_subscription_keys_in_journal and self.runs and self.runs[-1].began
+                else None
+            )
         moment = _parse_load_time(self.loads[-1])
         before = [run for run in self.runs if moment and run.began and _parse_time(run.began) <= moment + _SECOND]
         if moment is None or not before or moment - _parse_time(before[-1].began) > _LONGEST_RECOVERY:
@@ -263,7 +267,7 @@ def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStor
         (
             at
             for at, (kind, key) in enumerate(master.order)
-            if kind == _ADD and key in slave.message_and_subscription_keys
+            if kind == _ADD and key in slave.message_and_subscription_keys_in_journal
         ),
         default=-1,
     )
@@ -367,7 +371,8 @@ def _keys_never_received(store: PurePairNodeStore, other: PurePairNodeStore) -> 
     missing = [
         record_key
         for key, record_key in store.live.items()
-        if key not in other.message_and_subscription_keys and record_key not in other.message_and_subscription_keys
+        if key not in other.message_and_subscription_keys_in_journal
+        and record_key not in other.message_and_subscription_keys_in_journal
     ]
     if not missing or not other.cleaned:
         return missing, 0
@@ -387,7 +392,7 @@ def _shared_record_range(store: PurePairNodeStore, other: PurePairNodeStore) -> 
         (
             at
             for at, (kind, key) in enumerate(store.order)
-            if kind == _ADD and key in other.message_and_subscription_keys
+            if kind == _ADD and key in other.message_and_subscription_keys_in_journal
         ),
         default=0,
     )
@@ -400,7 +405,10 @@ def _delivered_message_count(store: PurePairNodeStore, other: PurePairNodeStore)
         1
         for key, record_key in other.live.items()
         if key not in store.live
-        and (key in store.message_and_subscription_keys or record_key in store.message_and_subscription_keys)
+        and (
+            key in store.message_and_subscription_keys_in_journal
+            or record_key in store.message_and_subscription_keys_in_journal
+        )
     )
 
 

@@ -23,7 +23,7 @@ from activemq_fleet.schema import CompiledActivemqXsd
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
 from activemq_fleet.topology.build import apply_waivers
-from activemq_fleet.topology.hosts_by_role import classify_hosts_by_role, read_settings_and_broker_hosts
+from activemq_fleet.topology.hosts_by_role import classify_hosts_by_role, read_settings_by_host_and_broker_hosts
 from activemq_fleet.validation import fleet_with_check_findings
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
@@ -229,7 +229,7 @@ def _list_brokers_only(
     """Add only the brokers of a component that is too large for one task, and the finding T028, to the rows."""
     variables = {host.host: variables_from_json(host.text or "{}") for host in hosts if host.broker}
     hosts_by_role, _ = classify_hosts_by_role(variables, {}, context.division.pattern)
-    _, members = read_settings_and_broker_hosts(variables, hosts_by_role)
+    _, members = read_settings_by_host_and_broker_hosts(variables, hosts_by_role)
     listed_brokers, findings = build_brokers_without_links_or_accounts(members)
     computed.add_broker_and_link_rows(listed_brokers)
     computed.add_finding_rows(apply_waivers(findings, context.division.waivers))

@@ -8,7 +8,11 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
-from activemq_fleet.topology.hosts_by_role import HostsByRole, classify_hosts_by_role, read_settings_and_broker_hosts
+from activemq_fleet.topology.hosts_by_role import (
+    HostsByRole,
+    classify_hosts_by_role,
+    read_settings_by_host_and_broker_hosts,
+)
 
 
 def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
@@ -27,7 +31,7 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
             for host in hosts_by_role.identities
             if machines[data.machines.get(host, ())] > 1
         }
-        _, members = read_settings_and_broker_hosts(
+        _, members = read_settings_by_host_and_broker_hosts(
             data.hosts, HostsByRole(hosts_by_role.pattern, sharing_brokers, (), ())
         )
         brokers, _ = build_brokers_without_links_or_accounts(members)

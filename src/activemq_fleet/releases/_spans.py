@@ -29,11 +29,10 @@ class VersionSpan(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> VersionSpan:
-        """Return the span of versions that a text describes, such as ``"5.17.7 5.18.4"`` or ``"5.3.0 !5.8.0"``.
+        """Return the span of versions that a text describes: ``"5.3.0 !5.8.0"`` means 5.3.0 and later, before 5.8.0.
 
         The text has the first version of each release line, and after ``!`` the first version after the span.
-        ``"5.17.7 5.18.4"`` means 5.17.7 and later 5.17.x, and 5.18.4 and later. ``"5.3.0 !5.8.0"`` means 5.3.0 and
-        later, up to the last version before 5.8.0. Raises ValueError for other text.
+        ``"5.17.7 5.18.4"`` means 5.17.7 and later 5.17.x, and 5.18.4 and later. Raises ValueError for other text.
         """
         periods: list[tuple[tuple[Version, ...], Version | None]] = []
         floors: tuple[Version, ...] = ()

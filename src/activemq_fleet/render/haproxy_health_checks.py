@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from activemq_fleet.node.protocols import encode_mqtt_packet, encode_mqtt_text
 from activemq_fleet.render.secrets import SecretRenderer
-from activemq_fleet.topology import Balancer, VirtualPort
+from activemq_fleet.topology import Balancer, VirtualAddressPort
 
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
 _KEEP_ALIVE_SECONDS = 30  # s
@@ -37,7 +37,7 @@ class HealthCheckStep(NamedTuple):
 
 
 def health_check_steps(
-    balancer: Balancer, virtual_port: VirtualPort, secrets: SecretRenderer
+    balancer: Balancer, virtual_port: VirtualAddressPort, secrets: SecretRenderer
 ) -> tuple[HealthCheckStep, ...]:
     """Return the steps of a HAProxy health check of a broker, in order.
 
@@ -60,7 +60,7 @@ def health_check_steps(
     )
 
 
-def _may_health_check_send_password(balancer: Balancer, virtual_port: VirtualPort) -> bool:
+def _may_health_check_send_password(balancer: Balancer, virtual_port: VirtualAddressPort) -> bool:
     """Return whether a HAProxy health check may send its password to a broker.
 
     It may without TLS, or to a broker whose certificate is verified.
@@ -68,7 +68,7 @@ def _may_health_check_send_password(balancer: Balancer, virtual_port: VirtualPor
     return not virtual_port.tls or balancer.settings.vip_broker_ca is not None
 
 
-def _login_packet(balancer: Balancer, virtual_port: VirtualPort, secrets: SecretRenderer) -> str:
+def _login_packet(balancer: Balancer, virtual_port: VirtualAddressPort, secrets: SecretRenderer) -> str:
     settings = balancer.settings
     packet = mqtt_connect_packet if virtual_port.protocol == "mqtt" else _stomp_connect
     if settings.vip_username is None or not _may_health_check_send_password(balancer, virtual_port):
@@ -79,7 +79,7 @@ def _login_packet(balancer: Balancer, virtual_port: VirtualPort, secrets: Secret
     return packet(_client_id(balancer, virtual_port), settings.vip_username, password).hex()
 
 
-def _client_id(balancer: Balancer, virtual_port: VirtualPort) -> str:
+def _client_id(balancer: Balancer, virtual_port: VirtualAddressPort) -> str:
     """Return a client id that only one balancer and connector use: a broker drops one of two clients with one id."""
     return "check-" + hashlib.sha256(f"{balancer.host}\0{virtual_port.connector}".encode()).hexdigest()[:12]
 

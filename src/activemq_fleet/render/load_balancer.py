@@ -9,7 +9,7 @@ from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.haproxy_health_checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.render.systemd_memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
-from activemq_fleet.topology import Backend, Balancer, VirtualIpAddress, VirtualPort
+from activemq_fleet.topology import Backend, Balancer, VirtualAddressPort, VirtualIpAddress
 from activemq_fleet.topology.balancers import haproxy_name
 
 HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
@@ -83,7 +83,9 @@ def _haproxy_config(balancer: Balancer, secrets: SecretRenderer) -> bytes:
     )
 
 
-def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort, secrets: SecretRenderer) -> _Front:
+def _frontend(
+    balancer: Balancer, address: VirtualIpAddress, front: VirtualAddressPort, secrets: SecretRenderer
+) -> _Front:
     return _Front(
         name=haproxy_name(f"{address.group}.{front.connector}"),
         bind=join_host_port(address.address, front.port),
@@ -98,7 +100,7 @@ def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort,
     )
 
 
-def _largest_connection_count(address: VirtualIpAddress, front: VirtualPort) -> int:
+def _largest_connection_count(address: VirtualIpAddress, front: VirtualAddressPort) -> int:
     """Return the most clients of a port: the sum over brokers that can be active at once, one of each shared store."""
     combine = sum if address.masters_only else max
     return sum(

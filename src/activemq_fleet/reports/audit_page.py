@@ -211,7 +211,9 @@ def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
         )
     chart.add_row_name(116, "from accepted", "to handled")
     chart.height = 200
-    _add_latencies(chart, [event_slice for event_slice in slices if event_slice.handling_times.counts_by_power_of_two])
+    _add_latencies(
+        chart, [event_slice for event_slice in slices if event_slice.handling_times.duration_counts_by_power_of_two_ms]
+    )
     return _add_time_axis(chart)
 
 
@@ -255,7 +257,7 @@ def _latency_chart(report_data: AuditReportData) -> SvgChart | None:
     if not report_data.events.time_slices_with_handled_events:
         return None
     chart = SvgChart("Latency of events", 0, 1)
-    counts = report_data.events.handling_duration_histogram.counts_by_power_of_two
+    counts = report_data.events.handling_duration_histogram.duration_counts_by_power_of_two_ms
     chart.add_row_name(32, "number of events", "by latency")
     low, high, highest_count = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
@@ -337,7 +339,7 @@ def _event_gaps_note(report_data: AuditReportData) -> str:
 
 def _latency_note(report_data: AuditReportData) -> str:
     histogram = report_data.events.handling_duration_histogram
-    if not histogram.counts_by_power_of_two:
+    if not histogram.duration_counts_by_power_of_two_ms:
         return ""
     median, percentile_99, longest = (duration_text(histogram.quantile_seconds(share)) for share in (0.5, 0.99, 1))
     clock_note = (

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkOfRunningBrokers, accepts_clients
+from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkWithAtMostOneBrokerDown, accepts_clients
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
 from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeEdge, BridgeGraph, broker_numbers
@@ -83,7 +83,7 @@ class Routes:
         self.fleet = fleet
         self.network = FleetNetworkConnectors(fleet, written, as_planned=as_planned)
         self._component = {name: names for names in self.network.connected_pair_components for name in names}
-        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkOfRunningBrokers] = {}
+        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkWithAtMostOneBrokerDown] = {}
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Routes:
         return MessageReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
 
     def _is_outside_the_only_route(
-        self, dead_host: str, healthy_state: NetworkOfRunningBrokers, source: int, target: int
+        self, dead_host: str, healthy_state: NetworkWithAtMostOneBrokerDown, source: int, target: int
     ) -> bool:
         """Return whether messages have only one route, and the broker ``dead_host`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead_host).link_end_name]
@@ -251,7 +251,7 @@ class Routes:
 
     def network_of_running_brokers(
         self, pair_names: tuple[str, ...], broker_down: str | None = None, destination: str | None = None
-    ) -> NetworkOfRunningBrokers:
+    ) -> NetworkWithAtMostOneBrokerDown:
         """Return the network of the given pairs, with the bridges that are open while ``broker_down`` is down.
 
         None means that no broker is down. With ``destination``, only bridges that carry its messages count. The result
@@ -275,7 +275,7 @@ class Routes:
 
     def _build_state(
         self, names: tuple[str, ...], down: str | None, destination: str | None
-    ) -> NetworkOfRunningBrokers:
+    ) -> NetworkWithAtMostOneBrokerDown:
         vertices = {name: number for number, name in enumerate(names)}
         units = self.network.units
         bridges = self.network.bridges_opened_by_pairs(names, down)
@@ -304,7 +304,9 @@ class Routes:
                     replays |= 1 << number
                 if not broker.release.has_consumer_ttl:  # AMQ-4607 introduced both features.
                     merges |= 1 << number
-        return NetworkOfRunningBrokers(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
+        return NetworkWithAtMostOneBrokerDown(
+            down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges)
+        )
 
     def _connectors_without_demand(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""

@@ -100,8 +100,8 @@ class Bridge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NetworkOfRunningBrokers:
-    """The network of the running brokers, with its bridges, while one broker or none is down.
+class NetworkWithAtMostOneBrokerDown:
+    """The bridges of a network of brokers under the assumption that one given broker, or none, is down.
 
     Its bridges form a graph of numbered pairs. ``down`` is the broker that is down, None for none.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.routes.bridges import Bridge, NetworkOfRunningBrokers
+from activemq_fleet.routes.bridges import Bridge, NetworkWithAtMostOneBrokerDown
 from activemq_fleet.routes.forwarding_choices import ChoiceOutcome
 from activemq_fleet.topology import LinkEnd
 
@@ -66,8 +66,8 @@ def _filter_text(bridge: Bridge) -> str:
 
 
 def no_arrival_sentence(
-    state: NetworkOfRunningBrokers,
-    network_of_all_destinations: NetworkOfRunningBrokers,
+    state: NetworkWithAtMostOneBrokerDown,
+    network_of_all_destinations: NetworkWithAtMostOneBrokerDown,
     source: int,
     target: int,
     destination: str | None,

@@ -15,7 +15,7 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.answers import Routes, RoutesFromSourceLostWithoutBroker
-from activemq_fleet.routes.bridges import NetworkOfRunningBrokers
+from activemq_fleet.routes.bridges import NetworkWithAtMostOneBrokerDown
 from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeGraph, broker_numbers
 from activemq_fleet.topology import LinkEnd
@@ -70,7 +70,7 @@ def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, li
     return units_by_group
 
 
-def _unreachable_pair_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
+def _unreachable_pair_findings(routes: Routes, state: NetworkWithAtMostOneBrokerDown) -> Iterator[Finding]:
     """Yield a finding for each group in whose network messages do not reach every pair (R001)."""
     all_brokers = state.shape.all_brokers_mask
     if all(
@@ -123,7 +123,7 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             )
 
 
-def _single_point_of_failure_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
+def _single_point_of_failure_findings(routes: Routes, state: NetworkWithAtMostOneBrokerDown) -> Iterator[Finding]:
     """Yield a finding for each broker whose failure interrupts routes between other brokers (R002)."""
     for name in state.names:
         unit = routes.network.units[name]
@@ -196,7 +196,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         )
 
 
-def _dead_end_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
+def _dead_end_findings(routes: Routes, state: NetworkWithAtMostOneBrokerDown) -> Iterator[Finding]:
     """Yield a finding for a network in which messages can remain on a broker that cannot forward them (R004)."""
     examined_count, stranded_routes = _examined_and_stranded_routes(state.shape)
     if stranded_routes:

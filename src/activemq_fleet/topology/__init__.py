@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from activemq_fleet.topology.build import build_fleet
 from activemq_fleet.topology.hosts_by_role import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualIpAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualAddressPort, VirtualIpAddress
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
 from activemq_fleet.topology.model.fleet import (
     MAX_LISTED,
@@ -37,8 +37,8 @@ __all__ = [
     "Pair",
     "Permission",
     "ShortenedGroupList",
+    "VirtualAddressPort",
     "VirtualIpAddress",
-    "VirtualPort",
     "WholeInventoryFacts",
     "build_fleet",
     "pair_and_single_broker_count_texts",

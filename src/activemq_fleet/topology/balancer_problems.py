@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.account_problems import different_password_finding
-from activemq_fleet.topology.model.balancer import Balancer, VirtualIpAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Balancer, VirtualAddressPort, VirtualIpAddress
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Group, ShortenedGroupList
 
@@ -162,7 +162,7 @@ def _duplicate_address_findings(
 
 def _duplicate_port_findings(address: VirtualIpAddress, group: Group) -> Iterator[Finding]:
     """Yield an error for two connectors that would be the same port of a group's virtual address (T006)."""
-    owners: dict[int, VirtualPort] = {}
+    owners: dict[int, VirtualAddressPort] = {}
     for front in address.fronts:
         other = owners.setdefault(front.port, front)
         if other is not front:

@@ -17,7 +17,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.balancer_problems import balancer_findings
-from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualIpAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddressPort, VirtualIpAddress
 from activemq_fleet.topology.model.broker import Broker, Connector
 from activemq_fleet.topology.model.fleet import Group, ShortenedGroupList
 
@@ -28,7 +28,7 @@ _ROOM = 10
 _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
-def build_balancers(
+def build_balancers_and_findings(
     names: Sequence[str],
     settings: Mapping[str, HostSettings],
     groups: Sequence[Group],
@@ -113,7 +113,7 @@ def _serves_by_masters_only(group: Group) -> bool:
     return any(broker.ha_profile.replicates for broker in group.brokers)
 
 
-def _virtual_ports(group: Group) -> Iterator[VirtualPort]:
+def _virtual_ports(group: Group) -> Iterator[VirtualAddressPort]:
     """Yield a port for each connector that HAProxy can check, in the order of the first broker that has it."""
     connectors_by_name: dict[str, list[tuple[Broker, Connector]]] = {}
     for pair in group.pairs:
@@ -126,7 +126,7 @@ def _virtual_ports(group: Group) -> Iterator[VirtualPort]:
         protocol = protocol_name_of_scheme(first.scheme)
         if protocol not in _BALANCED:
             continue
-        yield VirtualPort(
+        yield VirtualAddressPort(
             connector=name,
             protocol=protocol,
             port=first.port - broker.settings.port_offset,

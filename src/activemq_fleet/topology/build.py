@@ -16,9 +16,13 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.topology.access import add_links_accounts_and_permissions
 from activemq_fleet.topology.agents import agents_and_home_pair_findings
-from activemq_fleet.topology.balancers import build_balancers
+from activemq_fleet.topology.balancers import build_balancers_and_findings
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
-from activemq_fleet.topology.hosts_by_role import Variables, classify_hosts_by_role, read_settings_and_broker_hosts
+from activemq_fleet.topology.hosts_by_role import (
+    Variables,
+    classify_hosts_by_role,
+    read_settings_by_host_and_broker_hosts,
+)
 from activemq_fleet.topology.inventory_problems import topology_findings
 from activemq_fleet.topology.links import plan_network
 from activemq_fleet.topology.model.fleet import Fleet, ShortenedGroupList, WholeInventoryFacts, groups_of
@@ -54,13 +58,13 @@ def build_fleet(
     ['orders-mq01']
     """
     hosts_by_role, name_findings = classify_hosts_by_role(hosts, groups, naming_pattern)
-    settings, members = read_settings_and_broker_hosts(hosts, hosts_by_role)
+    settings, members = read_settings_by_host_and_broker_hosts(hosts, hosts_by_role)
     nodes, node_findings = build_brokers_without_links_or_accounts(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)
     known = rest.groups if rest else ShortenedGroupList.shorten_group_names([group.name for group in broker_groups])
     agents, agent_findings = agents_and_home_pair_findings(hosts_by_role.agents, settings, broker_groups, known)
-    balancers, balancer_findings = build_balancers(hosts_by_role.balancers, settings, broker_groups, known)
+    balancers, balancer_findings = build_balancers_and_findings(hosts_by_role.balancers, settings, broker_groups, known)
     brokers = add_links_accounts_and_permissions(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]
     findings += rest.findings if rest else ()

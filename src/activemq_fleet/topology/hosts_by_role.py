@@ -253,7 +253,7 @@ def raise_for_problems(
         raise ReleaseError(*release_problems, hosts_by_line=release_problems)
 
 
-def read_settings_and_broker_hosts(
+def read_settings_by_host_and_broker_hosts(
     hosts: Variables, hosts_by_role: HostsByRole
 ) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
     """Read the variables of brokers, agents and load balancers, and return (settings by host, hosts of brokers).

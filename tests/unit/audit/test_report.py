@@ -152,7 +152,7 @@ def test_quantiles_of_handling_durations_are_computed_from_histogram() -> None:
         [0.008, 0.016, 4.1],
         2,
     )
-    assert histogram.counts_by_power_of_two == {3: 50, 4: 49, 12: 1}
+    assert histogram.duration_counts_by_power_of_two_ms == {3: 50, 4: 49, 12: 1}
 
 
 def test_sum_of_partial_event_figures_equals_figures_of_all_events() -> None:
@@ -174,9 +174,12 @@ def test_sum_of_partial_event_figures_equals_figures_of_all_events() -> None:
         100,
     )
     assert [
-        (n.began, n.handled, n.handling_times.counts_by_power_of_two)
+        (n.began, n.handled, n.handling_times.duration_counts_by_power_of_two_ms)
         for n in first_half.time_slices_with_handled_events
-    ] == [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.time_slices_with_handled_events]
+    ] == [
+        (n.began, n.handled, n.handling_times.duration_counts_by_power_of_two_ms)
+        for n in both.time_slices_with_handled_events
+    ]
     medians = [part.handling_duration_histogram.quantile_seconds(0.5) for part in (first_half, both)]
     assert medians[0] == medians[1]
 

@@ -298,7 +298,7 @@ class SharedStore:
         return FenceEvidence(self.this_guard_holds_pair_lock(), highest, has_ended)
 
     def highest_claim(self) -> StoreClaim | None:
-        """Return the claim with the highest number on the shared store; None without claims.
+        """Return the newest claim (record of a takeover) of the shared store, that with the highest number, or None.
 
         Raises FenceError for an unreadable claim.
         """

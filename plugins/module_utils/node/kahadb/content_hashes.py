@@ -168,10 +168,10 @@ UNSEEN: dict[str, Any] = {
     "live": "",
     "state": "",
 }
-"""The result of ``compute_store_content_hashes`` for a store that is not read."""
+"""The result of ``compute_message_and_subscription_hashes`` for a store that is not read."""
 
 
-def compute_store_content_hashes(store: str) -> dict[str, Any]:
+def compute_message_and_subscription_hashes(store: str) -> dict[str, Any]:
     """Read a kahaDB store, and return the hashes of its messages, of its subscriptions and of its newest records.
 
     The result is a dict for JSON with the fields of ``UNSEEN``; it is compared with that of another host. ``damaged``

@@ -138,7 +138,7 @@ class KnownSecrets:
             position = end
         return "".join(pieces) + text[position:]
 
-    def word_like_secret_end(self, text: str, start: int, end: int) -> int:
+    def find_end_of_word_like_secret(self, text: str, start: int, end: int) -> int:
         """Return the end of a known secret that resembles a word at ``start`` in a text; -1 if there is none.
 
         The secret must be the whole value.

@@ -280,7 +280,7 @@ class _SecretValueReader:
     def _find_value(self, start: int, at: int, *, is_quoted: bool) -> tuple[int, int]:
         """Return the value at ``at`` of the name at ``start``; ``is_quoted``: the name is between quotes."""
         text, limit = self._text, self._value_limit(at)
-        end = self._known.word_like_secret_end(text, at, limit)
+        end = self._known.find_end_of_word_like_secret(text, at, limit)
         if end >= 0:
             return at, end
         end = end_of_value_without_secret(text, at, limit)

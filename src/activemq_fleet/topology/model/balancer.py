@@ -40,7 +40,7 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualPort:
+class VirtualAddressPort:
     """A port of a group's virtual IP address, for one connector of the group's brokers.
 
     ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
@@ -72,7 +72,7 @@ class VirtualIpAddress:
     source: str | None
     peers: tuple[str, ...]
     masters_only: bool
-    fronts: tuple[VirtualPort, ...]
+    fronts: tuple[VirtualAddressPort, ...]
 
 
 @dataclass(frozen=True, slots=True)
