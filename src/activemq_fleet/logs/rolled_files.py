@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.releases import Release
 
-_NUMBERED_NAME = re.compile(
-    r"(?P<before>activemq(?:\.log[.-]|[-_.]?))(?!(?:19|20)\d\d)(?P<number>\d{1,4})(?P<after>(?:\.log)?)"
-)
-_NUMBERED_DATE = re.compile(r"(?P<before>.*\d[-_.])(?P<number>\d{1,4})(?P<after>(?:\.log)?)", re.DOTALL)
+_BEFORE_NUMBER = r"activemq(?:\.log[.-]|[-_.]?)(?!(?:19|20)\d\d)"
+_NUMBER = r"(?P<number>\d{1,4})(?P<after>(?:\.log)?)"
+_NUMBERED_NAME = re.compile(rf"(?P<before>{_BEFORE_NUMBER}){_NUMBER}")
+_NUMBERED_DATE = re.compile(rf"(?P<before>.*\d[-_.]|.*\d/{_BEFORE_NUMBER}){_NUMBER}", re.DOTALL)
+"""The date is in the name of the file or of its directory."""
 BEGINNING = 1 << 20
 """Number of bytes at the start of a file that are searched for its first record. The text before that record belongs to
 the previous file.
@@ -94,8 +95,9 @@ def _series_of_match(match: re.Match[str] | None) -> tuple[str, int] | None:
 def numbers_of_dated_files(files: Iterable[str]) -> dict[str, tuple[str, int]]:
     """Return the number of each log file whose name has a date and a number, with the name without the number.
 
-    ``activemq-2026-11-30-2.log.gz`` has the number 2 in the series ``activemq-2026-11-30-{}.log``. A series counts only
-    if one of its numbers has one digit, because days, hours and minutes have two.
+    ``activemq-2026-11-30-2.log.gz`` has the number 2 in the series ``activemq-2026-11-30-{}.log``. The date can also be
+    the directory: ``2026/11/30/activemq-2.log``. A series counts only if one of its numbers has one digit, because
+    days, hours and minutes have two.
     """
     matches = {file: _NUMBERED_DATE.fullmatch(without_compression_ending(file)) for file in files}
     numbered = {
@@ -174,42 +176,70 @@ def direct_successors(rolls: Sequence[RolledFile], *, counts_up: bool = False) -
 
     The oldest of ``rolls`` is first; it is no successor.
     """
-    numbers = [roll.roll_number for roll in rolls if roll.roll_number is not None]
-    is_ascending = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
     dated = numbers_of_dated_files(roll.file for roll in rolls)
+    is_ascending = _do_numbers_ascend([roll.series for roll in rolls], default=counts_up)
+    dates_ascend = _do_numbers_ascend([dated.get(roll.file) for roll in rolls], default=True)
     return [
-        index > 0 and _is_direct_successor(rolls[index - 1], roll, dated, is_ascending)
+        index > 0 and _is_direct_successor(rolls[index - 1], roll, dated, is_ascending, dates_ascend)
         for index, roll in enumerate(rolls)
     ]
 
 
+def _do_numbers_ascend(numbers: Iterable[tuple[str, int] | None], *, default: bool) -> bool:
+    """Return whether the newest file of a series has its highest number.
+
+    ``numbers`` are the series and numbers of files, the oldest first. The first two files in a row that are of one
+    series show it; ``default`` is returned without such files.
+    """
+    pairs = pairwise(filter(None, numbers))
+    return next(
+        (number < following for (series, number), (next_series, following) in pairs if series == next_series), default
+    )
+
+
 def _is_direct_successor(
-    previous: RolledFile, following: RolledFile, dated: Mapping[str, tuple[str, int]], is_ascending: bool
+    previous: RolledFile,
+    following: RolledFile,
+    dated: Mapping[str, tuple[str, int]],
+    is_ascending: bool,
+    dates_ascend: bool,
 ) -> bool:
     if previous.roll_number is not None and following.roll_number is not None:
         return abs(previous.roll_number - following.roll_number) == 1
-    if previous.file in dated and following.file in dated:
-        (series, number), (following_series, following_number) = dated[previous.file], dated[following.file]
-        return series != following_series or abs(number - following_number) == 1
+    previous_series, previous_number = dated.get(previous.file, (None, 1))
+    following_series, following_number = dated.get(following.file, (None, 1))
+    if previous_series is not None and previous_series == following_series:
+        return abs(previous_number - following_number) == 1
+    if (following_number if dates_ascend else previous_number) != 1:
+        return False
     return previous.roll_number in (None, 1) or is_ascending
 
 
 def missing_rolled_file_messages(files: Iterable[str], *, is_listed: bool = False) -> list[str]:
     """Return a message for each rolled log file that is missing from a host's log files.
 
-    The numbers in the names of ``files``, the oldest first, show it. A series of numbers of one date begins with 1,
-    unless it has the oldest file: loggers delete the oldest files. ``is_listed`` is as for ``is_newest_file_missing``.
+    The numbers in the names of ``files``, the oldest first, show it. A series of numbers begins with 1. If its newest
+    file has the highest number, the oldest series of a date and a series without a date may begin with a higher number:
+    loggers delete the oldest files. ``is_listed`` is as for ``is_newest_file_missing``.
     """
     rolls = [RolledFile(file) for file in files]
     dated = numbers_of_dated_files(roll.file for roll in rolls)
-    oldest_series = dated[rolls[0].file][0] if rolls and rolls[0].file in dated else None
+    # Files without records follow the current file; their order is unknown.
+    ordered = list(takewhile(lambda roll: not roll.is_current, rolls))
+    has_direct_write = len(ordered) == len(rolls) and not _have_numbers_of_current_file(rolls)
+    series_from_any_number = set()
+    if _do_numbers_ascend([roll.series for roll in ordered], default=has_direct_write):
+        series_from_any_number |= {roll.series[0] for roll in rolls if roll.series}
+    dates_ascend = _do_numbers_ascend([dated.get(roll.file) for roll in ordered], default=True)
+    if dates_ascend and rolls and rolls[0].file in dated:
+        series_from_any_number.add(dated[rolls[0].file][0])
     numbers: dict[str, set[int]] = {}
     for series, number in filter(None, (roll.series or dated.get(roll.file) for roll in rolls)):
         numbers.setdefault(series, set()).add(number)
     problems = [
         f"the log file {series.format(number)} is missing, so its events are unknown: collect it from the host again"
         for series, present in sorted(numbers.items())
-        for number in range(min(present) if series == oldest_series else 1, max(present))
+        for number in range(min(present) if series in series_from_any_number else 1, max(present))
         if number not in present
     ]
     if is_newest_file_missing(rolls, is_listed=is_listed):

@@ -315,6 +315,15 @@ def test_dated_log_files_are_sorted_by_time_where_names_do_not_show_it() -> None
         (["activemq.log.2026-11-29-10", "activemq.log.2026-11-29-23", "activemq.log"], []),
         (["activemq-3.log", "activemq-1.log", "activemq.log"], ["activemq-2.log"]),
         (["activemq.log.2024", "activemq.log.2025", "activemq.log"], []),
+        # The directory is the date.
+        (["2026/11/30/activemq-1.log", "2026/11/30/activemq-3.log", "activemq.log"], ["2026/11/30/activemq-2.log"]),
+        (["2026/activemq-1.log", "2026/activemq-2026.log", "activemq.log"], []),
+        (["2026-11/activemq-1.log.gz", "2026-12/activemq-2.log", "activemq.log"], ["2026-12/activemq-1.log"]),
+        # If the numbers ascend, the oldest files, which the logger deletes, have the lowest ones.
+        (["activemq-57.log", "activemq-58.log", "activemq-60.log", "activemq.log"], ["activemq-59.log"]),
+        (["activemq-3.log", "activemq-2.log", "activemq.log"], ["activemq-1.log"]),
+        (["activemq-2.log", "activemq-1.log", "activemq.log", "activemq-4.log"], ["activemq-3.log"]),
+        (["activemq-2026-11-29-3.log", "activemq-2026-11-29-2.log", "activemq.log"], ["activemq-2026-11-29-1.log"]),
     ],
 )
 def test_only_numbers_in_names_show_missing_dated_log_files(files: list[str], missing: list[str]) -> None:
@@ -329,6 +338,8 @@ def test_only_numbers_in_names_show_missing_dated_log_files(files: list[str], mi
         (["activemq-2026-11-29-1.log"], True, False),
         (["activemq-2026-11-29-1.log"], False, True),
         (["activemq-1.log"], True, False),
+        (["activemq-57.log"], True, False),
+        (["activemq-57.log", "activemq-58.log"], True, False),
         (["activemq.log.1"], True, True),
         (["activemq-2026-11-29-1.log", "activemq.log"], False, False),
     ],
@@ -337,9 +348,33 @@ def test_direct_logs_need_no_current_file_only_if_host_was_listed(
     files: list[str], is_listed: bool, is_missing: bool
 ) -> None:
     messages = missing_rolled_file_messages(files, is_listed=is_listed)
-    assert [message.startswith("the log file activemq.log is missing") for message in messages] == [True] * is_missing
+    missing = [message.startswith("the log file activemq.log is missing") for message in messages]
+    assert missing == ([True] if is_missing else [])
 
 
-def test_start_of_dated_log_file_continues_only_next_number_of_same_date() -> None:
-    names = ["activemq-2026-11-29-1.log", "activemq-2026-11-29-2.log", "activemq-2026-11-29-4.log", "activemq.log"]
-    assert direct_successors([RolledFile(name) for name in names]) == [False, True, False, True]
+@pytest.mark.parametrize(
+    ("names", "successors"),
+    [
+        (["29-1.log", "29-2.log", "29-4.log"], [False, True, False, True]),
+        (["28-1.log", "29-1.log", "30-2.log"], [False, True, False, True]),
+        (["28-2.log", "28-1.log", "29-2.log", "29-1.log"], [False, True, True, True, True]),  # 1 is the newest
+        (["28-3.log", "28-2.log", "29-2.log"], [False, True, False, False]),
+        (["28.log", "29-2.log"], [False, False, True]),
+    ],
+)
+def test_file_after_missing_dated_log_file_is_no_direct_successor(names: list[str], successors: list[bool]) -> None:
+    rolls = [RolledFile(f"activemq-2026-11-{name}") for name in names]
+    assert direct_successors([*rolls, RolledFile("activemq.log")]) == successors
+
+
+def test_start_of_dated_log_file_continues_previous_date_only_with_number_1() -> None:
+    for number, skip in ((1, 6), (2, 0)):
+        file = f"activemq-2026-11-29-{number}.log"
+        places = log_file_positions_by_name(
+            {
+                "activemq-2026-11-28-1.log": LogBeginning(b"", "2026-11-28 10:00:00"),
+                file: LogBeginning(b"\tat x\n", "2026-11-29 10:00:00"),
+            },
+            LogReleaseAndTimeZone(),
+        )
+        assert places[file].skip == skip
