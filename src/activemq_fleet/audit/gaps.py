@@ -33,7 +33,8 @@ def gaps_from_incomplete_log_files(
     """Return a gap for each collected log file that is cut off, missing or not readable.
 
     Records that could not be parsed are gaps, too; they weigh where they are many. At most ``MAX_GAPS`` files with
-    such records are reported, those that weigh first. ``files_by_host`` are all log files of each host.
+    such records are reported, those that weigh first, and at most ``MAX_GAPS`` missing files. ``files_by_host`` are all
+    log files of each host.
     """
     summaries_by_host = _summaries_oldest_first(logs)
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
@@ -46,13 +47,14 @@ def gaps_from_incomplete_log_files(
         )
         for host, file, problem in problems
     ]
-    gaps += [
+    missing_files = [
         InputGap(host, problem)
         for host, files in sorted(files_by_host.items())
         for problem in missing_rolled_file_messages(
             _names_oldest_first(files, summaries_by_host.get(host, ())), is_listed=files.is_listed
         )
     ]
+    gaps += missing_files[:MAX_GAPS]
     gaps += [
         InputGap(
             host,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from activemq_fleet.audit.evidence import SystemdJournalRecord
-from activemq_fleet.audit.gaps import gaps_from_incomplete_log_files, last_record_times_before_gaps
+from activemq_fleet.audit.gaps import MAX_GAPS, gaps_from_incomplete_log_files, last_record_times_before_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile
 from activemq_fleet.logs.decompression import TRUNCATED
@@ -35,6 +35,10 @@ def summaries(*files: tuple[str, int | None, str]) -> list[LogFileSummary]:
         ([("activemq.log.2", 10, ""), ("activemq.log.1.gz", None, TRUNCATED), ("activemq.log", 20, "")], [10]),
         ([("activemq.log.1.gz", None, TRUNCATED), ("activemq.log", 20, "")], []),
         ([("activemq.log", 20, CUT_OFF)], [20]),
+        (
+            [("activemq.log.2026-11-28.1", 10, ""), ("activemq.log.2026-11-29.2", 20, ""), ("activemq.log", 30, "")],
+            [10],
+        ),
     ],
 )
 def test_times_before_gaps_are_those_of_last_records(files: list[tuple[str, int | None, str]], gaps: list[int]) -> None:
@@ -88,13 +92,17 @@ def test_start_that_no_log_file_has_is_gap_between_dated_files(kinds: tuple[str,
     logs[0].last_run_kind = logs[0].first_run_kind = kinds[0]
     logs[2].first_run_kind = logs[2].last_run_kind = kinds[1]
     gaps = gaps_from_incomplete_log_files(logs, {"h": HostLogFiles(tuple(log.file for log in logs))})
-    assert [(gap.file, gap.weighs, gap.what.split(" The ")[0]) for gap in gaps] == [
-        (
-            "activemq.log",
-            True,
-            "activemq-2026-11-28.log ends with a broker that stopped, and activemq.log begins with a broker that runs.",
-        )
-    ] * is_gap
+    gap_of_start = (
+        "activemq.log",
+        True,
+        "activemq-2026-11-28.log ends with a broker that stopped, and activemq.log begins with a broker that runs.",
+    )
+    assert [(gap.file, gap.weighs, gap.what.split(" The ")[0]) for gap in gaps] == ([gap_of_start] if is_gap else [])
+
+
+def test_missing_log_files_are_reported_up_to_limit_of_gaps() -> None:
+    files = {"h": HostLogFiles(("activemq-1.log", "activemq-1000.log", "activemq.log"))}
+    assert len(gaps_from_incomplete_log_files([], files)) == MAX_GAPS
 
 
 def test_takeover_after_missing_end_of_log_has_unknown_cause() -> None:
