@@ -225,6 +225,18 @@ def test_standby_is_upgraded_first_then_switchover_then_other_node() -> None:
     assert upgrade_step(nodes).act == "done"
 
 
+def test_upgrade_of_one_of_two_single_brokers_counts_one_broker() -> None:
+    chosen, other = observed_pair("5.18.3", "5.17.6", ha="none")
+    nodes = (chosen, replace(other, state="active"))
+    run = upgrade_progress(nodes, chosen=[A])
+
+    before = wait_or_done_step_before_upgrade(nodes, run)
+    after = next_upgrade_step(nodes, store_changes(nodes), run)
+
+    assert before.say == "1 broker checked: nothing prevents the upgrade"
+    assert after.say == f"1 broker checked: all run activemq_release; active hosts: {A}"
+
+
 def test_active_node_is_upgraded_only_without_peer() -> None:
     step = upgrade_step(observed_pair()[:1])
     assert (step.act, step.hosts, step.peer) == ("upgrade", (A,), None)

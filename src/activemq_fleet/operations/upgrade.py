@@ -84,8 +84,9 @@ def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: Rolling
     The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
     RefusalError for a problem that does not resolve.
     """
-    text = f"{count_with_noun(len(nodes), 'broker')} checked: nothing prevents the upgrade"
-    return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text)
+    return next_rolling_step(
+        nodes, run, lambda _pair: None, lambda pairs: f"{_brokers_checked(pairs)}: nothing prevents the upgrade"
+    )
 
 
 def next_upgrade_step(
@@ -101,13 +102,16 @@ def next_upgrade_step(
     RefusalError for a change of release that is refused, and for a problem that does not resolve.
     """
     effects_by_pair = upgrade_effects_by_pair(nodes, stores, run)
-    brokers = count_with_noun(len(nodes), "broker")
     return next_rolling_step(
         nodes,
         run,
         lambda pair: _next_pair_step(pair, effects_by_pair.get(pair_or_host(pair[0])), run, switched or {}),
-        lambda pairs: f"{brokers} checked: all run activemq_release; active hosts: {join_active_hosts(pairs)}",
+        lambda pairs: f"{_brokers_checked(pairs)}: all run activemq_release; active hosts: {join_active_hosts(pairs)}",
     )
+
+
+def _brokers_checked(pairs: Sequence[Sequence[ObservedNode]]) -> str:
+    return f"{count_with_noun(sum(map(len, pairs)), 'broker')} checked"
 
 
 def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade]) -> bool:
