@@ -21,8 +21,9 @@ from activemq_fleet.profiles import PROFILES
 class JudgedNode(Protocol):
     """A node of a pair, or a single broker, with the evidence from which its pair is judged.
 
-    ``generation`` is the generation (numbered copy) of a fenced store that its broker uses, ``generation_in_force`` the
-    newest one that its host can see.
+    ``store`` is the directory of its shared store, ``store_marker`` has the lines of the marker in this directory; both
+    are None if unknown. ``generation`` is the generation (numbered copy) of a fenced store that its broker uses,
+    ``generation_in_force`` the newest one that its host can see.
     """
 
     @property
@@ -35,6 +36,10 @@ class JudgedNode(Protocol):
     def state(self) -> str: ...
     @property
     def guard(self) -> int | None: ...
+    @property
+    def store(self) -> str | None: ...
+    @property
+    def store_marker(self) -> tuple[str, ...] | None: ...
     @property
     def generation(self) -> int | None: ...
     @property
@@ -65,45 +70,56 @@ class PairState(Generic[_Node]):
         return any(node.guard for node in self.nodes)
 
     @property
-    def newest_generation(self) -> int | None:
-        """The number of the newest generation of the store; None if it is not known."""
-        return newest_generation_number(self._accesses)
+    def uses_different_stores(self) -> bool:
+        """Whether the nodes use different stores: their directories differ, or the markers in these directories.
+
+        The generations of different stores cannot be compared. An unknown directory or marker is not compared.
+        """
+        directories = {node.store for node in self.nodes if node.store is not None}
+        markers = {node.store_marker for node in self.nodes if node.store_marker is not None}
+        return len(directories) > 1 or len(markers) > 1
+
+    def newest_generation_of(self, node: _Node) -> int | None:
+        """Return the number of the newest generation of the store that a node uses; None if it is not known."""
+        return newest_generation_number(_accesses([node] if self.uses_different_stores else self.nodes))
 
     @property
     def two_masters(self) -> str:
         """A sentence that both nodes can write to the newest generation of a guarded store; empty if at most one can.
 
+        It is empty if they use different stores, because each then writes to its own.
+
         A node counts whatever its state is: a frozen broker that resumes also writes.
         """
-        return two_masters_message(self._accesses) if self.is_guarded else ""
-
-    @property
-    def _accesses(self) -> dict[str, WritableAndNewestGenerationNumbers]:
-        return {
-            node.host: WritableAndNewestGenerationNumbers(node.generation, node.generation_in_force)
-            for node in self.nodes
-        }
+        return two_masters_message(_accesses(self.nodes)) if self.is_guarded and not self.uses_different_stores else ""
 
     @property
     def outdated(self) -> list[_Node]:
         """The nodes whose broker uses a generation of the store that a takeover has replaced."""
-        newest = self.newest_generation
-        return [node for node in self.nodes if None not in (node.generation, newest) and node.generation != newest]
+        return [node for node in self.nodes if self._is_outdated(node)]
+
+    def _is_outdated(self, node: _Node) -> bool:
+        newest = self.newest_generation_of(node)
+        return None not in (node.generation, newest) and node.generation != newest
 
     @property
     def unknown_writer_reason(self) -> str:
         """Why it is not known which of two serving nodes with guards writes to the store, as a clause; empty if it is.
 
-        Two serving nodes without a guard both write.
+        Two serving nodes without a guard both write, and so do two that use different stores.
         """
-        if not self.is_guarded or len(self.serving) < 2:
+        if not self.is_guarded or len(self.serving) < 2 or self.uses_different_stores:
             return ""
-        if self.newest_generation is None:
+        if self.newest_generation_of(self.nodes[0]) is None:
             return "the newest generation (numbered copy) of the store cannot be read"
         hosts = " and ".join(node.host for node in self.serving if node.generation is None)
         return (
             f"the generation (numbered copy) of the store that the broker of {hosts} uses is not known" if hosts else ""
         )
+
+
+def _accesses(nodes: Iterable[JudgedNode]) -> dict[str, WritableAndNewestGenerationNumbers]:
+    return {node.host: WritableAndNewestGenerationNumbers(node.generation, node.generation_in_force) for node in nodes}
 
 
 def pair_or_host(node: JudgedNode) -> str:

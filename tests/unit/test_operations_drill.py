@@ -155,18 +155,29 @@ def test_drill_is_done_without_due_fault_and_with_complete_pairs() -> None:
     assert next_fault_step(states_of_pair("active", "starting"), due=None).act == "wait"
 
 
-@pytest.mark.parametrize(("generation", "guard"), [(1, 7), (2, 7), (2, None)])
-def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int, guard: int | None) -> None:
+@pytest.mark.parametrize(
+    ("generation", "guard", "marker", "stops"),
+    [
+        (1, 7, "run1", False),
+        (2, 7, "run1", True),
+        (2, None, "run1", True),
+        (2, 7, "run2", False),
+    ],
+)
+def test_drill_stops_when_two_nodes_can_write_to_one_store(
+    generation: int, guard: int | None, marker: str, *, stops: bool
+) -> None:
     states = {"o1-a": ("active", 2, 7), "o1-b": ("standby", generation, guard)}
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
         evidence={
             host: {"state": state, "generation": number, "guard": guard, "generation_in_force": 2}
+            | {"store_marker": ["o1", "run1" if host == "o1-a" else marker]}
             for host, (state, number, guard) in states.items()
         },
         options={"due": "o1", "faulted": (), "settle": 120},
     )
-    if generation == 2:
+    if stops:
         with pytest.raises(
             InputError,
             match=r"pair o1 has two masters \(the brokers o1-a and o1-b can both write to the "

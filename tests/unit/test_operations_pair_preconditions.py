@@ -198,6 +198,27 @@ def test_problem_of_unhealthy_pair_has_host_state_and_remedy(
     assert remedy in problem.text
 
 
+@pytest.mark.parametrize("generation", [1, 5])
+def test_generations_of_different_stores_are_not_compared(generation: int) -> None:
+    other_store = {"store_marker": (PAIR, "other"), "generation": generation, "generation_in_force": generation}
+    problems = problems_of_pair(
+        {"guard": 9, "generation": 5, "generation_in_force": 5}, {"state": "active", "guard": 8, **other_store}
+    )
+    assert [problem.text.partition(". ")[0] for problem in problems] == [
+        f"{A}: {A} and {B} are both active, so they do not use the same lock",
+        f"{B}: the store in /srv/activemq/orders-mq01 is not the store of host {A}, so both nodes could become active",
+    ]
+
+
+def test_outdated_generation_is_judged_by_own_store_of_node() -> None:
+    problems = problems_of_pair(
+        {"guard": 9, "generation": 1, "generation_in_force": 2},
+        {"store_marker": (PAIR, "other"), "generation_in_force": 7},
+    )
+    assert "serves clients from generation 1" in problems[0].text
+    assert "replaced this copy with generation 2," in problems[0].text
+
+
 @pytest.mark.parametrize("load_state", ["not-found", "masked", "loaded"])
 def test_each_host_without_installed_broker_has_single_problem(load_state: str) -> None:
     unit = {"ActiveState": "inactive", "LoadState": load_state, "MainPID": "0", "Job": ""}

@@ -13,6 +13,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES
+from activemq_fleet.pair_state import PairState
 from activemq_fleet.reports.status_page import status_html_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code, parse_states_and_findings
 from activemq_fleet.status.active_node_count_findings import different_stores_message
@@ -317,17 +318,37 @@ def test_error_of_two_active_brokers_names_their_different_stores(guard: int | N
     assert "Keep a copy of both stores" in finding.fix
 
 
+def test_active_brokers_with_different_store_markers_are_not_outdated() -> None:
+    fenced = {"guard": 9, "generation": 5, "generation_in_force": 5, "store_marker": ["orders-mq01", "run1"]}
+    second_evidence = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "guard": 9}
+    second_store = {"generation": 1, "generation_in_force": 1, "store_marker": ["orders-mq01", "run2"]}
+
+    (finding,) = status_with(a=fenced, b=second_evidence | second_store).findings
+
+    assert finding.rule == "two-active"
+    assert "because they use different stores" in finding.message
+    assert "mount the same share on both hosts, and run the playbook site" in finding.fix
+
+
 @pytest.mark.parametrize(
-    ("stores", "message"),
+    ("stores", "are_different"),
     [
-        ({"a": "/srv/x", "b": "/srv/x"}, ""),
-        ({"a": None, "b": "/srv/x"}, ""),
-        ({"a": None, "b": None}, ""),
-        ({"b": "/srv/y", "a": "/srv/x"}, "they use different stores (/srv/x on a, /srv/y on b)"),
+        (("/srv/x", "/srv/x"), False),
+        ((None, "/srv/x"), False),
+        ((None, None), False),
+        (("/srv/x", "/srv/y"), True),
     ],
 )
-def test_different_store_directories_are_named_with_their_hosts(stores: dict[str, str | None], message: str) -> None:
-    assert different_stores_message(stores) == message
+def test_nodes_with_different_store_directories_use_different_stores(
+    stores: tuple[str | None, str | None], *, are_different: bool
+) -> None:
+    report = status_with(a={"store": stores[0]}, b={"store": stores[1]})
+    assert PairState(report.brokers).uses_different_stores == are_different
+
+
+def test_different_store_directories_are_named_with_their_hosts() -> None:
+    message = "they use different stores (/srv/x on a, /srv/y on b)"
+    assert different_stores_message({"b": "/srv/y", "a": "/srv/x"}) == message
 
 
 def test_deployed_file_that_differs_from_inventory_is_finding() -> None:

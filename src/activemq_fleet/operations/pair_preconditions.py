@@ -273,7 +273,7 @@ def _active_node_problems(pair: PairState[ObservedNode], settle: float) -> Itera
             f"{guarded.store}",
             _SHORT_PATIENCE,
         )
-    elif len(active) > 1 and not pair.is_guarded:
+    elif len(active) > 1 and (pair.uses_different_stores or not pair.is_guarded):
         yield UnmetPrecondition(
             f"{active[0].host}: {both_are_active}, so they do not use the same lock. Immediately stop the "
             "broker with fewer client connections, or either of the two if you cannot tell (systemctl stop "
@@ -318,9 +318,10 @@ def _old_generation_problems(pair: PairState[ObservedNode]) -> Iterator[UnmetPre
         if node.is_serving:
             yield UnmetPrecondition(
                 f"{node.host}: the broker serves clients from generation {node.generation}, an old copy of its store. "
-                f"A takeover has replaced this copy with generation {pair.newest_generation}, which lacks the messages "
-                "that this broker accepts now. The guard (activemq_fence: guard) usually kills such a broker within "
-                f"seconds. If the broker still runs, run systemctl kill --signal=KILL {node.unit_name} on {node.host}",
+                f"A takeover has replaced this copy with generation {pair.newest_generation_of(node)}, which lacks "
+                "the messages that this broker accepts now. The guard (activemq_fence: guard) usually kills such a "
+                "broker within seconds. If the broker still runs, run systemctl kill --signal=KILL "
+                f"{node.unit_name} on {node.host}",
                 HUNG,
             )
 

@@ -20,13 +20,10 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
     broker = fleet.broker(rows[0].host)
     is_peer_queried = len(rows) > 1 or broker.peer is None
     other_states = ", ".join(map(_state_text, others))
-    different_stores = different_stores_message({row.host: row.evidence.store for row in rows})
-    # The generations of two stores cannot be compared.
-    for state in [PairState([row]) for row in rows] if different_stores else [pair]:
-        for row in state.outdated:
-            yield _stale_generation_finding(row, fleet.broker(row.host), state.newest_generation)
-    if len(active) > 1 or (pair.two_masters and not different_stores):
-        yield from _two_active_findings(pair, different_stores)
+    for row in pair.outdated:
+        yield _stale_generation_finding(row, fleet.broker(row.host), pair.newest_generation_of(row))
+    if len(active) > 1 or pair.two_masters:
+        yield from _two_active_findings(pair)
     if not active and is_peer_queried and all(row.state != "unreachable" for row in rows):
         yield error_finding(
             "no-active",
@@ -71,7 +68,7 @@ def _state_text(row: BrokerStatus) -> str:
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 
-def _two_active_findings(pair: PairState[BrokerStatus], different_stores: str) -> Iterator[Finding]:
+def _two_active_findings(pair: PairState[BrokerStatus]) -> Iterator[Finding]:
     active = pair.serving
     host = (active or pair.nodes)[0].host
     both_are_active = f"the brokers of {' and '.join(row.host for row in active)} are both active"
@@ -79,13 +76,19 @@ def _two_active_findings(pair: PairState[BrokerStatus], different_stores: str) -
         "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
         "either of the two"
     )
-    if different_stores:
+    if pair.uses_different_stores:
+        stores = {row.host: row.store for row in pair.nodes}
+        remedy = (
+            "set the same activemq_store_directory for both nodes"
+            if len(set(stores.values()) - {None}) > 1
+            else "mount the same share on both hosts"
+        )
         yield error_finding(
             "two-active",
             host,
-            f"{both_are_active}, because {different_stores}. Each has messages that the other one lacks",
-            f"{stop_remedy}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, "
-            "and run the playbook site",
+            f"{both_are_active}, because {different_stores_message(stores)}. Each has messages that the other one "
+            "lacks",
+            f"{stop_remedy}. Keep a copy of both stores. Then {remedy}, and run the playbook site",
         )
         return
     if store := pair.nodes[0].evidence.store:
@@ -132,11 +135,9 @@ def kill_command(row: BrokerStatus, broker: Broker) -> str:
 
 
 def different_stores_message(stores: Mapping[str, str | None]) -> str:
-    """Return a message that the active brokers of a pair use different stores; empty if they use the same one.
+    """Return a message that the active brokers of a pair use different stores.
 
     ``stores`` are their store directories by host; None for a broker without one.
     """
-    if len(set(stores.values()) - {None}) < 2:
-        return ""
     directories = ", ".join(f"{store} on {host}" for host, store in sorted(stores.items()) if store)
     return f"they use different stores ({directories})"

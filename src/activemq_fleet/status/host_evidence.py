@@ -156,6 +156,7 @@ class BrokerStatusEvidence(_EvidencePart):
     version: Text | None = None
     store: Text | None = None
     store_access: Text | None = None
+    store_marker: list[Text] | None = None
     holds_lock: Flag | None = None
     generation: Number | None = None
     generation_in_force: Number | None = None

@@ -119,6 +119,16 @@ class BrokerStatus:
         return is_not_installed(self.state, self.version)
 
     @property
+    def store(self) -> str | None:
+        """The directory of the broker's store on its host; None if it is unknown."""
+        return self.evidence.store
+
+    @property
+    def store_marker(self) -> tuple[str, ...] | None:
+        """The lines of the marker in the directory of a shared store; None without a marker."""
+        return None if self.evidence.store_marker is None else tuple(self.evidence.store_marker)
+
+    @property
     def guard(self) -> int | None:
         """The process of the guard that started the broker; None without a guard."""
         return self.evidence.guard
