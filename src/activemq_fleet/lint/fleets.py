@@ -93,7 +93,8 @@ class FleetView:
     @cached_property
     def bridge_graph(self) -> FleetBridges:
         """The network bridges of the fleet as a graph between pairs."""
-        return FleetBridges(self.brokers_by_pair, self.broker_document, ConnectorPeers(self.brokers))
+        connector_peers = ConnectorPeers(self.brokers, self.brokers_by_address)
+        return FleetBridges(self.brokers_by_pair, self.broker_document, connector_peers)
 
     @cached_property
     def brokers_by_address(self) -> BrokersByAddress:

@@ -145,8 +145,8 @@ _PeersAndRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 class ConnectorPeers:
     """The brokers of a fleet to which networkConnectors connect, by their addresses or by multicast discovery."""
 
-    def __init__(self, brokers: Sequence[Broker]) -> None:
-        self._brokers_by_address = BrokersByAddress(brokers)
+    def __init__(self, brokers: Sequence[Broker], brokers_by_address: BrokersByAddress) -> None:
+        self._brokers_by_address = brokers_by_address
         self._listeners_by_multicast_group: dict[tuple[str, str], list[BrokerListener]] = {}
         self._peers_by_connector_key: dict[object, _PeersAndRefusals] = {}
         for broker in brokers:
@@ -204,7 +204,7 @@ class FleetNetworkConnectors:
         self.refused: list[NetworkConnectorRefusedByTarget] = []
         self._parsed_connectors_by_host = written
         self._as_planned = as_planned
-        self._connector_peers = ConnectorPeers(fleet.brokers)
+        self._connector_peers = ConnectorPeers(fleet.brokers, BrokersByAddress(fleet.brokers))
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         self._connectors_within_pairs: dict[str, list[NetworkConnector]] = {}

@@ -48,10 +48,7 @@ def _parts_before_dots(name: str) -> list[str]:
 
 
 class BrokerListener(NamedTuple):
-    """A listener of a broker: a transport connector that accepts connections on a port.
-
-    It is a transport connector, and has the broker that it belongs to.
-    """
+    """A listener of a broker: a transport connector that accepts connections on a port."""
 
     broker: Broker
     connector: Connector
