@@ -381,3 +381,31 @@ def test_invalid_record_of_subscriptions_at_risk_is_ignored(store: Path, content
         record.risk.rows_of_subscriptions_with_possible_loss()[0]["messages"],
     ) == (1, None)
     assert "\x1b" not in record.describe_risk()
+
+
+def test_kept_files_are_dropped_if_store_is_replaced_while_index_is_closed(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is standby in the same process does not have the index open."""
+    pages = str(store / "db.data")
+    kept = store / "kept-index/journal"
+    reports: list[str] = []
+
+    def open_paths(_pid: int) -> set[str]:
+        step = next(steps)
+        if step == 1:
+            assert {path.name for path in kept.iterdir()} == {"db-1.log", "db-2.log", "db-3.log"}
+            for path in store.glob("db-*.log"):
+                path.unlink()
+            write_data_file(store, add_record("m9", "topic/prices"), number=8)
+            (store / "db.data").write_bytes(index_with_topics({"prices": [KEY]}, last_update=8))
+        return set() if step == 1 else {pages}
+
+    steps = iter(range(3))
+    start_times = iter(["1", "1", "1", "1", ""])
+    monkeypatch.setattr(index_keeper, "INTERVAL", 0)
+    monkeypatch.setattr(index_keeper, "_open_file_paths", open_paths)
+    monkeypatch.setattr(index_keeper, "_process_start_time", lambda _pid: next(start_times))
+    index_keeper.keep_copies_of_index(str(store), 1, reports.append)
+    assert reports == []
+    assert {path.name for path in kept.iterdir()} == {"db-8.log"}

@@ -148,6 +148,8 @@ def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> 
         for store in store_directories(root):
             keeper = keepers.setdefault(store, IndexKeeper(store))
             if keeper.pages not in open_paths:
+                # The store may be replaced before the broker opens it again.
+                del keepers[store]
                 continue
             try:
                 keeper.update_index_and_data_file_copies()
