@@ -104,6 +104,19 @@ def test_guard_reports_cut_off_journal_before_broker_opens_store(nodes: tuple[No
     assert "the broker opens the store" in lines[report + 1]
 
 
+def test_guard_reports_cut_batch_that_its_copy_leaves_out(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    path = write_data_file(a.store, add_record("m1"), add_record("m2"), each=1, reserved=0)
+    os.truncate(path, path.stat().st_size - 3)
+    complete = (path.stat().st_size + 3) // 2
+    guard = a.start()
+    wait_for(lambda: a.served)
+    guard.terminate()
+    report = f"the data file {path} ends inside of its last batch of records."
+    (line,) = (line for line in output_of(guard).splitlines() if report in line)
+    assert f"does not contain this batch, which begins at byte {complete}." in line
+
+
 def test_second_guard_of_broker_refuses_to_start_while_broker_runs(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     a.start()

@@ -10,6 +10,7 @@ import pytest
 
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal_end_check
+from activemq_fleet.node.kahadb.cut_batch import has_cut_batch, remove_cut_batch
 from activemq_fleet.node.kahadb.index_pages import PageFile
 from activemq_fleet.node.kahadb.journal import read_data_file_commands
 from activemq_fleet.node.kahadb.journal_end_check import check_journal_end, describe_missing_journal_end
@@ -145,6 +146,30 @@ def test_repair_removes_cut_batch_unless_broker_holds_lock(tmp_path: Path) -> No
     assert path.read_bytes() == complete[: len(complete) // 2]
     assert path.read_bytes() + removed_batch == complete[:-3]
     assert repair(tmp_path) == ""
+
+
+def test_removal_of_cut_batch_keeps_it_in_hard_links(tmp_path: Path) -> None:
+    path = write_data_file(tmp_path / "store", add_record("m1"), add_record("m2"), each=1, reserved=0)
+    path.chmod(0o600)
+    os.truncate(path, path.stat().st_size - 3)
+    cut = path.read_bytes()
+    link = tmp_path / "link"
+    os.link(path, link)
+    assert "was removed from byte" in remove_cut_batch(str(path.parent))
+    assert link.read_bytes() == cut
+    assert path.read_bytes() == cut[: (len(cut) + 3) // 2]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_repair_and_inspection_agree_on_cut_batch_before_empty_data_file(tmp_path: Path) -> None:
+    path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), each=1, reserved=0)
+    os.truncate(path, path.stat().st_size - 3)
+    cut = path.read_bytes()
+    assert has_cut_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is True
+    (tmp_path / "db-2.log").touch()
+    assert has_cut_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is False
+    assert repair(tmp_path) == ""
+    assert path.read_bytes() == cut
 
 
 @pytest.mark.parametrize("below", [None, (1, 5), (2, 0), (2, 7), (3, 1)])

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import NodeError
 from ..files import disk
-from ..kahadb.cut_batch import remove_cut_batch
+from ..kahadb.cut_batch import describe_cut_batch_in_copied_store, remove_cut_batch
 from ..kahadb.journal_end_check import describe_missing_journal_end
 from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import RebuildRefusedError
@@ -281,7 +281,10 @@ class Guard:
         path = self._store.generation_directory_path(source.directory)
         is_dead = self._store.is_broker_recorded_dead(source_number)
         create_generation = hard_link_generation if is_dead else copy_store_into_new_generation
-        return create_generation(path, target, in_place=path == self._store.directory)
+        made = create_generation(path, target, in_place=path == self._store.directory)
+        if not made.is_whole and (sentence := describe_cut_batch_in_copied_store(path)):
+            print_to_unit_log(sentence)
+        return made
 
     def _run_fence_command(self, number: int) -> None:
         """Run the operator's command that stops the other node's broker, and record that it is dead."""

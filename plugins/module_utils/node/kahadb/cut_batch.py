@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from ..errors import NodeError
 from ..files import disk
 from . import journal
 
@@ -23,37 +24,55 @@ REMOVED_SUFFIX = ".removed-batch"
 def remove_cut_batch(store: str) -> str:
     """Remove the incomplete batch at the end of a kahaDB store's journal; return a description, or "" without one.
 
-    No broker may use the store. Raises OSError.
+    The data file is replaced by a new file, so that hard links to the old file, such as those of an earlier generation,
+    keep the batch. No broker may use the store. Raises NodeError, OSError.
     """
-    name = _last_data_file(store)
-    path = os.path.join(store, name)
-    offset = journal.offset_of_cut_batch(path) if name else None
-    if offset is None:
+    found = _find_cut_batch(store)
+    if found is None:
         return ""
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        batch = file.read()
-        disk.replace_file(path + REMOVED_SUFFIX, batch, os.fstat(file.fileno()).st_mode & 0o777)
-        file.truncate(offset)
-        os.fsync(file.fileno())
+    path, offset = found
+    with open(path, "rb") as file:
+        content = file.read()
+        mode = os.fstat(file.fileno()).st_mode & 0o777
+    disk.replace_file(path + REMOVED_SUFFIX, content[offset:], mode)
+    disk.replace_file(path, content[:offset], mode)
     return (
-        f"the data file {path} ended at byte {offset + len(batch)}, inside of its last batch of records. This batch "
+        f"the data file {path} ended at byte {len(content)}, inside of its last batch of records. This batch "
         f"was removed from byte {offset} on and saved as {path}{REMOVED_SUFFIX}, because brokers up to 5.11 do not "
         "start with it. The messages in it, and all later ones, are lost. If a copy or a backup has the complete data "
-        "file, stop both nodes and restore it"
+        "file, stop the broker and, in a pair, the broker of the other node, and restore the data file"
+    )
+
+
+def describe_cut_batch_in_copied_store(store: str) -> str:
+    """Describe the incomplete batch at the end of the journal of a kahaDB store that was copied without this batch.
+
+    Returns "" without such a batch. An error of the check, which must not prevent a start, is described, too.
+    """
+    try:
+        found = _find_cut_batch(store)
+    except (NodeError, OSError) as error:
+        return f"the end of the journal of the store {store} was not checked: {error}"
+    if found is None:
+        return ""
+    path, offset = found
+    return (
+        f"the data file {path} ends inside of its last batch of records. The copy of the store for this takeover does "
+        f"not contain this batch, which begins at byte {offset}. The copied store keeps the batch until the guard "
+        "removes old generations. The messages in it, and all later ones, are lost. If another copy or a backup has "
+        "the complete data file, stop the broker and, in a pair, the broker of the other node, and restore the data "
+        "file"
     )
 
 
 def has_cut_batch(store: str) -> bool:
-    """Return whether the journal of a kahaDB store ends inside of a batch without a checksum. Raises OSError."""
-    name = _last_data_file(store)
-    return bool(name) and journal.offset_of_cut_batch(os.path.join(store, name)) is not None
+    """Return whether a kahaDB store's journal ends inside of a batch without a checksum. Raises NodeError, OSError."""
+    return _find_cut_batch(store) is not None
 
 
-def _last_data_file(store: str) -> str:
-    """Return the name of the last data file of a store that is not empty; "" without one."""
-    names = filter(journal.FILE.fullmatch, os.listdir(store)) if os.path.isdir(store) else ()
-    for name in sorted(names, key=journal.data_file_number, reverse=True):
-        if os.path.getsize(os.path.join(store, name)):
-            return name
-    return ""
+def _find_cut_batch(store: str) -> tuple[str, int] | None:
+    """Return the path of the last data file and the offset of the batch inside of which it ends; None without one."""
+    name = journal.last_data_file(os.listdir(store)) if os.path.isdir(store) else ""
+    path = os.path.join(store, name)
+    offset = journal.offset_of_cut_batch(path) if name else None
+    return None if offset is None else (path, offset)

@@ -16,7 +16,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import NodeError
@@ -185,6 +185,11 @@ def data_file_number(name: str) -> int:
     return int(match[1]) if match else 0
 
 
+def last_data_file(names: Iterable[str]) -> str:
+    """Return the kahaDB data file with the highest number among file names, also if it is empty; "" without one."""
+    return max(filter(FILE.fullmatch, names), key=lambda name: (data_file_number(name), name), default="")
+
+
 def data_file_numbers_and_names(directory: Directory) -> list[tuple[int, str]]:
     """Return the number and the name of each kahaDB data file in a directory, in order.
 
@@ -223,7 +228,8 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
     with directory:
         files = data_file_numbers_and_names(directory)
         _check_not_sparse(directory, files)
-        for position, (number, name) in enumerate(files):
+        last = last_data_file(name for _unused, name in files)
+        for number, name in files:
             tail.file, tail.offset = number, 0
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -242,10 +248,10 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
                         trailing_bytes = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its beginning; a page that was never written contains zeros.
                         is_batch_start = _HEADER.startswith(trailing_bytes[: len(_HEADER)].rstrip(b"\0"))
-                        if trailing_bytes and (position < len(files) - 1 or not is_batch_start):
+                        if trailing_bytes and (name != last or not is_batch_start):
                             tail.record_damaged_range(tail.offset, size, "no records")
                         tail.unfinished = len(trailing_bytes) if is_batch_start else 0
-                        tail.is_last_batch_cut = position == len(files) - 1 and _is_batch_cut(data, tail.offset)
+                        tail.is_last_batch_cut = name == last and _is_batch_cut(data, tail.offset)
             tail.ends[number] = tail.offset
 
 
