@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
-from activemq_fleet.node.kahadb import journal_end_check
-from activemq_fleet.node.kahadb.cut_batch import has_cut_batch, remove_cut_batch
+from activemq_fleet.node.kahadb import journal, journal_end_check
+from activemq_fleet.node.kahadb.cut_batch import describe_cut_batch_in_copied_store, has_cut_batch, remove_cut_batch
 from activemq_fleet.node.kahadb.index_pages import PageFile
 from activemq_fleet.node.kahadb.journal import read_data_file_commands
 from activemq_fleet.node.kahadb.journal_end_check import check_journal_end, describe_missing_journal_end
@@ -117,7 +118,9 @@ def test_check_that_takes_too_long_reports_number_of_compared_destinations(store
 def test_unreadable_index_is_reported_and_missing_index_is_not(store: Path) -> None:
     assert describe_missing_journal_end(str(store)) == ""
     (store / "db.data").write_bytes(b"\xa5" * 8192)
-    assert "cannot be read (incomplete page 0)" in describe_missing_journal_end(str(store))
+    text = describe_missing_journal_end(str(store))
+    assert "cannot be read (incomplete page 0)" in text
+    assert "move db.data, db.redo and db.free to another directory. The next start then restores the copy" in text
 
 
 def test_check_of_many_data_files_opens_few_of_them_at_a_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +173,35 @@ def test_repair_and_inspection_agree_on_cut_batch_before_empty_data_file(tmp_pat
     assert has_cut_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is False
     assert repair(tmp_path) == ""
     assert path.read_bytes() == cut
+
+
+@pytest.mark.parametrize("error", [PermissionError("denied"), NodeError("untrusted link")])
+def test_check_that_fails_is_described_and_does_not_prevent_start(
+    store: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_unused: object) -> None:
+        raise error
+
+    monkeypatch.setattr(journal_end_check, "check_journal_end", fail)
+    text = f"the end of the journal of the store {store} was not checked: {error}"
+    assert describe_missing_journal_end(str(store)) == text
+    write_index(store)
+    assert repair(store) == text
+    monkeypatch.setattr(journal, "offset_of_cut_batch", fail)
+    assert describe_cut_batch_in_copied_store(str(store)) == text
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("removed"), NodeError("untrusted link")])
+def test_error_of_check_without_lock_is_ignored_while_broker_holds_lock(
+    store: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(_path: str) -> None:
+        raise error
+
+    write_index(store)
+    monkeypatch.setattr(journal, "offset_of_cut_batch", fail)
+    with hold_store_lock(store):
+        assert repair(store) == ""
 
 
 @pytest.mark.parametrize("below", [None, (1, 5), (2, 0), (2, 7), (3, 1)])

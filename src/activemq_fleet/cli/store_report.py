@@ -117,7 +117,8 @@ def _cut_batch_lines(report: dict[str, Any]) -> Iterator[str]:
     yield (
         "  A killed broker does not leave such a file. Brokers up to 5.11 do not start with it (java.io.EOFException), "
         "and later brokers ignore the incomplete batch. Restore the data file from a copy or a backup. If none exists, "
-        f"stop both nodes, and remove the incomplete batch: truncate --size={end['offset']} {end['file']}"
+        "stop the broker and, in a pair, the broker of the other node, and remove the incomplete batch: "
+        f"truncate --size={end['offset']} {end['file']}"
     )
 
 

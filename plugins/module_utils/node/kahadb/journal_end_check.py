@@ -50,7 +50,8 @@ class JournalEndCheck:
 def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -> str:
     """Describe the missing end of a kahaDB store's journal: the position and the lost messages of each destination.
 
-    Returns "" if no record is missing, or without an index. No broker may use the store. Raises OSError.
+    Returns "" if no record is missing, or without an index. No broker may use the store. An error of the check, which
+    must not prevent a start, is described, too.
     """
     try:
         check = check_journal_end(store, max_seconds)
@@ -60,10 +61,12 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
         return (
             f"the index of the store {store} (file db.data) cannot be read ({error.detail}). A broker of 5.8 or later "
             "builds a new index from the store journal, and up to 5.13.0 it then loses messages of durable "
-            "subscriptions. A broker of 5.5 does not start: stop both nodes, and move db.data and db.redo to another "
-            "directory"
+            "subscriptions: restore a store with durable subscriptions from a backup. A broker of 5.5 does not start: "
+            "stop the broker and, in a pair, the broker of the other node, and move db.data, db.redo and db.free to "
+            "another directory. The next start then restores the copy of the index in kept-index/. Without a usable "
+            "copy, activemq_index_rebuild decides whether the broker builds a new index"
         )
-    except NodeError as error:
+    except (NodeError, OSError) as error:
         return f"the end of the journal of the store {store} was not checked: {error}"
     if check.missing is None:
         if check.is_complete:
@@ -88,7 +91,8 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
         f"the end of the journal of the store {store} is missing: the index refers to a record at byte {offset} of "
         f"db-{file}.log, which does not exist. The store lost {lost}. Later messages, which the index does not have "
         "yet, may also be lost. Brokers up to 5.8 do not start with this store, and later brokers remove the lost "
-        "messages from the index. If a copy or a backup has the complete data files, stop both nodes and restore them"
+        "messages from the index. If a copy or a backup has the complete data files, stop the broker and, in a pair, "
+        "the broker of the other node, and restore the data files"
     )
 
 
@@ -148,7 +152,7 @@ class _JournalRecords:
 
     def __init__(self, store: str) -> None:
         self._store = store
-        self._last_file = max(map(journal.data_file_number, os.listdir(store)), default=0)
+        self._last_file = journal.data_file_number(journal.last_data_file(os.listdir(store)))
         self._files: dict[int, BinaryIO | None] = {}
 
     def __enter__(self) -> _JournalRecords:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from ..errors import NodeError
 from .cut_batch import has_cut_batch, remove_cut_batch
 from .index import (
     INDEX,
@@ -55,7 +56,7 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
         with ExitStack() as stack:
             if stack.enter_context(hold_store_lock_if_free(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
-    if has_cut_batch(store) or describe_missing_journal_end(store):
+    if _may_lack_journal_end(store):
         with ExitStack() as stack:
             # A running broker may change the store during the checks, so that they are repeated with the lock.
             if stack.enter_context(hold_store_lock_if_free(store, root)):
@@ -66,6 +67,14 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
             "messages to it. The previous data file begins with acknowledgements that the broker moved from an older "
             "file. Without the new file, messages could be lost. No action is required"
         )
+
+
+def _may_lack_journal_end(store: str) -> bool:
+    """Return whether the end of a store's journal is incomplete, or cannot be checked while a broker changes it."""
+    try:
+        return has_cut_batch(store) or bool(describe_missing_journal_end(store))
+    except (NodeError, OSError):
+        return True
 
 
 def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
