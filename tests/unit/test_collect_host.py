@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -293,6 +294,46 @@ def test_logs_with_unread_names_and_empty_gzip_logs_are_listed_as_omitted(host: 
         "archive/activemq.log.1": (6, similar),
     }
     assert not {*omitted} & {*files}
+
+
+def test_compressed_log_with_unread_name_is_omitted_with_advice_to_unpack_it(host: Host) -> None:
+    (host.data / "activemq.log.1.zip").write_bytes(b"PK")
+    (host.data / "activemq.log.2.tmp").write_text("unfinished\n")
+
+    (row,) = host.collect()[1]["left_out"]
+
+    assert row["path"] == "activemq.log.1.zip"
+    assert "is compressed, unpack it, or pack it with gzip. Rename it to activemq.log.NUMBER" in row["why"]
+
+
+def test_only_100_logs_with_unread_names_are_listed_as_omitted(host: Host) -> None:
+    for number in range(103):
+        (host.data / f"activemq-node{number:03}.log").write_text("there\n")
+
+    rows = [(row["path"], row["bytes"]) for row in host.collect()[1]["left_out"]]
+
+    assert rows[:100] == [(f"activemq-node{number:03}.log", 6) for number in range(100)]
+    assert rows[100:] == [("and 3 more files", 18)]
+
+
+def test_only_newest_250_logs_are_opened_and_older_ones_are_listed_as_omitted(host: Host) -> None:
+    """A process may open fewer files than a broker has logs."""
+    for age in range(400):
+        path = host.data / f"activemq.log.{age}"
+        path.write_text("here\n")
+        os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (350, hard_limit))
+    try:
+        files, module_result = host.collect()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
+
+    assert {name for name in files if "activemq.log" in name} == {f"activemq.log.{age}" for age in range(250)}
+    assert [(row["path"], row["bytes"]) for row in module_result["left_out"]] == [
+        (f"activemq.log.{age}", 5) for age in range(250, 400)
+    ]
+    assert "only the newest 250 files" in module_result["left_out"][0]["why"]
 
 
 def test_unreadable_directory_of_dated_logs_is_listed_and_other_logs_are_collected(host: Host) -> None:

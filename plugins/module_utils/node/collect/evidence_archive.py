@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the archive that brings one host's evidence to the controller: masked, bounded, listing what is missing.
 
-Files that may grow or be rotated during the collection are opened first, all of a kind at once, and read up to their
-size at that time.
+Files that may grow or be rotated during the collection are opened first, the newest of a kind at once, and read up to
+their size at that time.
 """
 
 from __future__ import annotations
@@ -44,8 +44,17 @@ _TOO_LARGE = (
 _TOO_LARGE_UNPACKED = (
     "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect the log"
 )
-_EMPTY_GZIP_FILE = "the gzip file is empty, so its content is lost on the host"
+_EMPTY_GZIP_FILE = (
+    "the gzip file is empty, so its content is lost on the host. Restore the file from a backup of the host, or "
+    "remove it"
+)
 _MAX_ATTEMPTS = 5
+_MAX_OPEN_FILES = 250
+"""Maximum number of files of a kind that are open at once: a process can often open only 1024 files."""
+_TOO_MANY_FILES = (
+    f"only the newest {_MAX_OPEN_FILES} files of this kind are collected. Copy the file from the host if you need it, "
+    "and let the broker write fewer, larger log files"
+)
 
 Mask = typing.Callable[[str], str]
 Late = typing.Callable[[], bool]
@@ -254,9 +263,10 @@ def open_matching_files(
 ) -> list[OpenEvidenceFile]:
     """Open the files of a directory whose paths satisfy a predicate, and return these open files for an archive.
 
-    Paths are relative to the directory. Files are searched in subdirectories whose paths satisfy ``enters``, too. All
-    are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again. Files
-    that cannot be opened are listed in ``bundle``, as is a directory that an untrusted link leads to.
+    Paths are relative to the directory. Files are searched in subdirectories whose paths satisfy ``enters``, too. The
+    newest 250 are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened
+    again. Older files and files that cannot be opened are listed in ``bundle``, as is a directory that an untrusted
+    link leads to.
     """
     try:
         with open_directory(path) as directory:
@@ -279,14 +289,19 @@ def _open_at_one_moment(
         matching_files = _find_matching_files(directory, matches, enters)
         opened: dict[int, OpenEvidenceFile] = {}
         problems = [(prefix + path, why) for path, why in matching_files.problems.items()]
-        for path, inode in matching_files.inodes.items():
+        newest_first = sorted(
+            matching_files.inodes, key=lambda path: matching_files.statuses[path].st_mtime, reverse=True
+        )
+        for path in newest_first[:_MAX_OPEN_FILES]:
             try:
-                opened.setdefault(inode, _open_below(directory, path, prefix + path))
+                opened.setdefault(matching_files.inodes[path], _open_below(directory, path, prefix + path))
             except (UntrustedPathError, OSError) as error:
                 problems.append((prefix + path, str(error)))
         if _find_matching_files(directory, matches, enters) == matching_files or attempt == _MAX_ATTEMPTS - 1:
             for path, why in problems:
                 bundle.leave_out(path, 0, why)
+            for path in newest_first[_MAX_OPEN_FILES:]:
+                bundle.leave_out(prefix + path, matching_files.statuses[path].st_size, _TOO_MANY_FILES)
             return list(opened.values())
         for log in opened.values():
             log.file.close()
@@ -304,10 +319,14 @@ def _open_below(directory: Directory, path: str, archive_name: str) -> OpenEvide
 
 @dataclass
 class _MatchingFiles:
-    """The inodes of matching files, and the problems of unreadable subdirectories, both by path."""
+    """The inodes and statuses of matching files, and the problems of unreadable subdirectories, all by path.
+
+    Sizes and times in the statuses do not count when two searches are compared, because a log grows.
+    """
 
     inodes: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    statuses: dict[str, os.stat_result] = field(default_factory=dict, compare=False)
 
 
 def _find_matching_files(
@@ -319,7 +338,8 @@ def _find_matching_files(
         path = parent + name
         with suppress(FileNotFoundError):
             if matches(path):
-                matching_files.inodes[path] = directory.entry_status(name).st_ino
+                status = directory.entry_status(name)
+                matching_files.inodes[path], matching_files.statuses[path] = status.st_ino, status
             elif enters(path) and directory.is_directory(name):
                 try:
                     with directory.open_subdirectory(name) as child:
@@ -330,5 +350,6 @@ def _find_matching_files(
                     matching_files.problems[f"{path}/"] = str(error)
                 else:
                     matching_files.inodes.update(below.inodes)
+                    matching_files.statuses.update(below.statuses)
                     matching_files.problems.update(below.problems)
     return matching_files

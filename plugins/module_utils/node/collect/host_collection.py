@@ -61,11 +61,13 @@ _EVENT_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
 # The fraction of the size limit that one journal of systemd may use.
 _JOURNAL_SHARE = 8
 _MAX_ENTRIES = 50_000
+_MAX_UNREAD_LOGS = 100
 _TIMEOUT = 60
 _UNREAD_LOG = (
     "the name of the file is similar to that of a broker log, but audit does not read logs with this name. If the file "
-    "contains records of the broker, set filePattern in the logging configuration to activemq.log.%i or "
-    "activemq-%d{yyyy-MM-dd}-%i.log in the data directory, and rename the file accordingly"
+    "contains records of the broker and is compressed, unpack it, or pack it with gzip. Rename it to "
+    "activemq.log.NUMBER or activemq-YYYY-MM-DD-NUMBER.log in the data directory, with .gz if it is packed with gzip, "
+    "and set filePattern in the logging configuration to activemq.log.%i or activemq-%d{yyyy-MM-dd}-%i.log"
 )
 
 
@@ -229,11 +231,22 @@ class _HostCollection:
             self._leave_out_unread_logs(entries)
 
     def _leave_out_unread_logs(self, entries: list[str]) -> None:
-        """List the files as omitted whose names are only similar to that of a broker log."""
+        """List the files as omitted whose names are only similar to that of a broker log.
+
+        The first 100 files get one entry each, and the others share one entry with their number.
+        """
+        unread_logs = []
         for entry in entries:
             size, _time, kind, path = entry.split("\t", 3)
             if kind == "f" and is_similar_to_broker_log(path):
-                self.bundle.leave_out(path, int(size), _UNREAD_LOG)
+                unread_logs.append((path, int(size)))
+        unread_logs.sort()
+        for path, byte_count in unread_logs[:_MAX_UNREAD_LOGS]:
+            self.bundle.leave_out(path, byte_count, _UNREAD_LOG)
+        others = unread_logs[_MAX_UNREAD_LOGS:]
+        if others:
+            name = f"and {count_with_noun(len(others), 'more file')}"
+            self.bundle.leave_out(name, sum(byte_count for _path, byte_count in others), _UNREAD_LOG)
 
     def _collect_unit(self, unit: str) -> None:
         if not shutil.which("systemctl"):

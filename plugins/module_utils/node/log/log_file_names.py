@@ -19,8 +19,8 @@ _PLAIN_NAME = re.compile(rf"{re.escape(BROKER_LOG)}(?![A-Za-z])")
 _DATED_NAME = re.compile(rf"activemq[-_.]?{_PART}(?:[-_.]{_PART})*\.log(?:\.gz)?")
 _DATE_DIRECTORY = re.compile(r"20\d\d(?:[-_.]?\d\d){0,2}(?:/\d\d){0,2}")
 _SIMILAR_NAME = re.compile(r"(?!.*(?:audit|\.service\.log|\.timer\.log)).*activemq.*\.log(?![A-Za-z])", re.DOTALL)
-_LOCK_FILE_ENDING = ".lck"
-_UNREADABLE_FILE_ENDINGS = (_LOCK_FILE_ENDING, ".7z", ".bz2", ".deflate", ".lzma", ".tmp", ".xz", ".zip", ".zst")
+_TEMPORARY_FILE_ENDINGS = (".lck", ".tmp")
+_UNREADABLE_FILE_ENDINGS = (*_TEMPORARY_FILE_ENDINGS, ".7z", ".bz2", ".deflate", ".lzma", ".xz", ".zip", ".zst")
 """Endings of files that are not text: the compression formats of log4j 2 other than gzip, and unfinished files."""
 
 
@@ -49,8 +49,8 @@ def is_similar_to_broker_log(path: str) -> bool:
     """Return whether the name of a file is similar to that of a broker's log, but is not recognized as one.
 
     Examples are ``old/activemq.log.1`` and ``activemq-node1.log``. A log of ``org.apache.activemq.audit`` does not
-    count, nor does a journal of a systemd unit.
+    count, nor does a journal of a systemd unit, a lock file or an unfinished file (``.tmp``).
     """
     name = path.rpartition("/")[2]
-    is_similar = _SIMILAR_NAME.match(name) is not None and not name.endswith(_LOCK_FILE_ENDING)
+    is_similar = _SIMILAR_NAME.match(name) is not None and not name.endswith(_TEMPORARY_FILE_ENDINGS)
     return is_similar and not is_broker_log_path(path)
