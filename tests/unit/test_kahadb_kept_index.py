@@ -345,7 +345,7 @@ def test_error_about_overlong_integer_names_index(tmp_path: Path) -> None:
     index_bytes = index_with_topics({"prices": [KEY]}, 1)
     size = index_bytes.index(KEY.encode()) + len(KEY) + 1  # after the byte that marks a leaf
     path.write_bytes(index_bytes[:size] + b"\xff" * 12 + index_bytes[size + 12 :])
-    with pytest.raises(IndexPageError, match=r"^the index .*/db\.data is damaged \(.*: restore the store"):
+    with pytest.raises(IndexPageError, match=r"^the index .*/db\.data is damaged \(.*: stop both nodes, and move"):
         subscriptions_in_index(str(path))
 
 

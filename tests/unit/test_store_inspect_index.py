@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -251,6 +252,27 @@ def test_subscriptions_are_read_from_index_after_restoring_pages(tmp_path: Path)
         (tmp_path / f"db.data{suffix}").write_bytes(index)
         (tmp_path / f"db.redo{suffix}").write_bytes(redo_content(restored))
         assert subscriptions_in_index(str(tmp_path / f"db.data{suffix}")) == {("1:prices", "new:key")}
+
+
+def test_redo_file_with_more_than_65536_pages_replaces_pages_of_index(store: Path) -> None:
+    page_size, count = 512, (1 << 16) + 1
+    root = index_with_messages((7, 0), {})[4096 : 4096 + page_size]
+    pages = root + bytes((count - 1) * page_size)
+    head = struct.pack(">qqi", 7, zlib.adler32(pages), count).ljust(4096, b"\0")
+    entries = (struct.pack(">q", at) + pages[at * page_size : (at + 1) * page_size] for at in range(count))
+    (store / "db.redo").write_bytes(head + b"".join(entries))
+    header = f"\npageSize={page_size}\ncleanShutdown=false\n".encode().ljust(4096, b"\0")
+    (store / "db.data").write_bytes(header + index_with_messages((1, 0), {})[4096 : 4096 + page_size])
+    assert missing_journal_files(str(store)) == ("db-7.log",)
+
+
+def test_redo_file_with_repeated_page_is_ignored(store: Path) -> None:
+    index = write_index(store)
+    pages = bytes(2 * 4096)
+    head = struct.pack(">qqi", 7, zlib.adler32(pages), 2).ljust(4096, b"\0")
+    (store / "db.redo").write_bytes(head + 2 * (struct.pack(">q", 0) + bytes(4096)))
+    (store / "db.data").write_bytes(index)
+    assert read_journal_positions_in_index(str(store)).state == "read"
 
 
 def test_incomplete_redo_file_is_ignored(store: Path) -> None:

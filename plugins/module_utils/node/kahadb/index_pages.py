@@ -13,7 +13,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from ..files.untrusted_paths import open_file
 
@@ -30,8 +30,6 @@ _SHORT = struct.Struct(">H")
 _POSITION_KEY = struct.Struct(">ii")
 _MAX_RECORD_BYTES = 1 << 26
 """Maximum bytes of the record of a tree, which is a page in an intact index, or a few pages for long texts."""
-_MAX_REDO_PAGES = 1 << 16
-"""Maximum pages of ``db.redo`` in memory; a broker writes about 1,000 by default (indexWriteBatchSize)."""
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -43,7 +41,11 @@ class IndexPageError(ValueError):
     """
 
     def __init__(self, path: str, detail: str) -> None:
-        super().__init__(f"the index {path} is damaged ({detail}): restore the store from a backup")
+        super().__init__(
+            f"the index {path} is damaged ({detail}): stop both nodes, and move db.data, db.redo and db.free to "
+            "another directory. The broker then builds a new index from the store journal, and up to 5.13.0 it loses "
+            "messages of durable subscriptions"
+        )
         self.detail = detail
 
 
@@ -74,7 +76,9 @@ class PageFile:
             raise IndexPageError(path, f"page size {self._page_size}")
         is_closed = b"\ncleanshutdown=true" in header.lower()
         self._size = os.fstat(self._file.fileno()).st_size
-        self._redone_pages = {} if is_closed or not self._size else _read_redo_pages(_redo_path(path), self._page_size)
+        self._redo = _RedoPages(self._page_size)
+        if self._size and not is_closed:
+            self._redo.open(_redo_path(path))
         # Each page belongs to one record, so that damaged pages that form a cycle are detected. A hole of a sparse file
         # contains no record, so that the number of reads is limited by the disk usage of the file.
         self._read_pages: set[int] = set()
@@ -84,6 +88,7 @@ class PageFile:
 
     def __exit__(self, *_unused: object) -> None:
         self._file.close()
+        self._redo.close()
 
     def read_record_at_page(self, number: int) -> bytes:
         """Return the content of the record that begins at a page of an index file.
@@ -112,11 +117,11 @@ class PageFile:
 
         A broker does not restore pages into an empty file.
         """
-        return self._size > HEADER_SIZE or bool(self._redone_pages)
+        return self._size > HEADER_SIZE or bool(self._redo.offsets)
 
     def _read_page(self, number: int) -> bytes:
-        if number in self._redone_pages:
-            return self._redone_pages[number]
+        if number in self._redo.offsets:
+            return self._redo.read_page(number)
         offset = HEADER_SIZE + number * self._page_size
         if number < 0 or offset >= self._size:
             return b""
@@ -193,30 +198,53 @@ def _position_key(content: bytes, key_size: int, index: int) -> tuple[int, int]:
     return file, offset
 
 
+class _RedoPages:
+    """The pages in the ``db.redo`` of an index, by number; none if the file is missing or was not written completely.
+
+    Only the offset of each page is in memory, so that the file can have any size.
+    """
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self._file: BinaryIO | None = None
+        self.offsets: dict[int, int] = {}
+
+    def open(self, path: str) -> None:
+        """Open ``db.redo``, and check that it is complete. Raises OSError."""
+        try:
+            self._file = os.fdopen(open_file(path), "rb")
+        except FileNotFoundError:
+            return
+        head = self._file.read(_REDO_HEAD.size)
+        if len(head) < _REDO_HEAD.size:
+            return
+        _transaction, expected_checksum, count = _REDO_HEAD.unpack(head)
+        offsets, checksum = {}, 1
+        self._file.seek(HEADER_SIZE)
+        for index in range(count):
+            entry = self._file.read(_LONG.size + self._page_size)
+            (number,) = _LONG.unpack_from(entry) if len(entry) == _LONG.size + self._page_size else (None,)
+            # A broker writes each page once. A hole of a sparse file has the number 0 again and again.
+            if number is None or number in offsets:
+                return
+            checksum = zlib.adler32(entry[_LONG.size :], checksum)
+            offsets[number] = HEADER_SIZE + index * len(entry) + _LONG.size
+        if checksum == expected_checksum:
+            self.offsets = offsets
+
+    def read_page(self, number: int) -> bytes:
+        """Return a page, whose number is in ``offsets``. Raises OSError."""
+        if self._file is None:
+            return b""
+        self._file.seek(self.offsets[number])
+        return self._file.read(self._page_size)
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+
 def _redo_path(index_path: str) -> str:
     """Return the path of the ``db.redo`` of an index; an index that was moved aside has the same suffix."""
     directory, name = os.path.split(index_path)
     return os.path.join(directory, name.replace("db.data", "db.redo", 1))
-
-
-def _read_redo_pages(path: str, page_size: int) -> dict[int, bytes]:
-    """Return the pages in ``db.redo`` by number; empty if it is missing or was not written completely."""
-    try:
-        with os.fdopen(open_file(path), "rb") as file:
-            head = file.read(_REDO_HEAD.size)
-            if len(head) < _REDO_HEAD.size:
-                return {}
-            _transaction, expected_checksum, count = _REDO_HEAD.unpack(head)
-            if count > _MAX_REDO_PAGES:
-                return {}
-            file.seek(HEADER_SIZE)
-            pages, checksum = {}, 1
-            for _index in range(count):
-                entry = file.read(_LONG.size + page_size)
-                if len(entry) < _LONG.size + page_size:
-                    return {}
-                checksum = zlib.adler32(entry[_LONG.size :], checksum)
-                pages[_LONG.unpack_from(entry)[0]] = entry[_LONG.size :]
-    except FileNotFoundError:
-        return {}
-    return pages if checksum == expected_checksum else {}
