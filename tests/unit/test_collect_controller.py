@@ -20,6 +20,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.action.collect import ActionModule
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected, host_archive
+from jinja2.nativetypes import NativeEnvironment
 
 from tests.unit.hostile_hosts import HostilePython
 
@@ -362,3 +363,19 @@ def test_collect_refuses_directory_with_foreign_files_before_any_host(tmp_path: 
     assert process.returncode == 2
     assert "contains files that the playbook collect did not write" in " ".join(process.stdout.split())
     assert "TASK [Collect the evidence of the host]" not in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "default"),
+    [
+        ("days", "activemq_collect_days", 7),
+        ("megabytes", "activemq_collect_megabytes", 200),
+        ("seconds", "activemq_collect_timeout", 600),
+    ],
+)
+def test_playbook_collect_passes_limit_0_on_and_has_defaults(option: str, variable: str, default: int) -> None:
+    plays = yaml.safe_load((ROOT / "playbooks/collect.yml").read_text())
+    task = next(task for task in plays[1]["tasks"] if task["name"] == "Collect the evidence of the host")
+    template = NativeEnvironment().from_string(task["activemq.fleet.collect"][option])
+    values: list[Any] = [template.render({variable: value}) for value in (0, None)]
+    assert [*values, template.render()] == [0, default, default]
