@@ -85,6 +85,11 @@ def test_records_of_running_broker_have_error_of_bridge_from_stack(tmp_path: Pat
     assert failed.message_with_error == failed.message
 
 
+def test_message_that_ends_with_braces_is_unchanged_without_stack_trace() -> None:
+    record = replace(failed_record(NOW, 0), message="The transport options are {}", stack="")
+    assert record.message_with_error == "The transport options are {}"
+
+
 def test_bridge_that_breaks_repeatedly_without_logged_error_is_reported() -> None:
     records = [
         log_record

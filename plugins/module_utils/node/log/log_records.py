@@ -96,10 +96,14 @@ class Record:
 
     @property
     def message_with_error(self) -> str:
-        """The log message with the error of the stack trace, if the message ends with ``{}`` in its place."""
-        if not self.message.endswith(UNFILLED_ERROR):
+        """The log message with the error of the stack trace, if the message ends with ``{}`` in its place.
+
+        A message without a stack trace is unchanged.
+        """
+        error = error_of_stack_trace(self.stack)
+        if not error or not self.message.endswith(UNFILLED_ERROR):
             return self.message
-        return self.message[: -len(UNFILLED_ERROR)] + (error_of_stack_trace(self.stack) or "an unknown error")
+        return self.message[: -len(UNFILLED_ERROR)] + error
 
 
 def error_of_stack_trace(stack: str) -> str:
