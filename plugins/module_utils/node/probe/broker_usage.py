@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the usage of a running broker from its MBeans: its limits, its waiting messages, and its bridges.
+"""Reads the statistics of a running broker from its MBeans: its limits, its waiting messages, and its bridges.
 
 The names of MBeans are those of 5.3 to 5.7 (``Type=Queue,Destination=…``) and of 5.8 and later (``type=Broker,
 destinationType=Queue,…``); measured on 5.5.1 and 6.3.1.
@@ -31,7 +31,7 @@ _ATTRIBUTES_BY_KIND: dict[str, Sequence[str]] = {
 
 
 def read_broker_jmx_statistics(process: Process, timeout: float) -> dict[str, Any]:
-    """Read the usage of a running broker: its memory, stores, messages and bridges.
+    """Read the statistics of a running broker by JMX: its memory, stores, messages and bridges.
 
     The result is that of ``broker_statistics_from_mbeans``. Raises NodeError when the broker's JVM does not answer
     within ``timeout`` seconds.
@@ -42,7 +42,7 @@ def read_broker_jmx_statistics(process: Process, timeout: float) -> dict[str, An
 
 
 def broker_statistics_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the usage of a broker, such as its memory, stores, messages and bridges, from its MBeans.
+    """Return the statistics of a broker, such as its memory, stores, messages and bridges, from its MBeans.
 
     Pure. ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes. ``connections``: None where the
     release does not count them. ``messages``: in all queues but dead-letter queues, ``durable``: that wait for durable
