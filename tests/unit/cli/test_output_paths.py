@@ -138,6 +138,8 @@ def refuse_to_run(*arguments: object, **options: object) -> None:
         (["graph", "-i", "hosts.yml", "--status", "fleet.svg"], ("-o", "--status")),
         (["graph", "-i", "hosts.svg", "-o", "hosts.svg"], ("-o", "-i")),
         (["render", "-i", "out/hosts/hosts.yml", "-o", "out"], ("-o", "-i")),
+        (["plan", "-i", "out/hosts/hosts.yml", "-o", "out"], ("-o", "-i")),
+        (["audit", "-i", "out/hosts/hosts.yml", "--logs", "logs", "-o", "out"], ("-o", "-i")),
         (["status", "-i", "hosts.yml", "--html", "hosts.yml"], ("--html", "-i")),
         (["status", "-i", "hosts.yml", "--lab", "--html", "hosts.yml"], ("--html", "-i")),
         (["status", "--dir", "lab", "--html", "lab/lab.json"], ("--html", "--dir")),
@@ -191,6 +193,8 @@ def test_output_that_is_input_is_refused(
         (["check", "-i", "inventory", "--write-baseline", "inventory/known.json"], "inventory"),
         (["check", "-i", "inventory", "--output", "inventory/group_vars/report.json"], "inventory"),
         (["status", "-i", "inventory", "--html", "inventory/status.html"], "inventory"),
+        (["plan", "-i", "inventory", "-o", "inventory/plan"], "inventory"),
+        (["audit", "-i", "inventory", "--logs", "logs", "-o", "inventory/audit"], "inventory"),
     ],
     ids=" ".join,
 )
