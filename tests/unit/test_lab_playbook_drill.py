@@ -187,6 +187,7 @@ def test_drill_without_event_journals_is_incomplete(drill: DrillRun) -> None:
         ("file/drill.html", "cannot be written to .*/file.*: set activemq_drill_report"),
         ("directory.html", r"cannot be written to .*/directory\.html \(it is a directory\): set activemq_drill_report"),
         ("data.html", r"cannot be written to .*/data\.json \(it is a directory\): set activemq_drill_report"),
+        ("/", "activemq_drill_report is /, which is a directory: set it to a file that ends in .html"),
         ("drill.json", "drill writes its data as JSON to this file: set it to a file that ends in .html"),
     ],
 )
@@ -196,6 +197,11 @@ def test_drill_refuses_path_to_which_report_cannot_be_written(name: str, reason:
         (tmp_path / directory).mkdir()
     with pytest.raises(InputError, match=reason):
         playbook_drill.require_writable_report_path(tmp_path / name)
+
+
+def test_drill_refuses_working_directory_as_path_of_report() -> None:
+    with pytest.raises(InputError, match=r"activemq_drill_report is \., which is a directory: set it to a file"):
+        playbook_drill.require_writable_report_path(Path("."))
 
 
 def test_drill_creates_directory_of_its_report(tmp_path: Path) -> None:

@@ -112,6 +112,10 @@ def require_writable_report_path(report: Path) -> None:
 
     A drill checks this before its first fault. A missing directory of the report is created.
     """
+    if not report.name:
+        raise InputError(
+            f"activemq_drill_report is {report}, which is a directory: set it to a file that ends in .html"
+        )
     data = report.with_suffix(".json")
     if data == report:
         raise InputError(
