@@ -72,11 +72,19 @@ def check_directory_replaceable(directory: Path) -> None:
             f"the output directory {directory} is a mount point, which cannot be replaced: choose a directory below "
             f"it, such as {directory / 'result'}"
         )
-    if Path.cwd().is_relative_to(target):
+    if _is_in_working_directory_path(target):
         raise InputError(
             f"the output directory {directory} is the working directory or above it, and would be replaced by a new "
             "directory: choose another output directory, or run the command in another directory"
         )
+
+
+def _is_in_working_directory_path(directory: Path) -> bool:
+    """Return whether a directory is the working directory or above it."""
+    try:
+        return Path.cwd().is_relative_to(directory)
+    except FileNotFoundError:  # The working directory was removed.
+        return False
 
 
 def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -> None:

@@ -138,6 +138,16 @@ def test_working_directory_and_those_above_are_refused_as_output(
     assert read_tree(tmp_path / "out") == FILES
 
 
+def test_directory_is_replaced_while_working_directory_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    write_tree(tmp_path / "out", FILES)
+    assert read_tree(tmp_path / "out") == FILES
+
+
 def test_mount_point_is_refused_as_output_directory() -> None:
     with pytest.raises(InputError, match="/proc is a mount point, which cannot be replaced"):
         check_output_directory(Path("/proc"))
