@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -40,7 +41,10 @@ OLDEST_ANSIBLE = (2, 19)
 # template of such a variable on another host is not an error.
 _PREFIXES_OF_OTHER_HOSTS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
-_HOST_RANGE = re.compile(r"[\w.-]*(?:\[\w+:\w+(?::\d+)?\][\w.-]*)+")
+# The lookbehind keeps the search in long words linear: a match begins only at the start of a word.
+_HOST_RANGE = re.compile(r"(?<![\w.-])[\w.-]*(?:\[\w+:\w+(?::\d+)?\][\w.-]*)+")
+_RANGE_BOUNDS = re.compile(r"\[(\w+):(\w+)(?::(\d+))?\]")
+_MAX_EXPANDED_HOSTS = 100_000
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
 _CONNECTION_VARIABLES = ("ansible_port", "ansible_connection")
 # Consequences of a key that Ansible ignores or misreads. They are reported after the key is corrected.
@@ -379,7 +383,7 @@ class _PositionReader:
 def _first_lines_of_words(path: str) -> Mapping[str, int]:
     """Return the number of the first line that contains each word of an inventory file, by word.
 
-    A range such as ``mq[01:20]`` contains each of its host names.
+    A range such as ``mq[01:20]`` contains each of its host names, unless it has more than 100,000.
     """
     first_lines: dict[str, int] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -395,7 +399,20 @@ def _hosts_in_ranges(line: str) -> Iterator[str]:
 
     for host_range in _HOST_RANGE.findall(line):
         with suppress(AnsibleError, ValueError):  # The title of a section, such as [brokers:vars], is no range.
-            yield from expand_hostname_range(host_range)
+            if _count_hosts_in_range(host_range) <= _MAX_EXPANDED_HOSTS:
+                yield from expand_hostname_range(host_range)
+
+
+def _count_hosts_in_range(host_range: str) -> int:
+    """Return the maximum number of host names in a range of Ansible. Raises ValueError for bounds of no number."""
+    count = 1
+    for first, last, step in _RANGE_BOUNDS.findall(host_range):
+        if first in string.ascii_letters and last in string.ascii_letters:
+            count *= len(string.ascii_letters)
+        else:
+            step_size = int(step or 1) or 1  # Ansible refuses a step of 0.
+            count *= max(0, (int(last) - int(first)) // step_size + 1)
+    return count
 
 
 def _read_hosts(

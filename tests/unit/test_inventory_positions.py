@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,12 @@ activemq_release: 6.3.1
 activemq_console: false
 activemq_users:
   - {name: app, password: made-up}
+"""
+_PRINT_LINES_OF_HOSTS = """
+import sys
+from activemq_fleet.inventory import read_inventory
+positions = read_inventory(sys.argv[1:], with_positions=True).positions
+print(*(position[""].line for position in positions.values()))
 """
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 
@@ -179,6 +188,31 @@ def test_position_of_host_in_range_is_line_of_range(tmp_path: Path, name: str, t
     positions = read_inventory([str(tmp_path / name)], with_positions=True).positions
     assert len(positions) > 1
     assert {position[""].line for position in positions.values()} == {5}
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# ids[0:999999999]",
+        "# ids[1:9999][1:9999]",
+        "# ids[0:99999999999999999999]",
+        "# ids[1:2:0]",
+        "# ids[5:1]",
+        f"# {'x' * 100_000}",
+    ],
+    ids=lambda comment: comment[:30],
+)
+def test_position_of_host_is_its_line_despite_comment_like_large_range(tmp_path: Path, comment: str) -> None:
+    """The ranges of comments are not expanded if they are large; a long word is searched in linear time."""
+    (tmp_path / "hosts.ini").write_text(f"{comment}\n[brokers]\norders-mq[01:02]-a\n")
+    process = subprocess.run(
+        [sys.executable, "-c", _PRINT_LINES_OF_HOSTS, str(tmp_path / "hosts.ini")],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
+    )
+    assert process.stdout == "3 3\n", process.stderr
 
 
 def test_positions_of_variables_are_not_read_unless_requested(inventory: Path) -> None:
