@@ -193,6 +193,24 @@ def test_interruption_of_foreground_lab_up_stops_lab(
     assert [call[0] for call in calls] == ["up", "down"]
 
 
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP])
+def test_second_stop_signal_does_not_interrupt_cleanup_of_lab_command(second: signal.Signals) -> None:
+    """A terminal that is closed can send SIGHUP twice."""
+    completed_steps = []
+
+    def run_command() -> None:
+        with stop_signals_as_interrupt():
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            finally:
+                signal.raise_signal(second)
+                completed_steps.append("cleanup")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_command()
+    assert completed_steps == ["cleanup"]
+
+
 def test_lab_command_ignores_end_of_terminal_under_nohup() -> None:
     handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -226,12 +244,21 @@ def test_error_of_lab_is_one_line_with_exit_code_1(
     assert capsys.readouterr().err == "activemq-fleet: error: orders-mq01-a does not run\n"
 
 
-def test_error_about_missing_inventory_is_one_line_with_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["up", "prepare", "drill"])
+@pytest.mark.parametrize(
+    ("inventory", "code"), [("none.yml", 2), ("unknown_release.yml", 2), ("different_stores.yml", 1)]
+)
+def test_error_about_inventory_is_one_line_and_creates_no_lab_directory(
+    command: str, inventory: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lab", "up", "-i", str(tmp_path / "none.yml"), "--dir", str(tmp_path / "lab")]) == 2
+    hosts = "all: {hosts: {a-mq01-a: , a-mq01-b: }, vars: {activemq_release: %s}}\n"
+    (tmp_path / "unknown_release.yml").write_text(hosts % "9.9.9")
+    other_store = "a-mq01-b: {activemq_store_directory: /srv/other}"
+    (tmp_path / "different_stores.yml").write_text((hosts % "6.3.1").replace("a-mq01-b: ", other_store))
+    arguments = ["-i", str(tmp_path / inventory), "--dir", str(tmp_path / "lab")]
+    assert main(["lab", command, *arguments]) == code
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert not (tmp_path / "lab" / "lab.json").exists()
+    assert not (tmp_path / "lab").exists()
 
 
 def test_error_of_lab_about_missing_packages_has_install_hint(

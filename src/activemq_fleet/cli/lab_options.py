@@ -94,11 +94,17 @@ def command_line_of_lab_subcommand(subcommand: str) -> str:
 def stop_signals_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM and SIGHUP as KeyboardInterrupt inside a ``with`` block, so that started processes are stopped.
 
-    A terminal that is closed, or an SSH connection that is lost, sends SIGHUP. It stays ignored under ``nohup``.
+    A terminal that is closed, or an SSH connection that is lost, sends SIGHUP, often twice. Only the first signal
+    interrupts the block, so that the cleanup is not interrupted. SIGHUP stays ignored under ``nohup``.
     """
+    is_interrupted = False
 
+    # Not SIG_IGN after the first signal: the processes that the cleanup starts would ignore the signals, too.
     def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = True
+            raise KeyboardInterrupt
 
     previous_handlers = {
         number: signal.signal(number, interrupt)

@@ -57,6 +57,8 @@ def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None)
     drill runs, even after an error. Raises FleetError for a fleet that cannot be drilled, and LabError while another
     drill runs in the lab; errors after the first fault are in the result.
     """
+    if not lab.exists:
+        lab.read_usable_inventory()  # before the lock, which creates the directory
     with LabPaths(lab.directory).hold_drill_lock():
         return _run_locked_drill(lab, options, progress or (lambda _line: None))
 

@@ -27,7 +27,7 @@ from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operation_recording import record_operation_begin_and_end
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.preparation import install_broker_configuration, prepare_lab
+from activemq_fleet.lab.preparation import build_fleet_of_lab, install_broker_configuration, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
 from activemq_fleet.lab.status import HostStatus
@@ -149,6 +149,21 @@ class Lab(ReadOnlyLab):
 
     # -- all brokers --------------------------------------------------------------------------
 
+    def read_usable_inventory(self) -> InventoryData:
+        """Read the inventory of the lab, and return its data if the lab can use it. Nothing is written.
+
+        Raises InputError, SettingsError or ReleaseError for an inventory with errors, and LabError for a fleet whose
+        topology has errors and for a lab that was opened without its inventory.
+        """
+        if self._read_inventory is None:
+            raise LabError(
+                f"{self._lab_paths.directory}: the brokers of this lab cannot be started, because it was opened "
+                "without its inventory: run `activemq-fleet lab up -i INVENTORY`"
+            )
+        data = self._read_inventory()
+        build_fleet_of_lab(data)
+        return data
+
     def prepare(self, *, prometheus: bool = False) -> tuple[ReplacedHostVariable, ...]:
         """Prepare the lab for its start: fetch software, claim addresses, and write its inventory.
 
@@ -156,8 +171,9 @@ class Lab(ReadOnlyLab):
         With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the variables that the
         lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
+        data = self.read_usable_inventory()  # before the lock, which creates the directory
         with self._lab_paths.hold_lab_lock():
-            return self._prepare(metrics=prometheus)
+            return self._prepare(data, metrics=prometheus)
 
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
@@ -172,8 +188,9 @@ class Lab(ReadOnlyLab):
         """
         if prometheus:
             check_monitoring_programs_installed()
+        data = self.read_usable_inventory()  # before the lock, which creates the directory
         with self._lab_paths.hold_lab_lock():
-            self._prepare(metrics=prometheus)
+            self._prepare(data, metrics=prometheus)
             hosts = self._hosts
             if fresh:
                 self._stop_all()
@@ -334,15 +351,10 @@ class Lab(ReadOnlyLab):
         labels = {broker.host: broker.metric_labels for broker in measured if broker.settings.metrics}
         return record_operation_begin_and_end(self._lab_paths, hosts, operation, self._progress, labels)
 
-    def _prepare(self, *, metrics: bool = False) -> tuple[ReplacedHostVariable, ...]:
-        if self._read_inventory is None:
-            raise LabError(
-                f"{self._lab_paths.directory}: the brokers of this lab cannot be started, because it was opened "
-                "without its inventory: run `activemq-fleet lab up -i INVENTORY`"
-            )
+    def _prepare(self, data: InventoryData, *, metrics: bool = False) -> tuple[ReplacedHostVariable, ...]:
         _, substitutions = prepare_lab(
             self._lab_paths,
-            self._read_inventory(),
+            data,
             self._claims,
             self._report_once,
             self._sources,

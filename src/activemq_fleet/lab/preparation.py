@@ -52,8 +52,7 @@ def prepare_lab(
     findings of the rules are reported to ``progress``. ``metrics``: whether all brokers and agents have metrics,
     regardless of the inventory.
     """
-    fleet = fleet_from_inventory_data(data)
-    _raise_for_blocking_findings(fleet)
+    fleet = build_fleet_of_lab(data)
     for warning in inventory_warning_lines(fleet):
         progress(f"warning: {warning}")
     _report_findings(fleet, progress)
@@ -94,9 +93,12 @@ def prepare_lab(
     return state, over.list_replaced_host_variables(data.hosts, overlay)
 
 
-def _raise_for_blocking_findings(fleet: Fleet) -> None:
+def build_fleet_of_lab(data: InventoryData) -> Fleet:
+    """Return the fleet of an inventory that a lab can run. Raises LabError for a fleet whose topology has errors."""
+    fleet = fleet_from_inventory_data(data)
     if fleet.blocking_findings:
         raise LabError(*merged_finding_lines(fleet.blocking_findings))
+    return fleet
 
 
 def _report_findings(fleet: Fleet, progress: Progress) -> None:
