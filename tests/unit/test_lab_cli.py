@@ -5,6 +5,7 @@ import importlib.util
 import json
 import shlex
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,15 @@ def test_end_of_command_lab_up_does_not_stop_brokers(calls: Calls, tmp_path: Pat
     assert "down" not in [call[0] for call in calls]
 
 
+@pytest.fixture
+def hangup_not_ignored() -> Iterator[None]:
+    """Let SIGHUP have its default action, also if the tests run under nohup."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
+@pytest.mark.usefixtures("hangup_not_ignored")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interruption_of_foreground_lab_up_stops_lab(
     number: signal.Signals, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -193,6 +203,7 @@ def test_interruption_of_foreground_lab_up_stops_lab(
     assert [call[0] for call in calls] == ["up", "down"]
 
 
+@pytest.mark.usefixtures("hangup_not_ignored")
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP])
 def test_second_stop_signal_does_not_interrupt_cleanup_of_lab_command(second: signal.Signals) -> None:
     """A terminal that is closed can send SIGHUP twice."""

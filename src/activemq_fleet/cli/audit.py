@@ -11,7 +11,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
-from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.output_paths import require_dataset_differs_from_inputs
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
@@ -90,10 +90,9 @@ def audit_command(
             "--metrics and --follow cannot be used together: --metrics requires a completed period. Remove one of the "
             "options"
         )
-    from activemq_fleet.spark.paths import local_path
     from activemq_fleet.spark.session import temporary_spark_session
 
-    require_output_differs_from_inputs("-o", local_path(output), inventory.input_paths_by_option())
+    require_dataset_differs_from_inputs("-o", output, inventory.input_paths_by_option())
     scraped = _read_scrapes(metrics) if metrics else None
 
     hosts, allowed = _audited_hosts(inventory), timedelta(seconds=skew)

@@ -38,6 +38,18 @@ def require_output_differs_from_inputs(
                 )
 
 
+def require_dataset_differs_from_inputs(
+    output_option: str, output: str, input_paths_by_option: Mapping[str, Iterable[Path]]
+) -> None:
+    """Raise InputError if a command that writes datasets would overwrite a file that it also reads.
+
+    ``output`` is a path or a URI. A path on an object store or HDFS overwrites no local file.
+    """
+    from activemq_fleet.spark.paths import local_path
+
+    require_output_differs_from_inputs(output_option, local_path(output), input_paths_by_option)
+
+
 def _is_in_inventory_directory(output: Path, path: Path) -> bool:
     """Return whether Ansible would read an output with the directory of an inventory; it reads no hidden files."""
     resolved_output, resolved_path = Path(os.path.realpath(output)), Path(os.path.realpath(path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
-from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.output_paths import require_dataset_differs_from_inputs
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
@@ -82,7 +82,6 @@ def plan_command(
     is not waived gets no files, and the exit code is 1.
     """
     from activemq_fleet.spark.earlier_plan import reusable_plan_path
-    from activemq_fleet.spark.paths import local_path
     from activemq_fleet.spark.plan_job import PlanJobOptions, plan
     from activemq_fleet.spark.session import temporary_spark_session
 
@@ -92,7 +91,7 @@ def plan_command(
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and compute_everything:
         raise click.UsageError("--since and --anew cannot be used together: remove one of them")
-    require_output_differs_from_inputs("-o", local_path(output), inventory.input_paths_by_option())
+    require_dataset_differs_from_inputs("-o", output, inventory.input_paths_by_option())
     with temporary_spark_session("plan", spark) as running:
         options = PlanJobOptions(
             content=not without_content,
