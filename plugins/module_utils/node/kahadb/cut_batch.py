@@ -27,10 +27,10 @@ def remove_cut_batch(store: str) -> str:
     The data file is replaced by a new file, so that hard links to the old file, such as those of an earlier generation,
     keep the batch. No broker may use the store. Raises NodeError, OSError.
     """
-    found = _find_cut_batch(store)
-    if found is None:
+    path_and_offset = _find_cut_batch(store)
+    if path_and_offset is None:
         return ""
-    path, offset = found
+    path, offset = path_and_offset
     with open(path, "rb") as file:
         content = file.read()
         mode = os.fstat(file.fileno()).st_mode & 0o777
@@ -50,12 +50,12 @@ def describe_cut_batch_in_copied_store(store: str) -> str:
     Returns "" without such a batch. An error of the check, which must not prevent a start, is described, too.
     """
     try:
-        found = _find_cut_batch(store)
+        path_and_offset = _find_cut_batch(store)
     except (NodeError, OSError) as error:
         return f"the end of the journal of the store {store} was not checked: {error}"
-    if found is None:
+    if path_and_offset is None:
         return ""
-    path, offset = found
+    path, offset = path_and_offset
     return (
         f"the data file {path} ends inside of its last batch of records. The copy of the store for this takeover does "
         f"not contain this batch, which begins at byte {offset}. The copied store keeps the batch until the guard "
