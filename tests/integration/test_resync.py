@@ -1,7 +1,7 @@
 """Tests of the selection of the newer store on real 5.5.1 pairs that stopped in many orders: correct, or refused.
 
 The tests count each message for which a broker sent a receipt, and each message whose acknowledgement a broker
-processed. ``ORDERINGS=20`` runs all orderings, each from a pair whose clocks differ by ten minutes, once in each
+stored. ``ORDERINGS=20`` runs all orderings, each from a pair whose clocks differ by ten minutes, once in each
 direction. ``CUTS=10`` kills the controller after each action of each ordering. The log and the journal record the time
 of the host's clock, so that a time zone of ten minutes is the same as a wrong clock. The times of the files are moved,
 too.
@@ -96,14 +96,18 @@ class Pair:
         self.sent.add(body)
 
     def _take(self, node: str, count: int = 4) -> None:
-        """Consume messages one by one; each counts after the broker has processed the frame after its ACK."""
+        """Consume messages one by one; each counts after both brokers of the pair have stored its ACK.
+
+        With the receipt the broker writes the ACK into its journal. A pure master forwards it to the slave before the
+        next frame of the connection.
+        """
         with self._connect(node) as connection:
             connection.subscribe(QUEUE, headers={"activemq.prefetchSize": "1"})
             for _ in range(count):
                 message = connection.receive(120)
                 remaining = self.sent - self.consumed
                 assert message is not None, f"timed out: {node} did not deliver {count} messages of {remaining}"
-                connection.acknowledge(message)
+                connection.acknowledge(message, await_receipt=True)
                 connection.send("/topic/unused", "", {"persistent": "false"})
                 self.consumed.add(message.body)
 

@@ -112,7 +112,8 @@ def test_description_names_position_and_destinations_with_most_messages(store: P
 def test_check_that_takes_too_long_reports_number_of_compared_destinations(store: Path) -> None:
     write_index(store)
     text = describe_missing_journal_end(str(store), max_seconds=-1)
-    assert text.startswith(f"only 0 destinations in the index of the store {store} were compared")
+    assert text.startswith(f"the comparison of the index of the store {store} with the store journal was stopped after")
+    assert " and 0 destinations, " in text
 
 
 def test_unreadable_index_is_reported_and_missing_index_is_not(store: Path) -> None:
@@ -144,7 +145,7 @@ def test_repair_removes_cut_batch_unless_broker_holds_lock(tmp_path: Path) -> No
     os.truncate(path, len(complete) - 3)
     with hold_store_lock(tmp_path):
         assert repair(tmp_path) == ""
-    assert f"This batch was removed from byte {len(complete) // 2} on" in repair(tmp_path)
+    assert f"therefore removed this batch, from byte {len(complete) // 2} on," in repair(tmp_path)
     removed_batch = path.with_name("db-1.log.removed-batch").read_bytes()
     assert path.read_bytes() == complete[: len(complete) // 2]
     assert path.read_bytes() + removed_batch == complete[:-3]
@@ -158,7 +159,7 @@ def test_removal_of_cut_batch_keeps_it_in_hard_links(tmp_path: Path) -> None:
     cut = path.read_bytes()
     link = tmp_path / "link"
     os.link(path, link)
-    assert "was removed from byte" in remove_cut_batch(str(path.parent))
+    assert "therefore removed this batch, from byte" in remove_cut_batch(str(path.parent))
     assert link.read_bytes() == cut
     assert path.read_bytes() == cut[: (len(cut) + 3) // 2]
     assert path.stat().st_mode & 0o777 == 0o600

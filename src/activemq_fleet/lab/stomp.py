@@ -145,12 +145,20 @@ class StompConnection:
         except StompTimeout:
             return None
 
-    def acknowledge(self, message: StompFrame) -> None:
+    def acknowledge(self, message: StompFrame, *, await_receipt: bool = False) -> None:
         """Acknowledge a STOMP message, so that the broker removes it.
 
-        All messages before it are acknowledged, too.
+        All messages before it are acknowledged, too. With ``await_receipt`` the broker has removed the message from its
+        store after the return; without it, a kill of the broker can undo the acknowledgement. Raises StompError.
         """
-        self._write("ACK", {"message-id": message.headers["message-id"]})
+        headers = {"message-id": message.headers["message-id"]}
+        if not await_receipt:
+            self._write("ACK", headers)
+            return
+        self._receipts += 1
+        receipt = f"r{self._receipts}"
+        self._write("ACK", {**headers, "receipt": receipt})
+        self._await_receipt(receipt)
 
     def _await_receipt(self, receipt: str) -> None:
         deadline = time.monotonic() + self._timeout

@@ -19,6 +19,11 @@ from . import journal
 
 REMOVED_SUFFIX = ".removed-batch"
 """The suffix of the file, next to the data file, that keeps the removed batch. No broker reads it."""
+_LOSS_AND_REMEDY = (
+    "The messages in it, and all later ones, are lost, unless a copy or a backup has the complete data file: in this "
+    "case stop the broker and, in a pair, the broker of the other node, and restore the data file. Without a copy, let "
+    "the broker serve the other messages"
+)
 
 
 def remove_cut_batch(store: str) -> str:
@@ -37,10 +42,9 @@ def remove_cut_batch(store: str) -> str:
     disk.replace_file(path + REMOVED_SUFFIX, content[offset:], mode)
     disk.replace_file(path, content[:offset], mode)
     return (
-        f"the data file {path} ended at byte {len(content)}, inside of its last batch of records. This batch "
-        f"was removed from byte {offset} on and saved as {path}{REMOVED_SUFFIX}, because brokers up to 5.11 do not "
-        "start with it. The messages in it, and all later ones, are lost. If a copy or a backup has the complete data "
-        "file, stop the broker and, in a pair, the broker of the other node, and restore the data file"
+        f"the data file {path} ended at byte {len(content)}, inside of its last batch of records. Brokers up to 5.11 "
+        f"do not start with such a file. The check before the start therefore removed this batch, from byte {offset} "
+        f"on, and saved it as {path}{REMOVED_SUFFIX}. {_LOSS_AND_REMEDY}"
     )
 
 
@@ -59,9 +63,7 @@ def describe_cut_batch_in_copied_store(store: str) -> str:
     return (
         f"the data file {path} ends inside of its last batch of records. The copy of the store for this takeover does "
         f"not contain this batch, which begins at byte {offset}. The copied store keeps the batch until the guard "
-        "removes old generations. The messages in it, and all later ones, are lost. If another copy or a backup has "
-        "the complete data file, stop the broker and, in a pair, the broker of the other node, and restore the data "
-        "file"
+        f"removes old generations. {_LOSS_AND_REMEDY}"
     )
 
 

@@ -72,10 +72,11 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
         if check.is_complete:
             return ""
         return (
-            f"only {count_with_noun(check.checked, 'destination')} in the index of the store {store} were compared "
-            f"with the store journal, because the comparison took longer than {max_seconds:g} s. If the log of the "
-            "broker reports 'Rolled back N messages from the index', the end of the journal was missing, and these "
-            "messages are lost"
+            f"the comparison of the index of the store {store} with the store journal was stopped after "
+            f"{max_seconds:g} s and {count_with_noun(check.checked, 'destination')}, because it must not delay the "
+            "start. If the log of the broker reports 'Rolled back N messages from the index', the end of the journal "
+            "was missing, and these messages are lost. To compare all destinations, run activemq-fleet store inspect "
+            "before a start"
         )
     file, offset = check.missing
     rows = sorted(check.messages.items(), key=lambda row: (-row[1], row[0]))
@@ -90,9 +91,10 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
     return (
         f"the end of the journal of the store {store} is missing: the index refers to a record at byte {offset} of "
         f"db-{file}.log, which does not exist. The store lost {lost}. Later messages, which the index does not have "
-        "yet, may also be lost. Brokers up to 5.8 do not start with this store, and later brokers remove the lost "
-        "messages from the index. If a copy or a backup has the complete data files, stop the broker and, in a pair, "
-        "the broker of the other node, and restore the data files"
+        "yet, may also be lost. If a copy or a backup has the complete data files, stop the broker and, in a pair, the "
+        "broker of the other node, and restore the data files before the next start: brokers up to 5.8 do not start "
+        "with this store, and later brokers remove the lost messages from the index, after which the restored data "
+        "files alone do not return them. Without a copy, no action returns these messages"
     )
 
 
