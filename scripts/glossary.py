@@ -115,7 +115,7 @@ CHAPTERS: dict[str, tuple[Term, ...]] = {
         Term(
             "pending restart",
             "files that changed while their broker was running",
-            "node.config.pending_restart:PendingRestart",
+            "node.config.pending_restart:PendingRestartRecord",
         ),
     ),
     "Operations and drills": (

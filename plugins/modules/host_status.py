@@ -79,7 +79,9 @@ from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.agent_status import gather_agent_status
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state.balancer_status import gather_balancer_status
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.balancer_status import (
+    gather_haproxy_and_keepalived_status,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_status import gather_broker_status
 
 
@@ -94,7 +96,7 @@ def _gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, A
     if agent := parameters["agent"]:
         evidence["agent"] = gather_agent_status(agent)
     if balancer := parameters["balancer"]:
-        evidence["balancer"] = gather_balancer_status(balancer)
+        evidence["balancer"] = gather_haproxy_and_keepalived_status(balancer)
     return evidence
 
 

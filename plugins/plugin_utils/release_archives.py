@@ -47,7 +47,7 @@ def release_archive_facts(
     sha512 = _sha512(file)
     try:
         return {
-            "releases": tuple(releases_in_archive(file, depth=0 if install_method == "jars" else 1)),
+            "releases": tuple(releases_in_archive(file, is_distribution=install_method != "jars")),
             "sha512": sha512,
         }
     except NodeError as error:

@@ -121,7 +121,7 @@ class LabError(FleetError):
     exit_code = 1
 
 
-class LinksDownError(LabError):
+class LabLinksDownError(LabError):
     """An error for network links between a lab's brokers that are down.
 
     Each of ``lines`` names one link.

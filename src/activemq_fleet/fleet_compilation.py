@@ -45,24 +45,25 @@ class CompiledFleet:
 
 def compile_fleet(
     data: InventoryData,
-    expected: Iterable[str] | None,
+    expected_hosts: Iterable[str] | None,
     *,
     checked: bool = True,
     installs: bool = False,
     warn: Callable[[str], None],
 ) -> CompiledFleet:
-    """Compile the fleet of an inventory, and return its facts and files.
+    """Compile the fleet of an inventory, and return the facts and files of its hosts.
 
-    ``expected`` are the hosts with which the play was started, by default all hosts of the inventory. With ``checked``
-    every file is rendered and checked. With ``installs`` findings that would stop an installation are errors.
-    ``warn`` is called with the texts of warnings. Raises FleetError with a line for each error that is not waived.
+    ``expected_hosts`` are those with which the play was started, by default all hosts of the inventory. With
+    ``checked`` every file is rendered and checked. With ``installs`` findings that would stop an installation are
+    errors. ``warn`` is called with the texts of warnings. Raises FleetError with a line for each error that is not
+    waived.
     """
     fleet = fleet_from_inventory_data(data)
     try:
         files = _files_by_kind_and_host(fleet) if checked else {}
         if checked:
             fleet = _checked_fleet(fleet, files, data, installs, warn)
-        facts = _fleet_facts(fleet, files, data.hosts if expected is None else expected)
+        facts = _fleet_facts(fleet, files, data.hosts if expected_hosts is None else expected_hosts)
     except SettingsError as error:
         raise error_with_positions(error, data) from None
     returned: dict[str, Any] = {

@@ -60,7 +60,7 @@ def test_resumed_machine_names_each_message_that_it_loses(controller: Controller
     # its next message 0.02 s after each acknowledgment.
     with pytest.MonkeyPatch.context() as patch:
         # The account of the broker, which has no other process here, cannot enter the directories of pytest.
-        patch.setattr(shared_store, "raise_for_root_in_untrusted_directory", lambda _directory: None)
+        patch.setattr(shared_store, "raise_if_root_would_change_untrusted_directory", lambda _directory: None)
         store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
     wait_until(
         lambda: set(outcome["missing"]) <= bodies_in_old_generations(store),

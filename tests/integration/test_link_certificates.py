@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from activemq_fleet.errors import LinksDownError
+from activemq_fleet.errors import LabLinksDownError
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.traffic import numbered_bodies, send_across
@@ -131,7 +131,7 @@ def test_wrong_certificate_of_link_is_refused_and_named_by_refusing_end(
     assert "link bare-mq01-a-to-valid-mq01-a cannot connect" in completed.stdout
 
     lab = lab_of(inventory)
-    with pytest.raises(LinksDownError) as raised:
+    with pytest.raises(LabLinksDownError) as raised:
         lab.up()
     lines = raised.value.lines
     print("\n".join(lines))

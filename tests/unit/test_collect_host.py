@@ -361,7 +361,7 @@ def test_log_rolled_into_directory_of_date_while_it_is_opened_is_collected_once(
 ) -> None:
     (host.data / "activemq.log").write_text("old\n")
     (host.data / "2026-11").mkdir()
-    open_file = evidence_archive.open_file_to_collect
+    open_file = evidence_archive.open_collected_file_with_size_and_time
 
     def roll_then_open(directory: Any, name: str, archive_name: str) -> Any:
         if archive_name == "activemq.log" and not any((host.data / "2026-11").iterdir()):
@@ -369,7 +369,7 @@ def test_log_rolled_into_directory_of_date_while_it_is_opened_is_collected_once(
             (host.data / "activemq.log").write_text("new\n")
         return open_file(directory, name, archive_name)
 
-    monkeypatch.setattr(evidence_archive, "open_file_to_collect", roll_then_open)
+    monkeypatch.setattr(evidence_archive, "open_collected_file_with_size_and_time", roll_then_open)
     files, _ = host.collect()
 
     assert files["activemq.log"] == b"new\n"

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from activemq_fleet.drills.model import DrillResult, FaultyEvent
+from activemq_fleet.node.state.fault_kinds import FAULT_KINDS, FaultKind
 from activemq_fleet.reports.drill_page import drill_html_page
 from tests.unit.drilled import ACCOUNT, FAULT, drill_with_faults, result_of
 from tests.unit.html_pages import Page, assert_well_formed_and_inert, with_evil_texts
@@ -20,6 +21,13 @@ def parse_page(result: DrillResult) -> Page:
 
 def test_drill_report_is_well_formed_page_that_loads_no_resource() -> None:
     assert_well_formed_and_inert(drill_html_page(drill_with_faults(20)))
+
+
+@pytest.mark.parametrize("kind", FAULT_KINDS)
+def test_drill_report_describes_every_kind_of_fault(kind: FaultKind) -> None:
+    result = drill_with_faults(2)
+    page = drill_html_page(replace(result, conditions=replace(result.conditions, what=kind)))
+    assert any(f"{signal})" in page for signal in ("SIGKILL", "to the Java process only", "SIGSTOP", "SIGTERM"))
 
 
 def test_fault_in_drill_chart_has_line_number_interruption_and_three_dots() -> None:

@@ -193,3 +193,8 @@ def test_time_limits_of_plays_match_library() -> None:
 def test_watchdog_considers_broker_hung_before_operations_do() -> None:
     # The watchdog detects the first miss at most one interval after the broker stopped responding.
     assert timeouts.MISSES * (timeouts.WATCH_INTERVAL + timeouts.PROBE) - timeouts.WATCH_INTERVAL <= timeouts.HUNG
+
+
+def test_guard_of_silent_store_kills_broker_before_systemd_kills_guard() -> None:
+    # The guard notifies systemd once per second at most, and then needs a few seconds to kill and wait.
+    assert timeouts.STORE_ANSWER + 5 <= timeouts.GUARD_SILENCE

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
-from activemq_fleet.node.config.pending_restart import PendingRestart
+from activemq_fleet.node.config.pending_restart import PendingRestartRecord
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
@@ -56,7 +56,10 @@ def base(tmp_path: Path) -> ConfigurationPaths:
 
 
 def gather_health(
-    paths: ConfigurationPaths, running: Process | None = None, pending: PendingRestart | None = None, store: str = ""
+    paths: ConfigurationPaths,
+    running: Process | None = None,
+    pending: PendingRestartRecord | None = None,
+    store: str = "",
 ) -> dict[str, object]:
     facts: dict[str, object] = broker_health.gather_release_drift_and_store_facts(paths, running, pending, store)
     return facts
@@ -147,10 +150,10 @@ def test_configuration_version_without_manifest_is_incomplete(base: Configuratio
 def test_previous_configuration_is_intact_only_if_present_and_unchanged(base: ConfigurationPaths) -> None:
     name = base.current_version_name()
     assert name is not None
-    assert gather_health(base, pending=PendingRestart(name, (), "boot"))["previous_intact"] is True
+    assert gather_health(base, pending=PendingRestartRecord(name, (), "boot"))["previous_intact"] is True
     (Path(base.current) / "conf/x").write_text("2")
-    assert gather_health(base, pending=PendingRestart(name, (), "boot"))["previous_intact"] is False
-    assert gather_health(base, pending=PendingRestart("gone", (), "boot"))["previous_intact"] is False
+    assert gather_health(base, pending=PendingRestartRecord(name, (), "boot"))["previous_intact"] is False
+    assert gather_health(base, pending=PendingRestartRecord("gone", (), "boot"))["previous_intact"] is False
     assert gather_health(base)["previous_intact"] is None
 
 

@@ -60,8 +60,8 @@ def test_release_of_distribution_archive_is_that_of_jar_in_lib(tmp_path: Path) -
         f"{top_directory}/lib/optional/activemq-broker-5.5.1.jar": jar_content(record="5.5.1"),
     }
     archive = write_archive(tmp_path / "x.tar.gz", members)
-    assert jars.releases_in_archive(str(archive), depth=1) == ["5.18.3"]
-    assert jars.releases_in_archive(str(archive), depth=0) == []
+    assert jars.releases_in_archive(str(archive), is_distribution=True) == ["5.18.3"]
+    assert jars.releases_in_archive(str(archive), is_distribution=False) == []
 
 
 def test_release_of_jar_archive_is_that_of_jar_at_top_level(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_release_of_jar_archive_is_that_of_jar_at_top_level(tmp_path: Path) -> N
         "./activemq-core-5.5.1.jar": jar_content("activemq-core", record="5.5.1"),
         "./x/activemq-core-5.6.0.jar": b"",
     }
-    assert jars.releases_in_archive(str(write_archive(tmp_path / "x.tar", members)), depth=0) == ["5.5.1"]
+    assert jars.releases_in_archive(str(write_archive(tmp_path / "x.tar", members)), is_distribution=False) == ["5.5.1"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", write_archive])
@@ -81,7 +81,7 @@ def test_invalid_archive_causes_error_of_single_line(tmp_path: Path, content: ob
         complete_archive = write_archive(path, {"lib/activemq-broker-5.18.3.jar": os.urandom(1 << 20)})
         path.write_bytes(complete_archive.read_bytes()[: 1 << 19])
     with pytest.raises(NodeError, match="cannot be read as a tar archive") as caught:
-        jars.releases_in_archive(str(path), depth=1)
+        jars.releases_in_archive(str(path), is_distribution=True)
     assert "\n" not in str(caught.value)
 
 

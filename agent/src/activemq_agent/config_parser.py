@@ -34,8 +34,8 @@ _LARGEST_PASSWORD = 65535  # bytes, MQTT 3.1.1, section 3.1.3.5
 def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     """Read an agent.conf, and return the configuration in it.
 
-    The password is read from its file or systemd credential. Raises ConfigError with every problem of the file, one
-    line each: ``FILE:LINE: what is wrong: what to do``.
+    The password is read from its file, or from the systemd credential that ``environment`` names. Raises ConfigError
+    with every problem of the file, one line each: ``FILE:LINE: what is wrong: what to do``.
     """
     environment = os.environ if environment is None else environment
     ini = read_agent_section(path)

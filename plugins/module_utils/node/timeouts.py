@@ -24,6 +24,13 @@ WATCH_BUSY = 120.0
 """Seconds that a broker with open ports may be silent, while its log reports a start or stop, until the watchdog
 considers it hung."""
 
+STORE_ANSWER = 20.0
+"""Seconds within which a shared store must answer its guard. A guard without an answer kills its broker, which cannot
+serve clients either."""
+GUARD_SILENCE = 30
+"""Seconds without a sign of life after which systemd kills a guard (``WatchdogSec``). It is longer than
+``STORE_ANSWER``, because a guard whose store does not answer must first be able to kill its broker."""
+
 SETTLE = 120.0
 """Seconds until a broker that is starting, stopping or taking over counts as unhealthy."""
 READY = 300.0

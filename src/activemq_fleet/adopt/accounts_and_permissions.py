@@ -63,7 +63,7 @@ def propose_users(proposal: ProposedVariablesByHost) -> None:
 def _adopted_agent_accounts(proposal: ProposedVariablesByHost) -> dict[str, set[str | None]]:
     """Return, by group, the account names of adopted agents, which need no entry in ``activemq_users``."""
     accounts: dict[str, set[str | None]] = defaultdict(set)
-    for agent in proposal.proposed_fleet().agents if proposal.agents else ():
+    for agent in proposal.build_proposed_fleet().agents if proposal.agents else ():
         accounts[agent.group].add(agent.settings.agent_username)
     return accounts
 

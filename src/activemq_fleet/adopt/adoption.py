@@ -184,7 +184,7 @@ def adopt_documents(
     propose_custom_for_inexpressible_accounts(proposal)
     propose_acl(proposal)
     _remove_default_values(proposal)
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     companion_file_variables.propose_java_options(proposal, fleet)
     companion_file_variables.note_omitted_java_options(proposal)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
@@ -194,7 +194,7 @@ def adopt_documents(
         propose_attributes_and_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers_for_original_files(proposal, findings)
     add_note_on_remaining_warnings(proposal, findings)
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_undefined_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
@@ -268,10 +268,10 @@ def _propose_instances(proposal: ProposedVariablesByHost) -> None:
 
 def _remove_default_values(proposal: ProposedVariablesByHost) -> None:
     """Remove proposed variables whose value the fleet would have by default."""
-    complete_fleet = proposal.proposed_fleet()
+    complete_fleet = proposal.build_proposed_fleet()
     remove_defaults_from_destination_policies(proposal, complete_fleet)
     for name in ("connectors", "store_directory"):
-        fleet_without_variable = proposal.proposed_fleet(**{name: None})
+        fleet_without_variable = proposal.build_proposed_fleet(**{name: None})
         is_same = {
             host: getattr(complete_fleet.broker(host), name) == getattr(fleet_without_variable.broker(host), name)
             for host in proposal.variables

@@ -67,7 +67,7 @@ def propose_agents(proposal: ProposedVariablesByHost, files: Iterable[AgentConfi
 
     Each agent whose first broker URL belongs to an adopted broker gets a group and pair.
     """
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     brokers_by_address = BrokersByAddress(fleet.brokers)
     for file in files:
         home = _home_broker(file, brokers_by_address)
@@ -81,7 +81,7 @@ def propose_agents(proposal: ProposedVariablesByHost, files: Iterable[AgentConfi
         if len(fleet.groups) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}
-        homes = {agent.host: agent.pair for agent in proposal.proposed_fleet().agents}
+        homes = {agent.host: agent.pair for agent in proposal.build_proposed_fleet().agents}
         if file.host not in homes:
             del proposal.agents[file.host]
         elif homes[file.host] != home.pair:

@@ -54,7 +54,7 @@ def withdraw_unneeded_network_users(proposal: ProposedVariablesByHost) -> None:
     Their rendered files do not contain it. They have no links and no such account in their file, or they have no
     authentication: no bridge then logs in.
     """
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     for document in proposal.documents:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username

@@ -48,7 +48,7 @@ def propose_network(proposal: ProposedVariablesByHost) -> None:
     withdraw_unneeded_network_users(proposal)
     linked_hosts = [
         broker.host
-        for broker in proposal.proposed_fleet().brokers
+        for broker in proposal.build_proposed_fleet().brokers
         if broker.links and broker.settings.authentication != "none"
     ]
     if new_user and linked_hosts:
@@ -96,7 +96,7 @@ class _Network:
         self._note_remaining_bridges()
 
     def _fleet_without_links(self, topology: str = "none") -> Fleet:
-        return self.proposal.proposed_fleet(topology=topology, links=None, pair_links=None)
+        return self.proposal.build_proposed_fleet(topology=topology, links=None, pair_links=None)
 
     def _documents_without_multicast(self) -> list[AdoptedDocument]:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
@@ -364,7 +364,7 @@ class _Network:
                 self.proposal[document.host]["links"] = settings
 
     def _links_with_wrong_ttl(self) -> list[AdoptedLink]:
-        links = self._links_by_name(self.proposal.proposed_fleet())
+        links = self._links_by_name(self.proposal.build_proposed_fleet())
         return [
             adopted_link
             for adopted_link in self.links
@@ -385,7 +385,7 @@ class _Network:
 
     def _unequal_link_reasons(self) -> dict[tuple[str, str], str]:
         """Return by (host, name) the reason why a proposed link differs from its bridge, so that the bridge stays."""
-        links = self._links_by_name(self.proposal.proposed_fleet())
+        links = self._links_by_name(self.proposal.build_proposed_fleet())
         inexpressible = {
             (host, link.bridge.name): _INEXPRESSIBLE_TTL for link in self._links_with_wrong_ttl() for host in link.hosts
         }

@@ -94,7 +94,7 @@ class ProposedVariablesByHost:
             documents.setdefault(document.identity.pair, []).append(document)
         return documents
 
-    def proposed_fleet(self, **changes: Any) -> Fleet:
+    def build_proposed_fleet(self, **changes: Any) -> Fleet:
         """Return the proposed fleet, which the proposed inventory variables describe.
 
         ``changes`` override every host's variables, None removes one.

@@ -37,7 +37,7 @@ def propose_waivers_for_original_files(proposal: ProposedVariablesByHost, findin
     errors = _blocking_findings(proposal, findings_of)
     if not errors:
         return
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
     original_keys = {_finding_key(finding) for finding in findings_of(fleet, originals)}
     for finding in errors:
@@ -54,7 +54,7 @@ def add_note_on_remaining_warnings(proposal: ProposedVariablesByHost, findings_o
 
     adopt keeps their causes: ``check`` reports them for the original files, too.
     """
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
     original_keys = {_finding_key(finding) for finding in findings_of(fleet, originals)}
     rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
@@ -75,7 +75,7 @@ def add_note_on_remaining_warnings(proposal: ProposedVariablesByHost, findings_o
 
 
 def _blocking_findings(proposal: ProposedVariablesByHost, findings_of: FindingsOf) -> list[Finding]:
-    fleet = proposal.proposed_fleet()
+    fleet = proposal.build_proposed_fleet()
     rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
 

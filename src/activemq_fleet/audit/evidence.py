@@ -181,10 +181,7 @@ def new_incident(kind: IncidentKind, node: PairNode, advised_remedy: Remedy, **k
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:
-    """Return the number of seconds between two times.
-
-    Returns None where either time is None, or ``ended`` is earlier than ``began``.
-    """
+    """Return the number of seconds between two times, or None if a time is missing or ``ended`` is before ``began``."""
     if began is None or ended is None or ended < began:
         return None
     return round((ended - began).total_seconds(), 3)

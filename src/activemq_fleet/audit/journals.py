@@ -58,10 +58,11 @@ class JournalEpochPart(NamedTuple):
 
 
 class JournalEpoch(NamedTuple):
-    """An epoch of an agent's journal: the lifetime of one store of the agent.
+    """An epoch of an agent's event journal: the part that the agent wrote with one database.
 
-    ``rank`` counts the agent's epochs by time, from 1. ``known`` is the highest jseq. ``is_torn``: unreadable lines
-    follow the last record. ``received``: the highest SEQ of its events that any subscriber received, 0 for none.
+    A new database begins a new epoch. ``rank`` counts the agent's epochs by time, from 1. ``known`` is the highest
+    jseq. ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any
+    subscriber received, 0 for none.
     """
 
     rank: int

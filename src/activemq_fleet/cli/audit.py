@@ -75,7 +75,7 @@ def audit_command(
     form: str,
     spark: SessionOptions,
 ) -> int:
-    """Audit collected logs and journals: incidents, bridges, and the outcome of every event.
+    """Audit collected broker logs and agents' event journals: incidents, bridges, and the outcome of every event.
 
     The datasets (Parquet), audit.json and report.html are written to OUT atomically. With -i INVENTORY, the audit
     reports each host of the inventory whose logs are missing. The inventory also supplies the group, the pair and the

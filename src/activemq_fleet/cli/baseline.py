@@ -19,9 +19,9 @@ Fingerprint = tuple[str, str, str, str]
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write findings to a baseline file.
+    """Write findings to a baseline file, and return their number.
 
-    Returns their number. Waived findings and line numbers are left out.
+    Waived findings and line numbers are left out.
     """
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]

@@ -25,10 +25,10 @@ class PlaybookError(FleetError):
 def run_playbook(
     name: str, inventory: InventoryOptions, variables: Mapping[str, str], more: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a playbook of the collection (``activemq.fleet.NAME``) with ``ansible-playbook``.
+    """Run a playbook of the collection with ``ansible-playbook``, and return its exit code and captured output.
 
-    Return its exit code and captured output. ``more`` are further arguments for ansible-playbook. Raises InputError
-    where there is no ansible-playbook.
+    ``name`` is the playbook's part of ``activemq.fleet.NAME``. ``more`` are further arguments for ansible-playbook.
+    Raises InputError where there is no ansible-playbook.
     """
     command = [_ansible_playbook_path(), f"activemq.fleet.{name}", *more]
     command += inventory.command_line_words()

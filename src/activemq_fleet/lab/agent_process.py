@@ -75,10 +75,9 @@ class JournalTail:
             self.barriers.add(str(record.get("event_id")))
 
     def count_records_between(self, kind: str, began: float, ended: float) -> int:
-        """Return the number of event journal records of a kind, such as ``handled``, between two times.
+        """Return how many of the last 50,000 journal records of a kind, such as ``handled``, are between two times.
 
-        The times are ``began`` (included) and ``ended`` (excluded) in epoch seconds. Only the last 50,000 of the kind
-        are counted.
+        The times are ``began`` (included) and ``ended`` (excluded) in epoch seconds.
         """
         with self._lock:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from activemq_fleet.errors import LinksDownError
+from activemq_fleet.errors import LabLinksDownError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.connector_and_port_checks import require_usable_broker_ports
 from activemq_fleet.lab.database import LabDatabase
@@ -27,7 +27,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
     """Start all stopped brokers of a lab, and wait until they are ready and all links are up.
 
     The database is started first. ``timeout`` in seconds is for each broker, and for all links together. Raises
-    LabError, LinksDownError.
+    LabError, LabLinksDownError.
     """
     pairs = list(hosts.fleet.pairs_by_name.values())
     for pair in pairs:
@@ -42,7 +42,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
     startup.start_all_brokers(pairs)
     links = ExpectedLinks(hosts)
     if missing := links.missing_links_after_wait(hosts.observe_all_brokers, timeout):
-        raise LinksDownError(*map(links.describe_missing_link, missing))
+        raise LabLinksDownError(*map(links.describe_missing_link, missing))
     startup.check_brokers_alive(hosts.fleet.brokers)
 
 

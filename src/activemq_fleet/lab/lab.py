@@ -183,7 +183,7 @@ class Lab(ReadOnlyLab):
         Returns the status of the brokers. Brokers that run with another configuration are restarted. ``fresh`` begins
         with empty stores; ``timeout`` is for each broker, and for all links together. If anything fails while brokers
         start, the whole lab is taken down. With ``prometheus`` all brokers have metrics, and Prometheus and
-        Alertmanager run as well. Raises LinksDownError for links that are not up, with the reasons from the brokers'
+        Alertmanager run as well. Raises LabLinksDownError for links that are not up, with the reasons from the brokers'
         logs.
         """
         if prometheus:

@@ -87,7 +87,7 @@ def _reason_above_heap(release: Release) -> str:
 
 
 @rule("C007", "warning", each="broker", releases="5.6.0")
-def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
+def store_or_temp_usage_below_one_journal_file(broker: Element) -> Iterator[Problem]:
     """storeUsage or tempUsage is smaller than one file of the journal.
 
     Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set. The broker frees space only by

@@ -173,7 +173,7 @@ def shared_store_lock_disabled(document: Document) -> Iterator[Problem]:
 
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0", needs="@failIfLocked")
-def file_locker_fails_if_locked(locker: Element) -> Iterator[Problem]:
+def file_locker_set_to_fail_if_locked(locker: Element) -> Iterator[Problem]:
     """A file locker is set to fail instead of waiting for the lock.
 
     Why: with failIfLocked="true" a broker that finds the store locked stops instead of waiting as slave. After the

@@ -21,7 +21,11 @@ from numpy.typing import NDArray
 
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, LogMessageClassifier, classifier_for_release
 from activemq_fleet.logs.kinds import log_message_kind
-from activemq_fleet.logs.record_offsets import ChunkRecordOffsets, record_bounds_of_console, record_bounds_of_file
+from activemq_fleet.logs.record_offsets import (
+    ChunkRecordOffsets,
+    offsets_of_records_and_their_parts,
+    record_bounds_of_console,
+)
 from activemq_fleet.logs.zones import LocalTimeConverter, time_zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LogLineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
@@ -102,11 +106,11 @@ class LogScanner:
     def _batch(self, piece: bytes, is_console: bool, last_record_continuation: bytes) -> pa.RecordBatch:
         line_count = piece.count(b"\n") + (not piece.endswith(b"\n"))
         text, invalid_byte_counts = _decode_and_escape(piece + last_record_continuation, self.line)
-        bounds = (record_bounds_of_console if is_console else record_bounds_of_file)(text)
+        bounds = (record_bounds_of_console if is_console else offsets_of_records_and_their_parts)(text)
         record_lines = bounds.lines
         if _has_other_layout(text, bounds):
             text, origins = _rewrite_in_default_layout(text, self._zone)
-            bounds = record_bounds_of_file(text)
+            bounds = offsets_of_records_and_their_parts(text)
             record_lines = origins[bounds.lines]
         columns = _event_columns(text, bounds, self._clock, self._classifier)
         lines = np.append(record_lines, line_count) + self.line

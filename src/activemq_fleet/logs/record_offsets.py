@@ -56,7 +56,7 @@ class ChunkRecordOffsets:
     others: Places
 
 
-def record_bounds_of_file(text: bytes) -> ChunkRecordOffsets:
+def offsets_of_records_and_their_parts(text: bytes) -> ChunkRecordOffsets:
     """Return the byte offsets of the log records in a log file's text, and of their parts.
 
     Text before the first record counts as an unreadable record.

@@ -97,9 +97,9 @@ class RunProgress:
         )
 
     def progress_as_dict(self) -> dict[str, Any]:
-        """Return the seconds waited and what an operation on brokers has done on each host, as a dictionary.
+        """Return the seconds waited and what was done on each host, as a dictionary for the next decision.
 
-        Playbooks keep the dictionary and pass it to the next decision.
+        Playbooks keep the dictionary between two steps of an operation on brokers.
         """
         return {
             "waited": self.waited,

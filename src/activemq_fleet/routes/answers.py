@@ -139,7 +139,9 @@ class Routes:
                 "does not reach",
                 missing_route_reason or self._explain_missing_bridges(source_unit.name, target_unit.name),
             )
-        route = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
+        route = [
+            state.bridges[number] for number in state.shape.shortest_route_bridge_indices(source_number, target_number)
+        ]
         hops = tuple(
             Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in route
         )

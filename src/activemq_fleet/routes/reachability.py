@@ -139,10 +139,10 @@ class BridgeGraph:
             edges_by_source[edge.source].append(number)
         return tuple(map(tuple, edges_by_source))
 
-    def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
-        """Return the shortest route of messages between two brokers.
+    def shortest_route_bridge_indices(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
+        """Return the shortest route of messages between two brokers, as the indices of its bridges in ``edges``.
 
-        It consists of the indices in ``edges`` of its bridges. It is empty if no route exists. ``within_limits``: only
+        It is empty if no route exists. ``within_limits``: only
         over bridges with demand from ``target``, and a messageTTL that lets messages pass.
         """
         bridge_to_broker: dict[int, int] = {}

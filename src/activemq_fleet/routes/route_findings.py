@@ -88,7 +88,7 @@ def _unreachable_pair_findings(routes: Routes, state: NetworkWithAtMostOneBroker
         if missing_routes:
             source, target = (state.names[number] for number in min(missing_routes))
             fix = f"add a link from {source} to {target} to activemq_links"
-            if state.shape.shortest_route(*min(missing_routes), within_limits=False):
+            if state.shape.shortest_route_bridge_indices(*min(missing_routes), within_limits=False):
                 fix = (
                     "remove activemq_network_ttl, and ttl from the entries of activemq_links: the default TTL is "
                     "sufficient for each route"

@@ -213,7 +213,10 @@ class KeepalivedState(_EvidencePart):
 
 
 class BalancerStatusEvidence(_EvidencePart):
-    """The evidence about a load balancer of the module ``host_status``; ``gather_balancer_status`` describes it."""
+    """The evidence about a load balancer, from the module ``host_status``.
+
+    The function ``gather_haproxy_and_keepalived_status`` describes it.
+    """
 
     haproxy: HAProxyState
     keepalived: KeepalivedState

@@ -264,9 +264,9 @@ class Store:
         self.queue_handled_record(rx).result()
 
     def queue_handled_record(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
-        """Queue the record that a message of an agent's inbox was handled.
+        """Schedule the database record that a message of an agent's inbox was handled, and return a future.
 
-        Returns a future. Its handlers ended without an error. The future is done after the commit. The SQL statements
+        The handlers of the message ended without an error. The future is done after the commit. The SQL statements
         of its handlers take effect with the record, or neither does; tables of handlers begin with ``x_``. The future
         raises RequestRefusedError if the message is not in the inbox, AgentError for a statement that is wrong or not
         allowed.

@@ -17,7 +17,7 @@ from ..config.versions import PRIVATE, InstalledVersion, read_installed_configur
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..host_paths import COLLECTED_FILE_STATES, CONFIGURATION_MANIFEST
 from ..masking import KnownSecret, KnownSecrets
-from .evidence_archive import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
+from .evidence_archive import TIME_IS_OVER, EvidenceArchive, open_collected_file_with_size_and_time
 
 _MAX_BYTES = 1 << 20
 
@@ -125,7 +125,7 @@ def _read_masked_file(
         tree.found[path] = {"status": "unreadable"}
         return
     try:
-        with open_file_to_collect(directory, name, path).file as file:
+        with open_collected_file_with_size_and_time(directory, name, path).file as file:
             content = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return  # it was removed in the meantime

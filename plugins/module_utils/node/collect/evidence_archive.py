@@ -243,7 +243,7 @@ def _skip_line(source: Any, limit: int) -> int:
     return skipped
 
 
-def open_file_to_collect(directory: Directory, name: str, archive_name: str) -> OpenEvidenceFile:
+def open_collected_file_with_size_and_time(directory: Directory, name: str, archive_name: str) -> OpenEvidenceFile:
     """Open a host's file for reading, to collect it as evidence, and return it with its size and modification time.
 
     ``archive_name`` is the name that the file gets in the archive. Root or the owner of its directory must have written
@@ -312,7 +312,7 @@ def _open_below(directory: Directory, path: str, archive_name: str) -> OpenEvide
     """Open a file by its path below an open directory, without following links to directories."""
     name, _, rest = path.partition("/")
     if not rest:
-        return open_file_to_collect(directory, name, archive_name)
+        return open_collected_file_with_size_and_time(directory, name, archive_name)
     with directory.open_subdirectory(name) as child:
         return _open_below(child, rest, archive_name)
 

@@ -30,7 +30,7 @@ _HAS_MONITOR_INTERVAL = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTI
 
 
 @dataclass(frozen=True)
-class PendingRestart:
+class PendingRestartRecord:
     """The record that a broker needs a restart, because its configuration changed while it was running.
 
     It contains the reasons. A broker that was started before ``uptime`` (seconds since boot ``boot``) must be
@@ -75,7 +75,7 @@ def _is_read_at_runtime(path: str, old: InstalledVersion | None, tree: Mapping[s
     )
 
 
-def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
+def read_pending_restart(layout: ConfigurationPaths) -> PendingRestartRecord | None:
     """Read the record of a broker's pending restart; return None if no restart is pending.
 
     The broker may have been started since.
@@ -85,7 +85,7 @@ def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
     return None if pending and process and pending.is_restart_no_longer_needed(process) else pending
 
 
-def pending_restart_of_process(layout: ConfigurationPaths, process: Process | None) -> PendingRestart | None:
+def pending_restart_of_process(layout: ConfigurationPaths, process: Process | None) -> PendingRestartRecord | None:
     """Return the pending restart of a broker's process; None if no restart is pending.
 
     Returns None also if the broker has read its configuration or does not run.
@@ -94,16 +94,16 @@ def pending_restart_of_process(layout: ConfigurationPaths, process: Process | No
     return pending if pending and not pending.is_restart_no_longer_needed(process) else None
 
 
-def _read_record(path: str) -> PendingRestart | None:
+def _read_record(path: str) -> PendingRestartRecord | None:
     try:
         known = parse_untrusted_json(read_file(path, _MAX_BYTES))
-        return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
+        return PendingRestartRecord(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None
     except (UntrustedPathError, ValueError, KeyError, TypeError):
         # The file is written atomically, so it was edited by hand: the restart stays pending.
         reason = f"the file {path}, which records why the broker requires a restart, was changed by hand"
-        return PendingRestart("", (reason,), boot_id())
+        return PendingRestartRecord("", (reason,), boot_id())
 
 
 def was_broker_started_with(layout: ConfigurationPaths, version: str) -> bool:
@@ -115,14 +115,14 @@ def was_broker_started_with(layout: ConfigurationPaths, version: str) -> bool:
     return pending is not None and pending.previous == version
 
 
-def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
+def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestartRecord:
     """Record that a broker must be restarted, because its configuration changed.
 
     Returns the record. Reasons that are recorded already stay.
     """
     previous_record = read_pending_restart(layout)
     known = previous_record.reasons if previous_record else ()
-    pending = PendingRestart(
+    pending = PendingRestartRecord(
         previous=previous_record.previous if previous_record and previous_record.previous else previous,
         reasons=(*known, *(reason for reason in more if reason not in known)),
         boot=boot_id(),
@@ -130,7 +130,7 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
     return _write_record(layout, pending)
 
 
-def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
+def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestartRecord) -> PendingRestartRecord:
     """Set the deployment time in the record of a pending restart to now, write the record, and return it.
 
     A broker that is started later needs no restart.
@@ -143,6 +143,6 @@ def remove_pending_restart(layout: ConfigurationPaths) -> None:
     disk.remove_file_or_link(layout.pending)
 
 
-def _write_record(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
+def _write_record(layout: ConfigurationPaths, pending: PendingRestartRecord) -> PendingRestartRecord:
     disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", _FILE_MODE)
     return pending

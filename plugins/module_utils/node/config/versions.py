@@ -114,10 +114,10 @@ class InstalledVersion:
             ]
 
 
-def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
-    """Return the JSON files that describe a version of a host's configuration: the hashes and modes of its files.
+def manifest_and_record_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
+    """Return the manifest and the record of a version of a host's configuration, as file name -> JSON content.
 
-    These are the manifest and the record. name -> content.
+    They contain the hashes and modes of the version's files.
     """
     record = {
         "tree": tree_sha256(tree),

@@ -48,9 +48,9 @@ def record_guard_start(store: SharedStore, node: str) -> bool:
 
 
 def claim_existing_store(store: SharedStore) -> bool:
-    """Claim the existing kahaDB files of a store that brokers used without a guard.
+    """Record that a guard owns the existing kahaDB files of a store that brokers used without a guard.
 
-    The claim has number 1; returns False where there are no files.
+    The record is the claim with number 1. Returns False, and records nothing, if the store has no files.
     """
     if not _files_of(store):
         return False

@@ -38,6 +38,7 @@ from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..kahadb.store_repair import repair_killed_broker_stores
 from ..process.systemd_notification import notify_systemd
+from ..timeouts import STORE_ANSWER
 from .broker_process import (
     ENDED,
     command_to_start_guard,
@@ -80,8 +81,6 @@ _FENCE_COMMAND_INTERVAL = 10.0
 """Seconds until a fence command that failed is called again."""
 _TAKEOVER_INTERVAL = 1.0
 """Seconds until a guard that had the lock and could not create or claim a generation tries again."""
-_EVIDENCE_TIMEOUT = 20.0
-"""Seconds within which the store must answer. A broker whose store does not answer cannot serve clients either."""
 _FIRST_REMOVAL_DELAY = 2.0
 """Seconds from the start of the guard, and from a takeover, to the next removal of old generations."""
 _REMOVAL_INTERVAL = 60.0
@@ -128,11 +127,10 @@ class Guard:
         self._both_have_guards = False
 
     def run_broker(self, command: list[str]) -> int:
-        """Run a broker by its command under the guard, and return the broker's exit status.
+        """Run a broker by its command under the guard; return its exit status, or ``ENDED`` if the guard killed it.
 
-        The broker opens the store once this node has claimed it. Returns ``ENDED`` when the guard killed the broker.
-
-        Raises FenceError or OSError for a problem that is detected before the broker starts.
+        The broker opens the store once this node has claimed it. Raises FenceError or OSError for a problem that is
+        detected before the broker starts.
         """
         os.makedirs(self._local_directory, 0o750, exist_ok=True)
         alive = self._lock_against_second_guard()
@@ -202,11 +200,11 @@ class Guard:
             self._store.gather_lock_and_claim_evidence, at_end=at_end
         )
         try:
-            return reading.result(_EVIDENCE_TIMEOUT)
+            return reading.result(STORE_ANSWER)
         except (LateError, OSError, FenceError, NodeError) as error:
             print_to_unit_log(
                 f"the guard cannot read the store {self._store.directory} "
-                f"({error or f'no answer within {_EVIDENCE_TIMEOUT:g} s'}), so it kills the broker of this node if the "
+                f"({error or f'no answer within {STORE_ANSWER:g} s'}), so it kills the broker of this node if the "
                 "broker uses the store. Check the mount of the store"
             )
             return FenceEvidence(holds_lock=False, highest=None)

@@ -38,7 +38,7 @@ from .fence_setup_and_removal import unfence_store
 from .guard import Guard
 from .old_generations import remove_and_describe_old_store_copies
 from .operator_fence_command import read_fence_command
-from .shared_store import BARRIER, FenceError, SharedStore, raise_for_root_in_untrusted_directory
+from .shared_store import BARRIER, FenceError, SharedStore, raise_if_root_would_change_untrusted_directory
 
 
 def main() -> NoReturn:
@@ -125,10 +125,10 @@ def _run_command(options: argparse.Namespace) -> int:
         # The playbook unfence reads the last line, which the programs of earlier versions do not print.
         return _print_all((*removal.sentences, f"changed: {str(removal.changed).lower()}"))
     if options.mend:
-        raise_for_root_in_untrusted_directory(options.store)
+        raise_if_root_would_change_untrusted_directory(options.store)
         return _print_all(repair_killed_broker_stores(options.store, accept_loss=options.accept_loss))
     if options.accept_loss:
-        raise_for_root_in_untrusted_directory(options.store)
+        raise_if_root_would_change_untrusted_directory(options.store)
         return _print_all(_accept_index_loss(options.store))
     if options.keep_index:
         return _start_index_keeper(options.store, options.keep_index)

@@ -90,7 +90,7 @@ def _read_link(path: str, root: int | None) -> str:
     return os.readlink(path) if root is None else os.readlink(path.lstrip("/"), dir_fd=root)
 
 
-def raise_for_root_in_untrusted_directory(directory: str) -> None:
+def raise_if_root_would_change_untrusted_directory(directory: str) -> None:
     """Raise FenceError if root would change a directory in which another account can create links.
 
     Root would follow links of that account. The message contains the command that runs as that account instead.
@@ -169,7 +169,7 @@ class SharedStore:
     """
 
     def __init__(self, directory: str) -> None:
-        raise_for_root_in_untrusted_directory(directory)
+        raise_if_root_would_change_untrusted_directory(directory)
         self.directory = directory
         self._claims = os.path.join(directory, "fence", "claims")
         self._ended = os.path.join(directory, "fence", "ended")

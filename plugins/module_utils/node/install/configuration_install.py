@@ -21,9 +21,9 @@ from ..config.installation_diff import changed_file_paths, configuration_differe
 from ..config.versions import (
     DIRECTORY_MODE,
     ConfigurationPaths,
+    manifest_and_record_files,
     read_installed_configuration,
     tree_sha256,
-    version_description_files,
 )
 from ..errors import NodeError
 from ..files import disk
@@ -246,7 +246,7 @@ def _ensure_version_exists(
         return
     staging = layout.directory(f".new-{name}")
     description_files = {
-        path: ConfigurationFile(content, 0o640) for path, content in version_description_files(tree).items()
+        path: ConfigurationFile(content, 0o640) for path, content in manifest_and_record_files(tree).items()
     }
     directories = {""}
     for path in tree:

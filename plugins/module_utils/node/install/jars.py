@@ -107,18 +107,18 @@ def releases_in_directory(directory: str) -> list[str]:
     return sorted(release for release in releases if release)
 
 
-def releases_in_archive(path: str, depth: int) -> list[str]:
+def releases_in_archive(path: str, *, is_distribution: bool) -> list[str]:
     """Return the sorted ActiveMQ releases of the brokers' jars in a tar archive.
 
-    ``depth``: 0 for an archive of jars, 1 for an archive of a distribution, whose jars are in ``NAME/lib``. Raises
-    NodeError with one line for a file that is not a readable archive.
+    The jars of a distribution are in ``NAME/lib``, those of another archive are in no directory. Raises NodeError with
+    one line for a file that is not a readable archive.
     """
     releases = set()
     try:
         with tarfile.open(path, mode="r|*") as archive:
             for member in archive:
                 directory, _separator, name = os.path.normpath(member.name).rpartition("/")
-                is_in_jar_directory = directory == "" if depth == 0 else directory.split("/")[1:] == ["lib"]
+                is_in_jar_directory = directory.split("/")[1:] == ["lib"] if is_distribution else directory == ""
                 if is_in_jar_directory and is_broker_jar(name) and member.isreg() and member.size <= _LARGEST_JAR:
                     content = archive.extractfile(member)
                     releases.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))

@@ -18,7 +18,7 @@ _TIMEOUT = 5.0
 _UNITS = ("haproxy.service", "keepalived.service")
 
 
-def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
+def gather_haproxy_and_keepalived_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
     """Gather the status of a load balancer: whether HAProxy and keepalived run, and which virtual addresses it holds.
 
     ``balancer`` has ``check_port``, the port of HAProxy on 127.0.0.1, and ``addresses``, the virtual address of each

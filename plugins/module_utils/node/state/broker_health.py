@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..config.broker_configuration import was_store_ever_used
-from ..config.pending_restart import PendingRestart
+from ..config.pending_restart import PendingRestartRecord
 from ..config.versions import ConfigurationPaths, FileDriftKind, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..fence.shared_store import recent_store_copies_made_by_host, shared_store_directory
@@ -42,7 +42,7 @@ _STORE_TIMEOUT = 10.0
 
 
 def gather_release_drift_and_store_facts(
-    layout: ConfigurationPaths, process: Process | None, pending_restart: PendingRestart | None, store: str
+    layout: ConfigurationPaths, process: Process | None, pending_restart: PendingRestartRecord | None, store: str
 ) -> dict[str, Any]:
     """Gather facts about a broker's health on its host: release, changed files, store access, free space and others.
 

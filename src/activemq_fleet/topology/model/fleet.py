@@ -45,7 +45,7 @@ class Pair:
 
     @property
     def ha_profile(self) -> HighAvailabilityProfile:
-        """The high-availability profile of the pair's preferred master, given by ``activemq_ha``."""
+        """The pair's high-availability profile: the one that ``activemq_ha`` of its preferred master names."""
         return self.preferred_master.ha_profile
 
     @property
