@@ -46,6 +46,7 @@ from activemq_fleet._inventory_groups import identify_brokers_and_add_groups
 from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
+from activemq_fleet.group_names import GROUPS_OF_EVERY_INVENTORY
 from activemq_fleet.inventory_structure import (
     ini_section_error_and_line,
     structure_finding_as_error_text,
@@ -235,6 +236,11 @@ class _StrictInventoryManager(InventoryManager):  # type: ignore[misc]  # Ansibl
         warning_count = len(self._warnings.get_warnings())
         if not super().parse_source(source, cache=cache):
             raise InputError(self._unreadable_source_message(source, warning_count))
+        if reserved_names := GROUPS_OF_EVERY_INVENTORY.intersection(self._inventory.hosts):
+            raise InputError(
+                f"{source}: a host is named {min(reserved_names)}, but every Ansible inventory has a group of this "
+                "name: rename the host"
+            )
         return True
 
     def _unreadable_source_message(self, source: str, earlier_warning_count: int) -> str:

@@ -54,6 +54,8 @@ def identify_brokers_and_add_groups(
     those of the plugin's file. Raises InputError for an option and a variable that differ, and for what ``Naming``
     refuses; AnsibleError for a file of variables that cannot be read.
     """
+    # Ansible makes a group that the file does not list below "all" its child only after all files are read.
+    inventory.reconcile_inventory()
     variables = _GroupedVariables(inventory, loader, sources)
     variables_of_all = variables.merged_variables_of_groups([inventory.groups["all"]])
     for option, variable in OPTIONS.items():
@@ -88,12 +90,13 @@ def identify_brokers_and_add_groups(
             identities.append(identity)
         elif naming.looks_like_misspelled_broker(host.name):
             similar_names.append(host.name)
+    # If a group has the name of a host, Ansible's add_child and set_variable would change the group.
     for group, names in inventory_groups_of_brokers(identities).items():
         inventory.add_group(group)
         for name in names:
-            inventory.add_child(group, name)
+            inventory.add_host(name, group)
     for identity in identities:
-        inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
+        inventory.hosts[identity.name].set_variable("activemq_identity", identity.to_dict())
     return BrokerIdentities(tuple(identities), tuple(unparsable_names), tuple(similar_names), tuple(misspelled))
 
 

@@ -11,6 +11,8 @@ from activemq_fleet.naming import Identity
 BROKERS = "activemq_brokers"
 MASTERS = "activemq_masters"
 SLAVES = "activemq_slaves"
+GROUPS_OF_EVERY_INVENTORY = frozenset({"all", "ungrouped"})
+"""The names of the groups that every Ansible inventory has. No host can have such a name."""
 _INVALID_CHARACTER = re.compile(r"[^a-z0-9_]")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.addresses import host_name_without_domain, validated_host_name
 from activemq_fleet.errors import InputError
+from activemq_fleet.group_names import GROUPS_OF_EVERY_INVENTORY
 from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 from activemq_fleet.naming import (
     DEFAULT_MASTER_NODE,
@@ -141,6 +142,11 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
             validated_host_name(name)
         except ValueError as error:
             raise InputError(f"host argument {name!r}: {error}") from None
+        if name in GROUPS_OF_EVERY_INVENTORY:
+            raise InputError(
+                f"host argument {name!r}: every Ansible inventory has a group of this name. Use another name of the "
+                "host, and set ansible_host to its address"
+            )
         if name in checked_names:
             raise InputError(f"the arguments list the host {name} twice: list each host once")
         checked_names.add(name)

@@ -106,6 +106,12 @@ def run(*command: str, cwd: Path) -> str:
     return completed.stdout
 
 
+@pytest.mark.parametrize("name", ["all", "ungrouped"])
+def test_host_with_name_of_group_of_every_inventory_is_input_error(name: str, write_files: Write) -> None:
+    path = write_files({"hosts.yml": f"brokers:\n  hosts:\n    {name}:\n    orders-mq01-a:\n"})
+    assert f"hosts.yml: a host is named {name}, but every Ansible inventory has a group" in input_error_text(path)
+
+
 def test_precedence_of_read_variables_is_that_of_ansible_inventory(write_files: Write, tmp_path: Path) -> None:
     path = write_files(TRICKY)
     extra = [*EXTRA, f"@{path}/extra.yml.txt"]

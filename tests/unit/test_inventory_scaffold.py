@@ -151,6 +151,8 @@ def test_files_of_init_are_valid_against_schemas_that_they_name(tmp_path: Path) 
         (["a,b,c"], "a,b,c: the argument names 3 hosts, but a pair has two nodes"),
         (["a,"], "the host name is empty"),
         (["a b"], "the host name 'a b' is not valid: between dots"),
+        (["all,b"], "host argument 'all': every Ansible inventory has a group of this name"),
+        (["ungrouped"], "host argument 'ungrouped': every Ansible inventory has a group of this name"),
         (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
     ],
 )

@@ -82,6 +82,21 @@ def test_inventory_plugin_gives_matching_hosts_groups_and_identity(inventory: Pa
     assert "web01" not in listing["_meta"]["hostvars"]
 
 
+def test_host_with_name_of_group_is_in_its_own_groups_only(inventory: Path) -> None:
+    write_inventory(
+        inventory, plugin="naming_pattern: ^(?P<pair>(?P<group>[a-z]+)[0-9])$\n", variables="activemq_node: a"
+    )
+    (inventory / "hosts.yml").write_text("orders1:\n  hosts:\n    orders1:\n    orders2:\n")
+    listing = list_inventory(inventory)[0]
+    assert hosts_by_group(listing)["activemq_pair_orders1"] == ["orders1"]
+    assert hosts_by_group(listing)["activemq_pair_orders2"] == ["orders2"]
+    pairs = {
+        host: variables["activemq_identity"]["pair"]["__ansible_unsafe"]
+        for host, variables in listing["_meta"]["hostvars"].items()
+    }
+    assert pairs == {"orders1": "orders1", "orders2": "orders2"}
+
+
 def test_inventory_group_names_have_only_lowercase_letters_digits_underscores(inventory: Path) -> None:
     write_inventory(inventory, "Web-Shop-mq01-a")
     assert {"activemq_group_web_shop", "activemq_pair_web_shop_mq01"} <= hosts_by_group(
@@ -177,6 +192,27 @@ def test_documented_example_of_naming_pattern_works(inventory: Path) -> None:
     assert hosts["activemq_masters"] == ["orders-mq01-1"]
     assert hosts["activemq_pair_orders_mq01"] == ["orders-mq01-1", "orders-mq01-2"]
     assert [broker.role for broker in load_fleet([str(inventory)]).brokers] == ["master", "slave"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hosts.ini", "[zz]\norders-mq01-a\n[abc]\norders-mq01-b\n"),
+        ("hosts.yml", "zz:\n  hosts:\n    orders-mq01-a:\nabc:\n  hosts:\n    orders-mq01-b:\n"),
+        ("hosts.ini", "orders-mq01-a\norders-mq01-b\n"),
+    ],
+    ids=["ini", "yaml", "without groups"],
+)
+def test_variables_of_all_apply_to_hosts_whose_groups_are_not_listed_below_all(
+    name: str, text: str, inventory: Path
+) -> None:
+    (inventory / name).write_text(text)
+    (inventory / "zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")
+    (inventory / "group_vars").mkdir()
+    (inventory / "group_vars/all.yml").write_text("activemq_release: 6.3.1\nactivemq_master_node: b\n")
+    assert hosts_by_group(list_inventory(inventory)[0])["activemq_masters"] == ["orders-mq01-b"]
+    (pair,) = load_fleet([str(inventory)]).pairs_by_name.values()
+    assert pair.preferred_master.host == "orders-mq01-b"
 
 
 def test_odd_even_parity_pairs_consecutive_numbers(inventory: Path) -> None:

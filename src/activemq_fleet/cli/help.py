@@ -47,10 +47,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
         section = section or [heading] if heading else section
     if name not in help_page_names():
         if usage is None and name in _command_names(root):
-            raise InputError(
-                f"the command {name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists its "
-                "subcommands"
-            )
+            raise InputError(_unknown_subcommand(root, name, section))
         if usage is None:
             raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names(), *_PAGES_OF_PLAYBOOKS]))
         print_through_pager(usage)
@@ -83,6 +80,17 @@ def _usage_of(root: click.Context, words: Sequence[str]) -> str | None:
 def _command_names(root: click.Context) -> list[str]:
     group = root.command
     return group.list_commands(root) if isinstance(group, click.Group) else []
+
+
+def _unknown_subcommand(root: click.Context, name: str, words: Sequence[str]) -> str:
+    group = root.command
+    command = group.get_command(root, name) if isinstance(group, click.Group) else None
+    if isinstance(command, click.Group):
+        return f"the command {name} has no subcommand {' '.join(words)}: `activemq-fleet help {name}` lists them"
+    return (
+        f"the command {name} has no subcommands: `activemq-fleet help {name}` shows its arguments. To run it, write "
+        f"`activemq-fleet {' '.join([name, *words])}`"
+    )
 
 
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
