@@ -50,6 +50,12 @@ def test_drill_with_missing_journal_records_is_incomplete() -> None:
     assert reasons == ("incomplete: the subscriber: records 3 to 4 are missing",)
 
 
+def test_drill_whose_load_ended_too_early_is_incomplete() -> None:
+    verdict, reasons = drill_verdict_and_reasons([FAULT], [ACCOUNT], 1, "the test load stopped")
+
+    assert (verdict, reasons) == ("incomplete", ("incomplete: the test load stopped",))
+
+
 def test_fault_under_insufficient_load_does_not_count() -> None:
     verdict, reasons = drill_verdict_and_reasons([replace(FAULT, void="31 events per second")], [ACCOUNT], 1)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import drill_run, playbook_drill
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFaultNumberAndPair, fault_from_mapping
-from activemq_fleet.lab.load_process import specs_to_json
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, LoadEndedError, NextFaultNumberAndPair, fault_from_mapping
+from activemq_fleet.lab.load_process import hold_load_lock, specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.support.drilled_pair import A, B
 from tests.support.played_sites import make_local_site
@@ -79,9 +81,15 @@ def test_drill_load_generator_of_pair_connects_to_addresses_of_brokers(tmp_path:
 
 
 @pytest.fixture
-def drill(tmp_path: Path) -> DrillRun:
+def drill_without_load(tmp_path: Path) -> DrillRun:
     begin_drill(fleet_of(), tmp_path, kills=2)
     return DrillRun(tmp_path)
+
+
+@pytest.fixture
+def drill(drill_without_load: DrillRun) -> Iterator[DrillRun]:
+    with hold_load_lock(drill_without_load.directory):
+        yield drill_without_load
 
 
 STATES = {A: "active", B: "standby"}
@@ -127,7 +135,8 @@ def test_void_fault_of_pair_that_allows_single_fault_is_not_repeated(tmp_path: P
     run = DrillRun.begin(plan, fleet_of(), tmp_path, 1)
     record_fault_and_reason(run, rate_handled="12")
 
-    assert run.next_drill_fault(STATES).pair is None
+    with hold_load_lock(tmp_path):
+        assert run.next_drill_fault(STATES).pair is None
     assert run.plan == plan
 
 
@@ -155,26 +164,81 @@ def test_drill_fails_if_load_has_stopped(drill: DrillRun) -> None:
         drill.next_drill_fault(STATES)
 
 
+def write_load_status(run: DrillRun, at: float, **fields: object) -> None:
+    (run.directory / "status.json").write_text(json.dumps({PAIR: {"at": at, **fields}}))
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("Traceback:\nOSError: [Errno 28] No space left on device\n", r"OSError: \[Errno 28\] No space left on device"),
+        ("", "its process ended without a message: check the kernel log of this machine for an out-of-memory kill"),
+    ],
+)
+def test_drill_fails_if_process_of_load_ended_without_report(
+    drill_without_load: DrillRun, output: str, reason: str
+) -> None:
+    run = drill_without_load
+    (run.directory / "load.log").write_text(output)
+    write_load_status(run, time.time(), steady=True, accepted=100.0, handled=100.0, last=98.0)
+
+    message = rf"the test load of the drill stopped \({reason}.*\)\. Correct this error"
+    with pytest.raises(LoadEndedError, match=message):
+        run.next_drill_fault(STATES)
+    with pytest.raises(LoadEndedError, match=message):
+        run.wait_for_steady_load_rates(PAIR, 0)
+    with pytest.raises(LoadEndedError, match=message):
+        run.wait_until_event_handled_after(PAIR, 99.0, 0)
+
+
+@pytest.mark.parametrize(("age", "rates"), [(1, (100.0, 90.0)), (60, (0.0, 0.0))])
+def test_old_status_of_drill_load_is_no_proof_of_events(
+    drill: DrillRun, age: float, rates: tuple[float, float]
+) -> None:
+    write_load_status(drill, time.time() - age, steady=True, accepted=100.0, handled=90.0)
+
+    assert drill.wait_for_steady_load_rates(PAIR, 0) == rates
+
+
 def test_drill_load_without_event_after_fault_is_error(drill: DrillRun) -> None:
-    (drill.directory / "status.json").write_text(json.dumps({PAIR: {"last": 99.0}}))
+    write_load_status(drill, time.time(), last=99.0)
 
     drill.wait_until_event_handled_after(PAIR, 98.0, 0)
     with pytest.raises(LabError, match="the test load handled no event in the 0 s after the fault"):
         drill.wait_until_event_handled_after(PAIR, 99.0, 0)
 
 
-def test_drill_without_event_journals_is_incomplete(drill: DrillRun) -> None:
-    drill.next_drill_fault(STATES)
+def test_drill_without_event_journals_is_incomplete(drill_without_load: DrillRun) -> None:
+    run = drill_without_load
+    with hold_load_lock(run.directory):
+        run.next_drill_fault(STATES)
     for number in ("1", "2"):
-        record_fault_and_reason(drill, number=number)
-    (drill.directory / "done").touch()
+        record_fault_and_reason(run, number=number)
+    (run.directory / "done").touch()
 
-    report = drill.finish_and_judge(fleet_of(), skew=5.0)
-    playbook_drill.write_drill_html_page(report, drill.directory / "report" / "drill.html")
+    report = run.finish_and_judge(fleet_of(), skew=5.0)
+    playbook_drill.write_drill_html_page(report, run.directory / "report" / "drill.html")
 
     assert report.verdict == "incomplete"
+    assert not any("the test load did not end" in reason for reason in report.reasons)
     assert [fault.takeover for fault in report.faults] == [3.5, 3.5]
-    assert "incomplete" in (drill.directory / "report" / "drill.html").read_text()
+    assert "incomplete" in (run.directory / "report" / "drill.html").read_text()
+
+
+@pytest.mark.parametrize("progress_files", [(), ("failed",), ("failed", "done")])
+def test_drill_whose_load_ended_early_is_incomplete_for_that_reason(
+    drill_without_load: DrillRun, progress_files: tuple[str, ...]
+) -> None:
+    run = drill_without_load
+    for name in ("load.log", *progress_files):
+        (run.directory / name).write_text("the load reached its time limit of 1200 s\n")
+
+    report = run.finish_and_judge(fleet_of())
+
+    assert report.verdict == "incomplete"
+    assert report.reasons[0] == (
+        "incomplete: the test load did not end as planned (the load reached its time limit of 1200 s)"
+    )
 
 
 @pytest.mark.parametrize(

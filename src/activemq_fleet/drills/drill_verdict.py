@@ -36,16 +36,21 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
 
 
 def drill_verdict_and_reasons(
-    faults: Sequence[Fault], accounts: Sequence[PairEventCounts], planned_count: int
+    faults: Sequence[Fault],
+    accounts: Sequence[PairEventCounts],
+    planned_count: int,
+    load_problem: str | None = None,
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill, such as ``clean``, and the reasons for the verdict.
 
     The most severe reason comes first, such as lost events. ``findings``: events were lost, duplicated or stuck,
-    or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain. ``void``: too few faults, or too
-    little load, to prove anything. ``clean``: none of these.
+    or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain, or the load ended too early, for
+    the reason ``load_problem``. ``void``: too few faults, or too little load, to prove anything. ``clean``: none of
+    these.
     """
     failures = [*_loss_sentences(accounts), *_failed_fault_sentences(faults)]
-    missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
+    missing = [f"incomplete: {load_problem}"] if load_problem else []
+    missing += [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
         f"it is not known whether {count_with_noun(account.indeterminate, 'event')} of pair {account.pair} arrived"
         for account in accounts

@@ -14,7 +14,7 @@ from functools import partial
 from activemq_fleet.audit.scraped_availability import QUERY
 from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.errors import FleetError, InputError, LabError
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, LoadEndedError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.polling import poll_until_true
@@ -149,7 +149,8 @@ class _LabDrill:
                 except FleetError as error:
                     if not run.injected_faults:
                         raise
-                    run.record_problem_of_last_fault(str(error))
+                    if not isinstance(error, LoadEndedError):  # An end of the load is no failure of the last fault.
+                        run.record_problem_of_last_fault(str(error))
             self.progress("stopping the load")
             scrapes = (
                 partial(self.lab.monitoring.query_prometheus_range_json, QUERY) if self.options.prometheus else None
@@ -207,19 +208,28 @@ class _LabDrill:
         """Inject one fault, and wait until the pair has an active and a standby node again.
 
         The returned fault describes what went wrong. The takeover is printed, after ``prefix``, before the failed node
-        returns.
+        returns. Raises LoadEndedError, without a fault, if the load has ended.
         """
-        fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
+        accepted, handled = run.wait_for_steady_load_rates(pair, self.options.patience)
+        fault = Fault(
+            number=number,
+            what=self.options.what,
+            pair=pair,
+            host=host,
+            at=time.time(),
+            rate_accepted=accepted,
+            rate_handled=handled,
+        )
+        run.start_publishing_burst(pair)
+        time.sleep(_BURST_HEAD_START)
         try:
-            accepted, handled = run.wait_for_steady_load_rates(pair, self.options.patience)
-            fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
-            run.start_publishing_burst(pair)
-            time.sleep(_BURST_HEAD_START)
             with self.lab.record_operation_begin_and_end("lab drill", host):
                 fault = replace(fault, at=self._disrupt_broker(host))
                 fault = self._wait_for_recovery(fault, prefix)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
             run.wait_until_event_handled_after(pair, since, self.options.patience)
+        except LoadEndedError:
+            return fault  # The fault did not fail, and the next step ends the drill.
         except FleetError as error:
             return replace(fault, problem=str(error))
         return fault

@@ -38,7 +38,7 @@ from activemq_fleet.lab.drill_files import (
     state_spans,
 )
 from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
-from activemq_fleet.lab.load_process import specs_to_json
+from activemq_fleet.lab.load_process import is_load_running, specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
@@ -53,7 +53,12 @@ _START_TIMEOUT = 600.0
 _END_TIMEOUT = 900.0
 _SECONDS_PER_FAULT = 600.0
 _POLL = 0.2
+_STATUS_MAX_AGE = 15.0  # Seconds. The load writes its status twice per second.
 _CORRECT_HINT = "Correct this error, and run the drill again"
+
+
+class LoadEndedError(LabError):
+    """An error for the test load of a drill that ended before the drill: no further fault proves anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +166,7 @@ class DrillRun:
 
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
         The first call stores ``broker_states``, by host, as the initial states of the fleet. Later calls do not use
-        them. Raises LabError when the load has ended.
+        them. Raises LoadEndedError when the load has ended.
         """
         drill, plan, faults = self._read_json("drill.json"), self.plan, self.injected_faults
         if "first" not in drill:
@@ -180,7 +185,7 @@ class DrillRun:
         """Wait until the load on a pair is steady, and return its rates of accepted and of handled events per second.
 
         The load is steady when both rates are high enough for a valid fault. After ``patience`` seconds, the method
-        returns the rates of that time, which can be too low. Raises LabError when the load has ended.
+        returns the rates of that time, which can be too low. Raises LoadEndedError when the load has ended.
         """
         required_rate = minimum_event_rate(self.plan.rate)
 
@@ -206,7 +211,7 @@ class DrillRun:
         """Wait until the subscriber of a pair has handled any event after a moment, which is in epoch seconds.
 
         The event may have been published before the moment. Raises LabError if the subscriber handles no event within
-        ``timeout`` seconds, or when the load has ended.
+        ``timeout`` seconds, and LoadEndedError when the load has ended.
         """
 
         def is_handled() -> bool:
@@ -253,9 +258,10 @@ class DrillRun:
         ``metrics.json``.
         """
         (self.directory / "stop").touch()
-        poll_until_true(
-            lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END_TIMEOUT, _POLL
-        )
+        poll_until_true(lambda: not is_load_running(self.directory), _END_TIMEOUT, _POLL)
+        load_problem = None
+        if (self.directory / "failed").exists() or not (self.directory / "done").exists():
+            load_problem = f"the test load did not end as planned ({self._load_end_reason()})"
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
         for pair in plan.drilled_pair_names:
@@ -270,7 +276,7 @@ class DrillRun:
         if scraped:
             faults = [fault_with_scraped_downtime(fault, scraped) for fault in faults]
         faults.sort(key=lambda fault: fault.at)
-        verdict, reasons = drill_verdict_and_reasons(faults, accounts, len(plan.order))
+        verdict, reasons = drill_verdict_and_reasons(faults, accounts, len(plan.order), load_problem)
         return DrillResult(
             verdict=verdict,
             reasons=reasons,
@@ -305,24 +311,27 @@ class DrillRun:
         poll_until_true(lambda: ready.exists() or process.poll() is not None, _START_TIMEOUT, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the drill cannot start its test load ({self._last_output_line()}). {_CORRECT_HINT}")
+            raise LabError(f"the drill cannot start its test load ({self._load_end_reason()}). {_CORRECT_HINT}")
 
     def _raise_if_ended(self) -> None:
-        if (self.directory / "failed").exists():
-            raise LabError(f"the test load of the drill stopped ({self._last_output_line()}). {_CORRECT_HINT}")
+        if (self.directory / "failed").exists() or not is_load_running(self.directory):
+            raise LoadEndedError(f"the test load of the drill stopped ({self._load_end_reason()}). {_CORRECT_HINT}")
 
-    def _last_output_line(self) -> str:
+    def _load_end_reason(self) -> str:
         for name in ("failed", "load.log"):
             with suppress(FileNotFoundError):
                 lines = (self.directory / name).read_text(errors="replace").split("\n")
                 if words := [line.strip() for line in lines if line.strip()]:
                     return words[-1].rstrip(".")
-        return f"the process of the test load was not ready within {_START_TIMEOUT:g} s and printed nothing"
+        if is_load_running(self.directory):
+            return "its process still runs, and printed nothing"
+        return "its process ended without a message: check the kernel log of this machine for an out-of-memory kill"
 
     def _load_status(self, pair: str) -> dict[str, Any]:
         with suppress(OSError, ValueError, KeyError):
             status: dict[str, Any] = self._read_json("status.json")[pair]
-            return status
+            if time.time() - status["at"] <= _STATUS_MAX_AGE:
+                return status
         return {}
 
     def _read_json(self, name: str) -> Any:

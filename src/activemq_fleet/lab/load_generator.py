@@ -149,7 +149,9 @@ class LoadGenerator(ABC):
         def run() -> None:
             try:
                 work()
-            except (AgentError, LabError) as error:
+            except (AgentError, LabError, OSError) as error:
+                if isinstance(error, OSError):
+                    error = LabError(f"test load {self.name}: its files cannot be written: {error}")
                 if not self._end.is_set():
                     self._errors.append(error)
 

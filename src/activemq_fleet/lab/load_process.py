@@ -3,11 +3,12 @@
 ``python -m activemq_fleet.lab.load_process DIRECTORY`` starts the generators of ``DIRECTORY/load.json`` and keeps their
 pairs under load until a file ``stop`` appears in the directory. A file ``burst-NAME`` requests many events at once from
 the generator NAME. The results are journals, ``NAME/publisher/agent/*.jsonl`` and ``NAME/subscriber/agent/*.jsonl``,
-and the event ids that agents returned, ``NAME/promised``.
+and the event ids that agents returned, ``NAME/promised``. The process holds a lock on the file ``lock`` while it runs.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -37,6 +38,7 @@ _PARENT_POLL = 0.5
 _STATUS_EVERY = 0.5
 _WINDOW = 5.0  # Seconds over which rates are measured.
 _LAG = 1.0  # Seconds until an action of an agent is in its journal.
+_LOCK = "lock"
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
@@ -65,12 +67,36 @@ def specs_from_json(text: str) -> list[LoadSpec]:
     return TypeAdapter(list[LoadSpec]).validate_json(text)
 
 
+@contextmanager
+def hold_load_lock(directory: Path) -> Iterator[None]:
+    """Hold the lock of a drill's load while the ``with`` block runs.
+
+    ``directory`` is the drill's. The kernel releases the lock however the process ends, also after SIGKILL.
+    """
+    with (directory / _LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_load_running(directory: Path) -> bool:
+    """Return whether the process of a drill's load runs: it holds its lock in the drill's ``directory``."""
+    try:
+        with (directory / _LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
 def _run_load_generators(directory: Path, longest: float, parent: int | None = None) -> None:
     """Run the load generators of a drill (faults injected under load) until the drill ends.
 
     The drill's directory has their settings. They run until a file ``stop`` appears there, or for ``longest`` seconds.
     The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
-    run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
+    run, ``done`` at the end, ``failed`` with the reason for an end before ``stop``. Raises AgentError or LabError when
+    a generator fails.
     """
     specs = specs_from_json((directory / "load.json").read_text())
     (directory / "load.json").unlink()  # The file contains passwords.
@@ -89,6 +115,9 @@ def _run_load_generators(directory: Path, longest: float, parent: int | None = N
                     write_load_generator_status(directory, generators)
                     last_status_at = time.monotonic()
                 time.sleep(_POLL)
+            if time.monotonic() >= deadline and not stop_file.exists():
+                # The file is written before the generators finish, because that takes minutes without load.
+                (directory / "failed").write_text(f"the load reached its time limit of {longest:g} s\n")
             for generator in generators:
                 generator.finish_load()
                 generator.delete_durable_session()
@@ -172,7 +201,8 @@ def main(arguments: Sequence[str]) -> int:
     # A shell without job control ignores SIGINT in its background processes, and a drill there would pass that on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        _run_load_generators(directory, float(longest or 3600), int(parent) if parent else None)
+        with hold_load_lock(directory):
+            _run_load_generators(directory, float(longest or 3600), int(parent) if parent else None)
     except (AgentError, LabError) as error:
         print(f"load: error: {error}", file=sys.stderr)
         return 1
