@@ -140,6 +140,8 @@ STATES: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         [("unreachable", A), ("unreachable", B)],
     ),
     ("unknown state", {"b": {"state": None, "how": "current is no link"}}, [("unknown-state", B)]),
+    ("standby, and unknown state", {"a": {"state": None, "how": "current is no link"}}, [("unknown-state", A)]),
+    ("stopped standby, and unknown state", {"a": {"state": None}, "b": STOPPED}, [("unknown-state", A)]),
     ("subscriptions at risk", {"a": {"subscriptions_at_risk": ["daily: 50"]}}, [("subscriptions-at-risk", A)]),
     ("stale generation", {"a": {"generation": 3, "generation_in_force": 4}}, [("stale-generation", A)]),
     ("unmounted store", {"a": {"generation": 3, "generation_in_force": 0}}, [("store-access", A)]),
@@ -248,11 +250,15 @@ def test_pair_without_active_node_is_no_finding_if_peer_was_not_queried(state: s
     assert "no-active" not in [finding.rule for finding in report.findings]
 
 
-def test_single_broker_that_is_not_active_is_finding() -> None:
+@pytest.mark.parametrize(
+    ("evidence", "rule"),
+    [(STOPPED, "no-active"), ({"state": None}, "unknown-state"), ({"state": "x"}, "unknown-state")],
+)
+def test_single_broker_that_is_not_active_is_finding(evidence: dict[str, Any], rule: str) -> None:
     single = fleet("orders-mq01", ha="none")
     host = single.brokers[0].host
-    evidence = {host: {"broker": broker_evidence(single, host, **STOPPED)}}
-    assert rules_and_hosts(fleet_status(single, evidence, now=NOW)) == [("no-active", host)]
+    report = fleet_status(single, {host: {"broker": broker_evidence(single, host, **evidence)}}, now=NOW)
+    assert rules_and_hosts(report) == [(rule, host)]
 
 
 def test_missing_virtual_address_is_finding_only_if_all_balancers_were_queried() -> None:

@@ -24,7 +24,7 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
         yield _stale_generation_finding(row, fleet.broker(row.host), pair.newest_generation_of(row))
     if len(active) > 1 or pair.two_masters:
         yield from _two_active_findings(pair)
-    if not active and is_peer_queried and all(row.state != "unreachable" for row in rows):
+    if not active and is_peer_queried and all(row.state not in ("unreachable", "unknown") for row in rows):
         yield error_finding(
             "no-active",
             rows[0].host,
