@@ -261,6 +261,34 @@ def test_single_broker_that_is_not_active_is_finding(evidence: dict[str, Any], r
     assert rules_and_hosts(report) == [(rule, host)]
 
 
+@pytest.mark.parametrize(
+    ("broker_state", "agent_state", "state", "exit_code"),
+    [
+        ("hung", "running", "hung", 2),
+        ("active", "stopped", "active", 2),
+        (None, "running", "unknown", 3),
+        ("active", None, "active", 3),
+    ],
+)
+def test_state_of_host_with_broker_and_agent_is_that_of_broker(
+    broker_state: str | None, agent_state: str | None, state: str, exit_code: int
+) -> None:
+    both = build_fleet(
+        {A: {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_agent_topics": ["a/#"]}},
+        {"activemq_agents": [A]},
+    )
+    host_evidence = {
+        "broker": broker_evidence(both, A, state=broker_state, how="x"),
+        "agent": {"state": agent_state, "how": "x", "publisher": A},
+    }
+    report = fleet_status(both, {A: host_evidence}, now=NOW)
+    assert report.states_by_host == {A: state}
+    assert parse_states_and_findings(json.dumps(report.to_dict()), "s.json")[0] == {A: state}
+    line, code = nagios_line_and_exit_code(report)
+    assert code == exit_code, line
+    assert f" - {A} is {state}; " in line
+
+
 def test_missing_virtual_address_is_finding_only_if_all_balancers_were_queried() -> None:
     names = ["lb1", "lb2"]
     variables = {

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -207,9 +207,13 @@ class FleetStatus:
 
     @property
     def states_by_host(self) -> dict[str, str]:
-        """The states of all brokers, agents and load balancers, by host."""
-        rows: tuple[BrokerStatus | AgentStatus | BalancerStatus, ...] = (*self.brokers, *self.agents, *self.balancers)
-        return {row.host: row.state for row in rows}
+        """The states of all brokers, agents and load balancers, by host; of a host with a broker, the broker's."""
+        return _first_state_by_host((row.host, row.state) for row in self.rows)
+
+    @property
+    def rows(self) -> tuple[BrokerStatus | AgentStatus | BalancerStatus, ...]:
+        """The statuses of all brokers, agents and load balancers, in this order."""
+        return (*self.brokers, *self.agents, *self.balancers)
 
     def findings_of_host_and_pair(self, host: str) -> tuple[Finding, ...]:
         """Return one tuple of the findings of a fleet's status about a host and about its pair as a whole."""
@@ -253,6 +257,13 @@ class FleetStatus:
         }
 
 
+def _first_state_by_host(states: Iterable[tuple[str, str]]) -> dict[str, str]:
+    states_by_host: dict[str, str] = {}
+    for host, state in states:
+        states_by_host.setdefault(host, state)
+    return states_by_host
+
+
 def rfc3339(seconds: float | None) -> str | None:
     """Return a time in seconds since the epoch as text in the format RFC 3339.
 
@@ -264,7 +275,8 @@ def rfc3339(seconds: float | None) -> str | None:
 def parse_states_and_findings(status_json: str, file_name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
     """Parse the JSON that ``status --format json`` prints, and return (states by host, findings).
 
-    ``file_name`` is for errors. Raises InputError for any other text.
+    The state of a host with a broker is the broker's. ``file_name`` is for errors. Raises InputError for any other
+    text.
     """
     try:
         status = parse_untrusted_json(status_json)
@@ -272,7 +284,7 @@ def parse_states_and_findings(status_json: str, file_name: str) -> tuple[dict[st
             raise ValueError
         rows = [*status["brokers"], *status["agents"], *status["balancers"]]
         findings = tuple(map(_finding, status["findings"]))
-        return {str(row["host"]): str(row["state"]) for row in rows}, findings
+        return _first_state_by_host((str(row["host"]), str(row["state"])) for row in rows), findings
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{file_name}: the file is not a status that this version of activemq-fleet can read: write it again with "
