@@ -131,6 +131,11 @@ STATES: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400}]}},
         [("certificate-near-end", A)],
     ),
+    (
+        "certificate that expires in a minute",
+        {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 60}]}},
+        [("certificate-near-end", A)],
+    ),
     ("expired certificate", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW - 1}]}}, [("certificate-ended", A)]),
     ("certificate that expires later", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400 * 90}]}}, []),
     ("unreachable", {"b": {"unreachable": "no route to host"}}, [("unreachable", B)]),

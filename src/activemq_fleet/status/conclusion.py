@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -156,11 +157,16 @@ def _certificate_statuses(certificates: Sequence[CertificateExpiry], now: float)
         Certificate(
             certificate.name,
             rfc3339(certificate.ends),
-            None if certificate.ends is None else round((certificate.ends - now) / _DAY, 1),
+            None if certificate.ends is None else _days_until(certificate.ends, now),
             certificate.error,
         )
         for certificate in certificates
     )
+
+
+def _days_until(moment: float, now: float) -> float:
+    """Return the days until a moment, rounded up to tenths, so that they are positive until the moment has passed."""
+    return math.ceil((moment - now) / _DAY * 10) / 10
 
 
 def _agent_status(agent: Agent, evidence: HostEvidence, now: float) -> AgentStatus:
