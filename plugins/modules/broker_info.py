@@ -176,7 +176,8 @@ persistence:
   version_added: 0.2.0
   returned: always
 store_used:
-  description: Whether a broker ever used the store in RV(store), or null.
+  description: Whether a broker ever used the store in RV(store). Null without a kahaDB store, and for a store that
+    cannot be read.
   type: bool
   returned: always
 generation:

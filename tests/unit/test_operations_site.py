@@ -191,6 +191,22 @@ def test_stopped_node_of_used_pure_pair_is_never_started(peer: ObservedNode) -> 
     assert STOPPED_PURE in notes_of(*pair)
 
 
+def test_pure_pair_with_unreadable_store_is_never_started() -> None:
+    unreadable = pure_node("x-mq01-b", "stopped", store_used=None, store_access="/srv/x: input/output error")
+    pair = pure_node("x-mq01-a", "stopped"), unreadable
+    assert pending_acts(*pair) == []
+    assert notes_of(*pair) == [
+        STOPPED_PURE,
+        "x-mq01-b: the broker is stopped, and the playbook site does not start it, because its pair is pure and its "
+        "store cannot be read: /srv/x: input/output error. Correct this error, and run the playbook resync",
+    ]
+
+
+def test_check_mode_of_site_starts_pure_pair_that_is_not_installed_yet() -> None:
+    pair = [pure_node(name, "stopped", store_used=None, version=None) for name in ("x-mq01-a", "x-mq01-b")]
+    assert pending_acts(*pair) == ["start x-mq01-a", "start x-mq01-b"]
+
+
 def test_single_node_of_new_pure_pair_is_never_started() -> None:
     pair = pure_node("x-mq01-a", "stopped"), pure_node("x-mq01-b", "stopped")
     assert next_site_step(pair, progress_of(pair, chosen={"x-mq01-a"})).act == "done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import socket
 import ssl
@@ -313,6 +314,16 @@ def test_store_with_journal_counts_as_used(tmp_path: Path) -> None:
     assert not broker_configuration.was_store_ever_used(str(tmp_path / "none"))
     (tmp_path / "db-1.log").touch()
     assert broker_configuration.was_store_ever_used(str(tmp_path))
+
+
+def test_store_that_cannot_be_listed_does_not_count_as_unused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", raise_input_output_error)
+    with pytest.raises(OSError, match="Input/output error"):
+        broker_configuration.was_store_ever_used(str(tmp_path))
+
+
+def raise_input_output_error(_descriptor: int) -> list[str]:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 @contextmanager

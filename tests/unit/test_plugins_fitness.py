@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -171,6 +172,23 @@ def test_health_of_store_has_marker_and_free_space(base: ConfigurationPaths, sto
         facts = gather_health(base, running, store=str(store))
     assert (facts["store_access"], facts["store_marker"], facts["store_used"]) == ("", ["x-mq01", "word"], False)
     assert sorted(facts["free"]) == sorted([base.base, str(store)])  # type: ignore[call-overload]
+
+
+def test_store_that_does_not_exist_is_unused(base: ConfigurationPaths, store: Path) -> None:
+    facts = gather_health(base, store=f"{store}/none")
+    assert (facts["store_used"], facts["store_access"]) == (False, f"the store directory {store}/none does not exist")
+
+
+@pytest.mark.parametrize("failing", ["open_directory", "was_store_ever_used"])
+def test_use_of_unreadable_store_is_unknown(
+    base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail_to_read(*_arguments: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(broker_health, failing, fail_to_read)
+    facts = gather_health(base, store=str(store))
+    assert (facts["store_used"], facts["store_access"]) == (None, f"{store}: input/output error")
 
 
 def test_fenced_store_shows_generation_in_force_and_open_generation_of_broker(

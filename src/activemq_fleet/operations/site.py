@@ -2,8 +2,8 @@
 
 Invariants: one node of a pair at a time. The active node is changed last, whatever its preferred role, and only while
 its peer is standby. A pure pair is started only if neither of its stores was ever used, and is never restarted,
-because a resync must first determine which of its two stores is newer. Pairs are changed one after the other, by name,
-so that a bad change affects one pair only.
+because a resync must first determine which of its two stores is newer. A store that cannot be read counts as used.
+Pairs are changed one after the other, by name, so that a bad change affects one pair only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from activemq_fleet.operations.operation_decisions import (
 )
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, step_for_node
-from activemq_fleet.pair_state import nodes_by_pair
+from activemq_fleet.pair_state import is_not_installed, nodes_by_pair
 
 _STARTING_STATES = ("standby", "starting")
 
@@ -42,9 +42,7 @@ def pending_starts_and_restarts(
     """
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
     if pair[0].ha_profile.needs_resync:
-        are_startable = [
-            node.host in acted or (node.state == "stopped" and node.store_used is not True) for node in pair
-        ]
+        are_startable = [node.host in acted or (node.state == "stopped" and _has_unused_store(node)) for node in pair]
         is_complete = len(pair) == 2 and all(node.host in chosen for node in pair)
         return (
             [("start", node) for node in pair if node.host not in acted] if is_complete and all(are_startable) else []
@@ -54,6 +52,11 @@ def pending_starts_and_restarts(
     starts = [("start", node) for node in nodes if node.state == "stopped"]
     nodes_to_restart = [node for node in nodes if node.restart_required and node.state != "stopped"]
     return starts + [("restart", node) for node in sorted(nodes_to_restart, key=lambda node: node.is_serving)]
+
+
+def _has_unused_store(node: ObservedNode) -> bool:
+    """Return whether no broker ever used a node's store; before the first installation, no store is configured."""
+    return node.store_used is False or is_not_installed(node.state, node.version)
 
 
 def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
@@ -73,7 +76,13 @@ def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[s
     for node in pair:
         if pending_starts_and_restarts(pair, chosen) or node.host not in chosen:
             continue
-        if node.state == "stopped":
+        if node.state == "stopped" and node.store_used is None and node.store_access:
+            lines.append(
+                f"{node.host}: the broker is stopped, and the playbook site does not start it, because its pair is "
+                f"pure and its store cannot be read: {node.store_access}. Correct this error, and run the playbook "
+                "resync"
+            )
+        elif node.state == "stopped":
             lines.append(
                 f"{node.host}: the broker is stopped, and the playbook site does not start it, because its pair is "
                 "pure. Run the playbook resync"

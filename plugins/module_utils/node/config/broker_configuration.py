@@ -146,15 +146,16 @@ def _is_pure(root: ElementTree.Element) -> bool:
 def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
     """Return whether the files in the directory of a kahaDB store show that a broker has ever used the store.
 
-    ``root_fd``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError
-    for a store behind a link of an untrusted account.
+    A directory that does not exist is an unused store. ``root_fd``: the descriptor of a directory from which the path
+    starts, in place of ``/``. Raises UntrustedPathError for a store behind a link of an untrusted account; OSError for
+    a directory that cannot be read.
     """
     try:
         with open_directory(store, root_fd) as directory:
             names = directory.entry_names()
-            return any(_STORE_FILE.fullmatch(name) for name in names) or FENCED in names
-    except OSError:
+    except FileNotFoundError:
         return False
+    return any(_STORE_FILE.fullmatch(name) for name in names) or FENCED in names
 
 
 def elements_with_local_name(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:

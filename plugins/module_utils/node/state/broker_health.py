@@ -177,20 +177,24 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
 def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and the records of a store.
 
-    All values are as the account of this process sees them.
+    All values are as the account of this process sees them. ``used`` is None if the store cannot be read.
 
-    Raises NodeError for an invalid store or marker.
+    Raises NodeError for an invalid store or marker; OSError.
     """
-    store_facts: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    store_facts: dict[str, Any] = {"access": "", "marker": None, "used": None, "free": None}
     local_directory, root_prefix = os.path.dirname(store), "" if root is None else f"/proc/self/fd/{root}"
     store = shared_store_directory(store, root)
     try:
         directory = open_directory(store, root)
     except FileNotFoundError:
-        return {**store_facts, "access": f"the store directory {store} does not exist"}
+        return {**store_facts, "used": False, "access": f"the store directory {store} does not exist"}
     except OSError as error:
         return {**store_facts, "access": _explain_error(error, store, root_prefix)}
     with directory:
+        try:
+            store_facts["used"] = was_store_ever_used(store, root)
+        except OSError as error:
+            return {**store_facts, "access": _explain_error(error, store, root_prefix)}
         with contextlib.suppress(OSError):
             store_facts["marker"] = read_marker_pair_and_run_id(directory)
         free = shutil.disk_usage(directory.descriptor).free
@@ -209,7 +213,6 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         return {
             **store_facts,
             "access": _lock_access_problem(directory, root_prefix),
-            "used": was_store_ever_used(store, root),
             "free": free,
         }
 
