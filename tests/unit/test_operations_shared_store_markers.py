@@ -31,7 +31,7 @@ def test_new_store_of_both_nodes_is_marked() -> None:
 
 def test_marked_store_of_both_nodes_requires_no_mark() -> None:
     assert stores_to_mark_and_problems(
-        observed_store("a", marked=("x-mq01",), used=True), observed_store("b", marked=("x-mq01", "w"), used=True)
+        observed_store("a", marked=("x-mq01", "w"), used=True), observed_store("b", marked=("x-mq01", "w"), used=True)
     ) == ({}, ())
 
 
@@ -44,6 +44,10 @@ def test_marked_store_of_both_nodes_requires_no_mark() -> None:
         ),
         (
             (observed_store("a", marked=("x-mq01",)), observed_store("b")),
+            "b: directory /srv/x is not the store of host a, so",
+        ),
+        (
+            (observed_store("a", marked=("x-mq01", "run1")), observed_store("b", marked=("x-mq01", "run2"))),
             "b: directory /srv/x is not the store of host a, so",
         ),
         (

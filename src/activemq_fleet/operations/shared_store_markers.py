@@ -100,8 +100,9 @@ def _first_problem_of_pair(pair: str, pair_stores: Sequence[ObservedSharedStore]
                 "without this setting waits indefinitely for its lock. Set activemq_fence to guard, or run the "
                 f"playbook unfence for pair {pair} first"
             )
-    if marked and len(marked) < len(pair_stores):
-        other = next(store for store in pair_stores if store.marked is None)
+    # The second line of a marker is the id of the run that wrote it, so two stores of one pair have different markers.
+    other = next((store for store in pair_stores if marked and store.marked != marked[0].marked), None)
+    if other:
         return (
             f"{other.host}: directory {other.directory} is not the store of host {marked[0].host}, so both nodes could "
             "become active. Mount the same share on both nodes"
