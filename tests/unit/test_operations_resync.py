@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from activemq_fleet.errors import InputError
@@ -169,6 +171,21 @@ def test_resync_from_chosen_node_applies_only_to_node_of_single_pair() -> None:
         resync_step(*diverged_pair, chosen="y-mq01-a")
     with pytest.raises(InputError, match="applies to one pair"):
         next_resync_step({"x-mq01": diverged_pair, "x-mq02": diverged_pair}, chosen=SLAVE)
+
+
+def test_resync_from_first_label_of_both_nodes_is_refused() -> None:
+    master, slave = (
+        pair_node(replace(store, host=f"orders.{domain}"), "stopped")
+        for store, domain in zip(NEWER_SLAVE, ("dc1.example", "dc2.example"), strict=True)
+    )
+    with pytest.raises(
+        InputError, match=r"^activemq_resync_from is orders, but 2 .* one of orders\.dc1\.example, orders\.dc2\.example"
+    ):
+        resync_step(master, slave, chosen="orders")
+    assert act_and_hosts(master, slave, chosen="orders.dc2.example") == (
+        "copy",
+        ("orders.dc2.example", "orders.dc1.example"),
+    )
 
 
 def test_pair_that_requires_steps_is_resynced_after_attached_pair() -> None:

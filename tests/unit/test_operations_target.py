@@ -73,6 +73,12 @@ def test_switchover_activates_preferred_masters_or_named_node() -> None:
     assert target_of("orders", node_to_activate="orders-mq01-b").to == {"orders-mq01": B}
 
 
+def test_switchover_refuses_first_label_of_both_nodes() -> None:
+    nodes = [PossibleTargetHost(f"orders.{name}", "orders", "x", role) for name, role in (("a", "master"), ("b", ""))]
+    with pytest.raises(InputError, match=r"^activemq_to is orders, but 2 host names .* one of orders\.a, orders\.b$"):
+        resolve_target(nodes, node_to_activate="orders")
+
+
 def test_switchover_refuses_node_outside_target() -> None:
     with pytest.raises(
         InputError,

@@ -31,6 +31,7 @@ from activemq_fleet.operations.resync_source_choice import (
     choose_store_to_keep,
     store_difference_sentence,
 )
+from activemq_fleet.topology.named_hosts import only_host_with_name
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT_SECONDS = 2
@@ -172,7 +173,7 @@ def _chosen_host(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> st
             f"activemq_resync_from is {chosen}, which is not a node of the selected pair. Set activemq_resync_from to "
             f"one of {', '.join(hosts)}"
         )
-    return matching_hosts[0]
+    return only_host_with_name(chosen, matching_hosts, "activemq_resync_from")
 
 
 def _next_pair_step(

@@ -15,7 +15,12 @@ from typing import Any, Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import hosts_with_name
 from activemq_fleet.operations.operation_decisions import Decision, OperationDecisionRequest, register_operation
-from activemq_fleet.topology.named_hosts import SelectableHost, find_named_hosts, similar_name_hint
+from activemq_fleet.topology.named_hosts import (
+    SelectableHost,
+    find_named_hosts,
+    only_host_with_name,
+    similar_name_hint,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,9 @@ def _node_to_activate(
 ) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
     matching_hosts = hosts_with_name(to, known)
-    if len(matching_hosts) == 1:
-        return {entry.pair: entry.host for entry in fleet_hosts if entry.host == matching_hosts[0]}
+    if matching_hosts:
+        host = only_host_with_name(to, matching_hosts, "activemq_to")
+        return {entry.pair: entry.host for entry in fleet_hosts if entry.host == host}
     if hosts_with_name(to, [entry.host for entry in fleet_hosts]):
         raise InputError(
             f"activemq_to is {to}, which is not a node of the pairs that activemq_target selects. Set activemq_to to "

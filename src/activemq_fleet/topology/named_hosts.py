@@ -51,7 +51,7 @@ def find_named_hosts(
     if hosts := [candidate.host for candidate in all_hosts if candidate.group == name]:
         return NamedHosts("group", tuple(hosts))
     if hosts := brokers_with_name or hosts_with_name(name, [candidate.host for candidate in other_hosts]):
-        return NamedHosts("host", (_only_host(name, hosts, option),))
+        return NamedHosts("host", (only_host_with_name(name, hosts, option),))
     known = {
         text
         for candidate in all_hosts
@@ -69,7 +69,11 @@ def similar_name_hint(name: str, known: Collection[str]) -> str:
     return f"Did you mean {suggestion}?" if suggestion else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
-def _only_host(name: str, hosts: Sequence[str], option: str) -> str:
+def only_host_with_name(name: str, hosts: Sequence[str], option: str) -> str:
+    """Return the only host of ``hosts``, those that a name identifies; ``option`` is the option that errors name.
+
+    Raises InputError, which names the hosts, if there are several.
+    """
     distinct_hosts = sorted(set(hosts))
     if len(distinct_hosts) > 1:
         raise InputError(
