@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import LinkFacts
+from activemq_fleet.deployment import FleetFacts, LinkFacts
 from activemq_fleet.errors import InputError
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
@@ -18,6 +19,7 @@ from activemq_fleet.operations.migrate import (
     next_migration_step,
     own_pair_by_receiving_host,
 )
+from activemq_fleet.operations.operation_decisions import RunProgress
 from tests.support.facts_of_brokers import facts_of_broker
 
 LINK = LinkFacts("new-mq01-to-old-mq01", "old-mq01", duplex=True)
@@ -227,3 +229,40 @@ def test_only_new_pairs_with_link_to_old_pair_drain_it() -> None:
     }
 
     assert own_pair_by_receiving_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}
+
+
+def decide_with_bridges(bridges: list[str], progress: RunProgress) -> dict[str, Any]:
+    """Return the decision of the playbook for an old master that holds five messages and has these bridges."""
+    brokers = {
+        "o": facts_of_broker("o", pair="old-mq01", ha="pure", broker_name="old"),
+        "n": facts_of_broker("n", pair="new-mq01", ha="shared-file", broker_name="new-mq01", links=(LINK,)),
+    }
+    request = OperationDecisionRequest(
+        fleet=FleetFacts(brokers=brokers),
+        evidence={host: {"state": "active"} for host in brokers},
+        target={"name": "old-mq01", "pairs": {"old-mq01": ["o"]}, "hosts": ["o", "n"]},
+        progress=progress,
+        options={
+            "held": {"o": asdict(replace(NOTHING, queues={"orders": 5}, messages=5, clients=[], bridges=bridges))},
+            "retire": False,
+        },
+    )
+    return decide_operation("migrate", request)
+
+
+def test_counts_before_link_is_connected_do_not_stall_migration() -> None:
+    progress, acts = RunProgress(), list[str]()
+    bridges_by_step: list[list[str]] = [[]] * (STALLED + 1) + [["new-mq01"]] * (STALLED - 1)
+    for bridges in bridges_by_step:
+        decision = decide_with_bridges(bridges, progress)
+        progress = RunProgress.progress_from_dict(decision["progress"])
+        acts.append(decision["step"]["act"])
+    assert acts == ["wait"] * (STALLED + 1) + ["want"] * (STALLED - 1)
+    with pytest.raises(InputError, match="did not decrease in 4 consecutive counts"):
+        decide_with_bridges(["new-mq01"], progress)
+
+
+def test_messages_that_arrive_at_empty_old_broker_are_drained() -> None:
+    master = replace(master_with_backlog(queues={"orders": 5}), counts=(0,) * (STALLED - 1) + (5,))
+
+    assert migration_step(master, SLAVE, NEW, PEER).act == "want"

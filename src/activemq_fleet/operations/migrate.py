@@ -268,7 +268,8 @@ def _drain_step(
 
 def _is_stalled(master: MigrationBrokerEvidence) -> bool:
     recent = master.counts[-STALLED:]
-    return len(recent) == STALLED and min(recent) == recent[0]
+    # Messages that arrive at an empty broker are not stalled yet.
+    return len(recent) == STALLED and 0 < recent[0] == min(recent)
 
 
 def _check_leftovers(masters: Iterable[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]) -> None:
@@ -415,8 +416,8 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
 
     A migration moves the messages of old pairs of brokers to new ones. ``options["held"]`` maps hosts to the messages,
     subscriptions and clients that their brokers hold, as far as these are known. ``options["retire"]`` is True if empty
-    old brokers are to be retired. The step has the ``counts`` of messages by host that the run has seen; the records of
-    the hosts keep them for the next decision.
+    old brokers are to be retired. The step has the ``counts`` of messages by host that the run has seen since the links
+    are connected; the records of the hosts keep them for the next decision.
     """
     brokers, options = request.broker_facts_by_host, request.options
     backlogs = {host: _read_backlog(options["held"].get(host)) for host in request.evidence}
@@ -441,7 +442,9 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
     ]
     pairs = sorted(request.target["pairs"])
     step = next_migration_step(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": counts}}
+    # No message can leave a broker before its links are connected, so counts from before do not show that it stalls.
+    kept_counts = {host: [] for host in counts} if step.phase == "prepared" else counts
+    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": kept_counts}}
 
 
 def _read_backlog(backlog: Mapping[str, Any] | None) -> BacklogToMigrate | None:
