@@ -31,6 +31,8 @@ description:
     release's directory on a host, or the archive on the controller, contains a different release.
   - V(outcome) returns the actions of the playbook C(site) on each broker.
   - V(target) returns the pairs that C(activemq_target) and C(activemq_to) select.
+  - V(unfence) returns the brokers of the pairs in O(target) whose store has a fence. It fails if C(activemq_target) is
+    not set, or selects only one node of a pair.
   - V(stores) returns the hosts that write and check the marker files of new shared stores. It fails for an invalid
     store.
 options:
@@ -41,8 +43,8 @@ options:
   evidence:
     description:
       - For each host, the result of M(activemq.fleet.broker_info). For V(preflight), it is the result of
-        M(activemq.fleet.machine_info). For V(stores), it is the result of M(activemq.fleet.store_marker) with
-        O(activemq.fleet.store_marker#module:state=look).
+        M(activemq.fleet.machine_info). For V(stores) and V(unfence), it is the result of
+        M(activemq.fleet.store_marker) with O(activemq.fleet.store_marker#module:state=look).
     type: dict
     default: {}
   configured:

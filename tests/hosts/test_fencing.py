@@ -161,8 +161,11 @@ def test_fence_is_removed_and_added_without_message_loss(controller: Controller)
     output = checked_output(controller.run_playbook("site"), 2)
     assert "was made with activemq_fence: guard" in output
     assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in output
+    unfence = ["unfence", *FENCED, "-e", "activemq_target=orders-mq01"]
+    assert "no longer has a fence" not in checked_output(controller.run_playbook(*unfence, "--check"))
+    wait_for_pair(controller.rack.machines)
     with controller.streaming(300) as outcome:
-        checked_output(controller.run_playbook("unfence", *FENCED, "-e", "activemq_target=orders-mq01"))
+        assert "no longer has a fence" in checked_output(controller.run_playbook(*unfence))
         checked_output(controller.run_playbook("site"))
         active, _ = wait_for_pair(controller.rack.machines)
         assert not guard_pids(active)

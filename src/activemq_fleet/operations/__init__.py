@@ -12,6 +12,7 @@ from activemq_fleet.operations import (  # noqa: F401
     shared_store_markers,
     site,
     target,
+    unfence,
     upgrade,
 )
 from activemq_fleet.operations.operation_decisions import (

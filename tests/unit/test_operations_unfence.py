@@ -1,0 +1,73 @@
+"""The brokers that the playbook unfence stops: only those of selected pairs with a fence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.deployment import FleetFacts
+from activemq_fleet.errors import InputError
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
+from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
+from tests.support.facts_of_brokers import facts_of_broker
+from tests.support.played_sites import A, B, make_local_site
+
+PAIRS = {"x-mq01": ("x-mq01-a", "x-mq01-b"), "x-mq02": ("x-mq02-a", "x-mq02-b"), "x-mq03": ("x-mq03-a",)}
+BROKERS = {host: facts_of_broker(host, pair=pair) for pair, hosts in PAIRS.items() for host in hosts}
+FENCED = {"exists": True, "mounted": True, "used": True, "fenced": True}
+NOT_FENCED = {**FENCED, "fenced": False}
+
+
+def decide_hosts_and_notes(name: str, evidence: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the brokers that the playbook stops for this ``activemq_target``, and the notes that it shows."""
+    possible_hosts = [PossibleTargetHost(host, pair, "x", "") for pair, hosts in PAIRS.items() for host in hosts]
+    notes = list[str]()
+    request = OperationDecisionRequest(
+        fleet=FleetFacts(brokers=BROKERS),
+        evidence=evidence,
+        target=resolve_target(possible_hosts, name).to_dict(),
+        warn=notes.append,
+    )
+    return decide_operation("unfence", request)["hosts"], notes
+
+
+def test_unfence_stops_both_brokers_of_selected_pair_with_fence() -> None:
+    stores = dict.fromkeys(PAIRS["x-mq01"], FENCED)
+    assert decide_hosts_and_notes("x-mq01", stores) == (["x-mq01-a", "x-mq01-b"], [])
+
+
+def test_unfence_of_group_stops_only_brokers_of_pairs_with_fence() -> None:
+    stores = dict.fromkeys(PAIRS["x-mq02"], FENCED) | dict.fromkeys(PAIRS["x-mq01"], NOT_FENCED)
+    hosts, notes = decide_hosts_and_notes("x", stores)
+    assert hosts == ["x-mq02-a", "x-mq02-b"]
+    assert [note.partition(",")[0] for note in notes] == ["pair x-mq01 has no fence", "pair x-mq03 has no fence"]
+
+
+def test_unfence_stops_pair_of_which_one_node_sees_fence() -> None:
+    stores = {"x-mq01-a": NOT_FENCED, "x-mq01-b": FENCED}
+    assert decide_hosts_and_notes("x-mq01", stores)[0] == ["x-mq01-a", "x-mq01-b"]
+
+
+def test_unfence_refuses_empty_target() -> None:
+    with pytest.raises(InputError, match=r"^activemq_target is not set, but .* with -e activemq_target=PAIR$"):
+        decide_hosts_and_notes("", dict.fromkeys(BROKERS, FENCED))
+
+
+def test_unfence_refuses_single_node_of_pair() -> None:
+    with pytest.raises(InputError, match=r"To stop x-mq01-a and x-mq01-b, set -e activemq_target=x-mq01$"):
+        decide_hosts_and_notes("x-mq01-b", dict.fromkeys(BROKERS, FENCED))
+    assert decide_hosts_and_notes("x-mq03-a", {"x-mq03-a": FENCED}) == (["x-mq03-a"], [])
+
+
+def test_playbook_unfence_stops_no_broker_without_target_or_fence(tmp_path: Path) -> None:
+    site = make_local_site(tmp_path)
+    site.write_inventory(A, B, ha="shared-file", store_directory=f"{tmp_path}/store", service="systemd")
+    status, output = site.play("unfence")
+    assert status == 2
+    assert "activemq_target is not set, but the playbook unfence stops only" in output
+    status, output = site.play("unfence", "-e", "activemq_target=orders-mq01")
+    assert status == 0, output
+    assert "pair orders-mq01 has no fence, so this run of the playbook unfence does not stop its brokers" in output
+    assert "no longer has a fence" not in output
