@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -144,3 +145,56 @@ def test_only_missing_record_of_last_run_is_no_error(file: str, record: str, fai
     completed = subprocess.run([str(program), *options, str(play)], capture_output=True, text=True, check=False)
 
     assert (completed.returncode != 0) == fails, completed.stdout
+
+
+SWITCHOVER_FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no broker was stopped": ({}, "the watch gets no answer", "the watch gets no answer"),
+    "the job that stops the broker did not start": (
+        {"__activemq_return_job_start": {"failed": True}},
+        "no job",
+        "no job",
+    ),
+    "the old node did not become standby": (
+        {"__activemq_return_job_start": {"failed": False}, "__activemq_takeover": {"state": "active"}},
+        "the broker is hung",
+        "the switchover from a1 to b1 did not complete: the broker is hung. b1 serves clients with release 5.18.3, so "
+        "no rollback was done. No further host is changed. Correct the cause on a1, and run the same command again",
+    ),
+    "the peer did not take over": (
+        {"__activemq_return_job_start": {"failed": False}, "__activemq_takeover": {"state": "stopped"}},
+        "b1 is stopped",
+        "b1 is rolled back",
+    ),
+    "the state of the peer is not known": (
+        {"__activemq_return_job_start": {"failed": False}, "__activemq_takeover": {"failed": True}},
+        "b1 sends nothing",
+        "b1 is rolled back",
+    ),
+}
+
+
+@some_situations(1)
+@pytest.mark.parametrize("case", SWITCHOVER_FAILURES)
+def test_upgrade_rolls_back_peer_only_if_it_did_not_take_over(tmp_path: Path, case: str) -> None:
+    registered, failure, message = SWITCHOVER_FAILURES[case]
+    tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/upgrade_act.yml").read_text())
+    fail = "ansible.builtin.fail"
+    (tmp_path / "switchover_act.yml").write_text(yaml.safe_dump([{fail: {"msg": failure}}]))
+    (tmp_path / "rollback_peer.yml").write_text(yaml.safe_dump([{fail: {"msg": "b1 is rolled back"}}]))
+    variables = {
+        "__activemq_step": {"act": "switch", "peer": "b1"},
+        "__activemq_site": {"brokers": {"b1": {"release": "5.18.3"}}},
+        **registered,
+    }
+    play = tmp_path / "play.yml"
+    role_variables = str(REPOSITORY / "roles/broker/vars/main.yml")
+    play.write_text(
+        yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "vars_files": [role_variables], "tasks": tasks[-1:]}])
+    )
+    program = Path(sys.executable).with_name("ansible-playbook")
+    options = ["-i", "a1,", "-c", "local", "-e", json.dumps(variables)]
+
+    completed = subprocess.run([str(program), *options, str(play)], capture_output=True, text=True, check=False)
+
+    assert completed.returncode == 2
+    assert re.findall(r'FAILED! => .*"msg": "(.*)"}', completed.stdout)[-1] == message
