@@ -198,3 +198,34 @@ def test_upgrade_rolls_back_peer_only_if_it_did_not_take_over(tmp_path: Path, ca
 
     assert completed.returncode == 2
     assert re.findall(r'FAILED! => .*"msg": "(.*)"}', completed.stdout)[-1] == message
+
+
+@some_situations(1)
+@pytest.mark.parametrize(
+    ("done", "message"),
+    [
+        (["b1"], "This run restarted its peer b1 before, which keeps the configuration that it read then."),
+        ([], "Its peer b1 was not changed and serves alone."),
+    ],
+)
+def test_failed_restart_reports_whether_peer_was_restarted_before(
+    tmp_path: Path, done: list[str], message: str
+) -> None:
+    tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_restart.yml").read_text())
+    variables = {
+        "__activemq_failure_with_logs": "its port is taken",
+        "__activemq_broker_state": {"previous": "1a2b"},
+        "__activemq_state_after_rollback": {"state": "standby"},
+        "__activemq_step": {"peer": "b1"},
+        "__activemq_next_step": {"progress": {"done": done}},
+        "__activemq_target": {"since": "2026-11-21T13:45:00Z"},
+    }
+    play = tmp_path / "play.yml"
+    play.write_text(yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "tasks": tasks[-1:]}]))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    options = ["-i", "a1,", "-c", "local", "-e", json.dumps(variables)]
+
+    completed = subprocess.run([str(program), *options, str(play)], capture_output=True, text=True, check=False)
+
+    assert completed.returncode == 2
+    assert f"again, and is standby. {message} Correct the cause. When a1" in completed.stdout
