@@ -9,9 +9,12 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.shared_store_signs import (
     FILE_STORES,
+    LOCAL_DIRECTORIES,
     first_shared_store_with_broker_and_reason,
     locker_of,
     message_store_elements,
+    sharing_reason_of_directory,
+    sharing_reason_of_store,
 )
 
 _LONG_INTERVAL_MS = 30_000
@@ -72,6 +75,57 @@ def _share_root(directory: str) -> tuple[str, ...]:
     if variable:
         return (variable[0],)
     return tuple(part for part in directory.removeprefix("file:").split("/") if part)[:2]
+
+
+@rule("L045", "error", releases="5.10.1", needs="@indexDirectory")
+def index_of_shared_store_in_local_directory(document: Document) -> Iterator[Problem]:
+    """The index of a shared kahaDB is in a local directory of the node (indexDirectory).
+
+    Why: after a takeover the node reads its own index, which does not contain the changes that the other node wrote to
+        the store. The start fails with "Could not locate data file" for a journal file that the other node removed. No
+        node then serves the stored messages.
+    Fix: remove indexDirectory, so that the index is in the directory of the store. If this directory contains the file
+        db.data of an earlier configuration, stop both nodes and delete db.data and db.redo before the next start: the
+        broker then builds the index from the journal.
+    Cannot see: mounts. The finding is an error if indexDirectory is below a directory that is usually local, such as
+        /var or /opt. The finding is a warning for other paths outside the share, for a placeholder, and if only the
+        path of the store indicates that it may be shared.
+    Source: MessageDatabase.createPageFile of the release tags; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000" indexDirectory="/var/lib/activemq/index"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000" indexDirectory="/srv/shared/index"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" indexDirectory="/var/lib/activemq/index"/>
+    """
+    if document.broker is not None and document.broker.has_guard:
+        return  # T032 reports indexDirectory of a store that a guard protects
+    for shared_store in message_store_elements(document):
+        sharing = sharing_reason_of_store(shared_store)
+        if sharing is None:
+            continue
+        for store in [shared_store] if shared_store.name == "kahaDB" else shared_store.descendants("kahaDB"):
+            index_directory = store.get("indexDirectory")
+            store_directory = store.get("directory") or shared_store.get("directory", "activemq-data")
+            if (
+                not index_directory
+                or _share_root(index_directory) == _share_root(store_directory)
+                or sharing_reason_of_directory(index_directory) is not None
+            ):
+                continue
+            is_certain = sharing.certain and index_directory.startswith(LOCAL_DIRECTORIES)
+            yield store.problem(
+                f"the index of this shared store ({sharing.reason}) is in {index_directory}, outside of the share: "
+                "after a failover, the other node reads an outdated index and may not start",
+                "indexDirectory",
+                severity=None if is_certain and "${" not in index_directory else "warning",
+            )
 
 
 @rule("L019", "warning", needs="@persistent")

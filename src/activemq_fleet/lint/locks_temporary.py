@@ -11,6 +11,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.shared_store_signs import (
     FILE_STORES,
+    LOCAL_DIRECTORIES,
     SharingReason,
     message_store_elements,
     sharing_reason_of_directory,
@@ -18,7 +19,6 @@ from activemq_fleet.lint.shared_store_signs import (
 )
 
 _DIRECTORY_ATTRIBUTES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
-_LOCAL_DIRECTORIES = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- compared only
 _FILE_URI = re.compile(r"file:(//)?(?=[/$.])")
 _REPEATED_SLASHES = re.compile("/{2,}")
 _WHY_FILES_REMAIN = "no node deletes the files of a <tempDataStore> that a failed node wrote"
@@ -142,7 +142,7 @@ def _sharing_reason_of_setting(setting: _DirectorySetting, store: Element) -> Sh
             return SharingReason(f"the shared store is {shared}", certain=False)
     sharing = sharing_reason_of_directory(setting.directory)
     is_fleet = store.document.broker is not None
-    if sharing is None and is_fleet and directory.startswith("/") and not directory.startswith(_LOCAL_DIRECTORIES):
+    if sharing is None and is_fleet and directory.startswith("/") and not directory.startswith(LOCAL_DIRECTORIES):
         return SharingReason("it may be on the shared file system", certain=False)
     return sharing
 

@@ -24,6 +24,8 @@ _WORD = re.compile(r"[a-z0-9]+")
 _PROGRAM_DATA_DIRECTORY = re.compile(
     r"(?:^|(?<=/))(?:usr|local|\.local|pkg|opt|sw|homebrew|\.?linuxbrew)/share(?![^/])"
 )
+LOCAL_DIRECTORIES = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- compared only
+"""Directories that hosts usually do not mount from a shared file system."""
 _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls?:|https?:)|sqlite:)", re.IGNORECASE)
 
 

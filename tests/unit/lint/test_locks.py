@@ -249,3 +249,32 @@ def test_fragment_that_disables_keep_alive_is_error() -> None:
         ("orders-mq01-a.example.com", "error"),
         ("orders-mq01-b.example.com", "error"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("directory", "index", "severity"),
+    [
+        ("/srv/shared/activemq", "/var/lib/activemq/index", ["error"]),
+        ("/srv/shared/activemq", "/fast/index", ["warning"]),
+        ("/srv/shared/activemq", "index", ["warning"]),
+        ("/srv/shared/activemq", "${activemq.data}/index", ["warning"]),
+        ("/mnt/orders/kahadb", "/var/lib/activemq/index", ["warning"]),
+        ("/srv/shared/activemq", "/srv/shared/activemq/index", []),
+        ("/srv/shared/activemq", "/data/nfs/index", []),
+        ("/var/lib/activemq/kahadb", "/opt/activemq/index", []),
+    ],
+)
+def test_local_index_of_shared_store_is_reported(directory: str, index: str, severity: list[str]) -> None:
+    store = f'<kahaDB directory="{directory}" indexDirectory="{index}"/>'
+    assert severities("L045", store) == severity
+    inner_store = f'<filteredKahaDB><persistenceAdapter><kahaDB indexDirectory="{index}"/></persistenceAdapter>'
+    stores = f"<filteredPersistenceAdapters>{inner_store}</filteredKahaDB></filteredPersistenceAdapters>"
+    assert severities("L045", f'<mKahaDB directory="{directory}">{stores}</mKahaDB>') == severity
+
+
+@pytest.mark.parametrize(("variables", "count"), [({}, 2), ({"fence": "guard"}, 0), ({"ha": "none"}, 0)])
+def test_local_index_by_fragment_is_error_of_pair_without_guard(variables: dict[str, str], count: int) -> None:
+    fragment = {"xml": '<persistenceAdapter><kahaDB indexDirectory="/var/lib/index"/></persistenceAdapter>'}
+    pair = fleet("orders-mq01", xml_fragments=[fragment], **variables)
+    findings = fleet_rule_findings("L045", pair)
+    assert [finding.severity for finding in findings] == ["error"] * count
