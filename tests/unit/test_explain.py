@@ -192,6 +192,13 @@ class TestStore:
 
 
 class TestLinks:
+    def test_explained_link_lists_static_include(self) -> None:
+        links = [{"from": "orders", "to": "billing", "include": ["queue://a.>"], "static_include": ["audit"]}]
+        explanation = explain_host_by_name(fleet("orders-mq01", "billing-mq01", links=links), "orders-mq01-a")
+        details = entry(explanation, "links-out", "orders-mq01-to-billing-mq01").details
+        assert "the link carries only queue://a.>, queue://audit" in details
+        assert "the link carries queue://audit even if no consumer is connected" in details
+
     def test_explained_link_names_its_entry_of_activemq_links(self) -> None:
         links = [
             {"from": "billing", "to": "orders"},

@@ -234,6 +234,25 @@ def test_fragment_link_to_both_nodes_survives_failover() -> None:
     assert not routes.reaches("o-mq2", "o-mq1").arrives_for_every_bridge_choice
 
 
+@pytest.mark.parametrize(
+    ("uri", "count"),
+    [
+        ("static:(failover:(tcp://o-mq2-a:61616),failover:(tcp://o-mq3-a:61616))", 2),
+        ("static:(failover:(tcp://o-mq2-a:61616,tcp://o-mq3-a:61616))", 1),
+        ("static:failover:(tcp://o-mq2-a:61616,tcp://o-mq3-a:61616)", 1),
+        ("masterslave:(tcp://o-mq2-a:61616,tcp://o-mq3-a:61616)", 1),
+        ("static:(tcp://o-mq2-a:61616,tcp://o-mq3-a:61616)", 2),
+    ],
+)
+def test_uri_of_fragment_decides_number_of_bridges(uri: str, count: int) -> None:
+    xml = f'<networkConnectors><networkConnector name="own" uri="{uri}" userName="net"/></networkConnectors>'
+    variables = hosts("o-mq1", "o-mq2", "o-mq3", nodes="a", ha="none", topology="none")
+    routes = routes_with_fragments(variables, {"o-mq1-a": xml})
+
+    targets = ["o-mq2-a", "o-mq3-a"][:count]
+    assert [broker for broker in ("o-mq2-a", "o-mq3-a") if routes.path("o-mq1-a", broker)] == targets
+
+
 def test_boolean_of_fragment_is_read_as_spring_reads_it() -> None:
     xml = network_connector_xml("o-mq2-a.example.com:61616", attributes='duplex="Yes"')
     routes = routes_with_fragments(hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none"), {"o-mq1-a": xml})
@@ -366,6 +385,51 @@ def test_peer_of_duplex_link_applies_its_include_but_not_its_exclude(release: st
     assert routes.reaches("o-mq2-a", "o-mq1-a", destination="bills").arrives_for_every_bridge_choice is not limited
 
 
+def test_link_carries_its_static_include_in_addition_to_its_include() -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2", "include": ["orders.>"], "static_include": ["audit"]}]
+    routes = linked_broker_routes(links, "o-mq1", "o-mq2")
+
+    assert routes.reaches("o-mq1-a", "o-mq2-a", destination="audit").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq1-a", "o-mq2-a", destination="orders.new").arrives_for_every_bridge_choice
+    assert not routes.reaches("o-mq1-a", "o-mq2-a", destination="bills").arrives_for_every_bridge_choice
+    assert "carries only queue://orders.>, queue://audit" in routes.reaches("o-mq1-a", "o-mq2-a").why
+
+
+def test_static_bridge_carries_only_its_static_include() -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2", "static_include": ["audit"], "attributes": {"staticBridge": True}}]
+    routes = linked_broker_routes(links, "o-mq1", "o-mq2")
+
+    assert routes.reaches("o-mq1-a", "o-mq2-a", destination="audit").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq1-a", "o-mq2-a", destination="orders").outcome == "does not reach"
+    assert route_findings(routes) == ()
+
+
+def test_static_bridges_without_static_include_are_findings() -> None:
+    routes = single_broker_routes("o-mq1", "o-mq2", network_attributes={"staticBridge": True})
+
+    assert sorted(finding.rule for finding in route_findings(routes)) == ["R001", "R003", "R003"]
+
+
+def test_static_bridge_in_fragment_with_static_include_is_not_idle() -> None:
+    audit = '<staticallyIncludedDestinations><queue physicalName="audit"/></staticallyIncludedDestinations>'
+    uri = "static:(tcp://o-mq2-a:61616)"
+    connector = f'<networkConnector name="own" uri="{uri}" userName="net" staticBridge="true">{audit}'
+    xml = f"<networkConnectors>{connector}</networkConnector></networkConnectors>"
+    routes = routes_with_fragments(hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none"), {"o-mq1-a": xml})
+
+    assert routes.idle_links() == ()
+
+
+def test_link_without_user_name_does_not_reach_broker_that_requires_login() -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2"}]
+    variables = hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none", links=links)
+    variables["o-mq1-a.example.com"]["activemq_authentication"] = "none"
+    routes = routes_without_refused_links(build_fleet(variables, {}))
+
+    assert "connects with no userName" in routes.reaches("o-mq1-a", "o-mq2-a").why
+    assert routes.reaches("o-mq1-a", "o-mq2-a").outcome == "does not reach"
+
+
 @pytest.mark.parametrize("text", ["", "a..b", "orders.>", "ftp://x", "*"])
 def test_routes_refuse_query_of_more_than_one_destination(text: str) -> None:
     with pytest.raises(InputError, match="is not a single destination"):
@@ -415,6 +479,16 @@ def test_routes_of_different_length_with_equal_priority_are_finding() -> None:
     (finding,) = route_findings(routes)
     assert finding.rule == "R004"
     assert "may also choose a route" in routes.reaches("o-mq1-a", "o-mq2-a").why
+
+
+def test_links_without_priority_of_near_bridges_are_finding() -> None:
+    names = [f"o-mq{number}" for number in range(1, 6)]
+    variables: dict[str, Any] = {"topology": "mesh", "network_ttl": 3, "release": "5.11.4"}
+    attributes = {"decreaseNetworkConsumerPriority": False}
+
+    assert route_findings(single_broker_routes(*names, **variables)) == ()
+    (finding,) = route_findings(single_broker_routes(*names, **variables, network_attributes=attributes))
+    assert finding.rule == "R004"
 
 
 def test_detour_around_overloaded_bridge_is_in_reason_and_no_finding() -> None:

@@ -387,7 +387,7 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     backward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] != a)
     first = bundle[0].link
     flow: Flow = "duplex" if first.duplex else "forward" if not backward else "each way" if forward else "backward"
-    carry_same_destinations = all(placed.link.include == first.include for placed in bundle)
+    carry_same_destinations = all(placed.link.carried_destinations == first.carried_destinations for placed in bundle)
     tooltip_lines = [_link_tooltip(placed) for placed in bundle[:_MAXIMUM_TOOLTIP_LINKS]]
     if len(bundle) > _MAXIMUM_TOOLTIP_LINKS:
         tooltip_lines.append(f"and {len(bundle) - _MAXIMUM_TOOLTIP_LINKS} more links")
@@ -398,7 +398,7 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
         flow,
         forward,
         backward,
-        first.include if carry_same_destinations else (),
+        first.carried_destinations if carry_same_destinations else (),
         "\n".join(tooltip_lines),
     )
 
@@ -424,7 +424,8 @@ def _link_tooltip(placed: _PlacedLink) -> str:
         ttl = f"TTL {_ttl_text(link.network_ttl)}"
     else:
         ttl = f"consumer TTL {_ttl_text(link.consumer_ttl)}, message TTL {_ttl_text(link.message_ttl)}"
-    included = f", carries only {', '.join(link.include)}" if link.include else ""
+    carried = link.carried_destinations
+    included = f", carries only {', '.join(carried)}" if carried else ""
     excluded = f", does not carry {', '.join(link.exclude)}" if link.exclude else ""
     direction = "duplex" if link.duplex else "one way"
     ends = f"{placed.source.name} to {placed.target.name}"

@@ -139,9 +139,12 @@ def _bridge_count_text(ttl: int) -> str:
 
 
 def _carried_destination_texts(link: Link) -> tuple[str, ...]:
-    included_text = f"the link carries only {', '.join(link.include)}" if link.include else ""
+    carried = link.carried_destinations
+    included_text = f"the link carries only {', '.join(carried)}" if carried else ""
+    static_names = ", ".join(link.static_include)
+    static_text = f"the link carries {static_names} even if no consumer is connected" if static_names else ""
     excluded_text = f"the link does not carry {', '.join(link.exclude)}" if link.exclude else ""
-    return tuple(filter(None, (included_text, excluded_text)))
+    return tuple(filter(None, (included_text, static_text, excluded_text)))
 
 
 def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:

@@ -69,14 +69,19 @@ class LintedLink:
 def may_share_destination(connector: NetworkConnector, other_connector: NetworkConnector) -> bool:
     """Return whether messages of the same queue or topic may cross the bridges of both networkConnectors."""
     excluded = (*connector.exclude, *other_connector.exclude)
-    for pattern in connector.include or _EVERY_DESTINATION:
-        for other_pattern in other_connector.include or _EVERY_DESTINATION:
+    for pattern in _carried_patterns(connector):
+        for other_pattern in _carried_patterns(other_connector):
             if not _covers(pattern, other_pattern) and not _covers(other_pattern, pattern):
                 continue
             narrower = other_pattern if _covers(pattern, other_pattern) else pattern
             if not any(_covers(exclusion, narrower) for exclusion in excluded):
                 return True
     return False
+
+
+def _carried_patterns(connector: NetworkConnector) -> tuple[str, ...]:
+    """Return the patterns of the destinations that a connector carries; none for an idle static bridge."""
+    return connector.carried_destinations or (_EVERY_DESTINATION if connector.subscribes else ())
 
 
 def _covers(pattern: str, name: str) -> bool:
@@ -202,7 +207,7 @@ def _links_of_broker(broker: Broker, document: Document | None, connector_peers:
     """
     if document is None:
         return [
-            LintedLink(broker, network_connector_of(link), "" if link.kind == "multicast" else link.target)
+            LintedLink(broker, network_connector_of(broker, link), "" if link.kind == "multicast" else link.target)
             for link in broker.links
         ]
     multicast_links = {link.name for link in broker.links if link.kind == "multicast"}

@@ -20,6 +20,7 @@ UNLIMITED = 1 << 20
 """The value for a TTL of -1; no route is as long."""
 _TTL = re.compile("-?[0-9]{1,9}", re.ASCII)
 _KINDS = ("queue", "topic")
+_ONE_BRIDGE_SCHEMES = ("masterslave", "failover")
 
 Way = Literal["one", "each", "multicast"]
 
@@ -62,7 +63,7 @@ class NetworkConnector:
     """False for a static bridge (staticBridge)."""
     secure: tuple[Address, ...] = ()
     user: str | None = None
-    """The userName; None for a link of the inventory, whose account T008 and T009 check."""
+    """The userName, "" for none. None for the userName of a link of the inventory, which T009 compares."""
     has_split_ttl: bool = field(default=False, compare=False)
     """Whether consumerTTL or messageTTL is set, and not only networkTTL."""
     has_plain_destinations: bool = field(default=True, compare=False)
@@ -70,6 +71,16 @@ class NetworkConnector:
     uri: str = field(default="", compare=False)
     attributes: Mapping[str, str] = field(default_factory=dict, compare=False)
     """All XML attributes as written, by name."""
+
+    @property
+    def carried_destinations(self) -> tuple[str, ...]:
+        """The destinations that the bridges carry, except those in ``exclude``; empty if they carry all.
+
+        It is also empty for a static bridge without ``static``, which carries no messages.
+        """
+        if not self.subscribes:
+            return self.static
+        return (*self.include, *self.static) if self.include else ()
 
     @property
     def demand_hop_limit(self) -> int:
@@ -104,8 +115,11 @@ def parse_network_connector(element: Any) -> NetworkConnector:
     """
     attributes = {str(name): str(text) for name, text in element.attrib.items()}
     uri = attributes.get("uri", "")
-    way: Way = "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one_address(uri) else "each"
-    targets = () if way == "multicast" else tuple(_addresses_with_tls(Uri.parse(uri)))
+    parsed_uri = Uri.parse(uri)
+    way: Way = (
+        "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one_address(parsed_uri) else "each"
+    )
+    targets = () if way == "multicast" else tuple(_addresses_with_tls(parsed_uri))
     network_ttl = attributes.get("networkTTL", "1")
     near = attributes.get("decreaseNetworkConsumerPriority")
     lists = {name: list(_destinations_below(element, name)) for name in _LIST_NAMES}
@@ -139,8 +153,12 @@ _INCLUDE, _EXCLUDE, _STATIC = (
 _LIST_NAMES = (_INCLUDE, _EXCLUDE, _STATIC)
 
 
-def _connects_to_one_address(uri: str) -> bool:
-    return uri.startswith("masterslave:") or "failover:" in uri
+def _connects_to_one_address(uri: Uri) -> bool:
+    """Return whether a networkConnector with a URI opens a single bridge.
+
+    ``static:`` opens one to each member of its list, also if several members are failover: URIs.
+    """
+    return uri.scheme in _ONE_BRIDGE_SCHEMES or (len(uri.parts) == 1 and uri.parts[0].scheme in _ONE_BRIDGE_SCHEMES)
 
 
 def _addresses_with_tls(uri: Uri) -> Iterator[tuple[Address, bool]]:

@@ -155,9 +155,8 @@ def _link_attributes(broker: Broker, link: Link) -> Attributes:
 
 
 def _network_user(broker: Broker) -> Attributes:
-    name = broker.settings.network_username
-    logs_in = name and broker.settings.authentication != "none"
-    return (("userName", name), ("password", NETWORK_PASSWORD)) if logs_in else ()
+    name = broker.link_user_name
+    return (("userName", name), ("password", NETWORK_PASSWORD)) if name else ()
 
 
 def _link_destinations(link: Link) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -47,6 +47,7 @@ def find_routes(fleet: Fleet) -> Routes:
     ...     "activemq_release": "5.18.3",
     ...     "activemq_ha": "none",
     ...     "activemq_links": [{"from": "orders", "to": "billing"}],
+    ...     "activemq_network_username": "network",
     ... }
     >>> routes = find_routes(build_fleet({host: variables for host in ("orders-mq01-a", "billing-mq01-a")}))
     >>> answer = routes.reaches("orders-mq01-a", "billing-mq01-a")

@@ -321,7 +321,10 @@ class Routes:
                 state.bridges, state.shape.edges, state.shape.demand_masks_by_bridge, strict=True
             ):
                 key = bridge.host, bridge.connector.name
-                used[key] = used.get(key, False) or bool(mask and edge.message_ttl > 0)
+                carries_static_destinations = bool(bridge.connector.static) and not bridge.back
+                used[key] = used.get(key, False) or (
+                    edge.message_ttl > 0 and (bool(mask) or carries_static_destinations)
+                )
             connectors = {(bridge.host, bridge.connector.name): bridge.connector for bridge in state.bridges}
             yield from ((key[0], connectors[key]) for key, is_used in used.items() if not is_used)
 

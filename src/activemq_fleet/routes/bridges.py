@@ -24,16 +24,18 @@ from activemq_fleet.network.connectors import (
 )
 from activemq_fleet.routes.reachability import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
+from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
 from activemq_fleet.topology.brokers_by_address import BrokerListener, BrokersByAddress
 from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
 
 
-def network_connector_of(link: Link) -> NetworkConnector:
-    """Return the networkConnector that implements a link of the inventory."""
+def network_connector_of(broker: Broker, link: Link) -> NetworkConnector:
+    """Return the networkConnector that implements a link of a broker in the inventory."""
     consumer, message = link.consumer_ttl, link.message_ttl
     if link.network_ttl is not None:
         consumer = message = link.network_ttl
+    decreases_priority = dict(link.attributes).get("decreaseNetworkConsumerPriority", "true")
     way: Way = "multicast" if link.kind == "multicast" else "each" if link.kind == "static" else "one"
     return NetworkConnector(
         name=link.name,
@@ -45,7 +47,11 @@ def network_connector_of(link: Link) -> NetworkConnector:
         message_ttl=1 if message is None else message,
         include=link.include,
         exclude=link.exclude,
+        static=link.static_include,
+        near=spring_boolean(decreases_priority) is True,
+        subscribes=not link.is_static_bridge,
         secure=link.addresses if "ssl://" in link.uri else (),
+        user=None if broker.link_user_name else "",
         uri=link.uri,
     )
 
@@ -215,7 +221,9 @@ class FleetNetworkConnectors:
         resolved = []
         parsed_connectors = self._parsed_connectors_by_host.get(broker.host)
         client_tls = connection_refusals.outgoing_tls_settings(broker)
-        for connector in map(network_connector_of, broker.links) if parsed_connectors is None else parsed_connectors:
+        if parsed_connectors is None:
+            parsed_connectors = tuple(network_connector_of(broker, link) for link in broker.links)
+        for connector in parsed_connectors:
             peers = self._accepting_peers(broker, connector, client_tls)
             if (
                 peers

@@ -49,7 +49,7 @@ def route_sentence(
         text += "on a broker of that route"
     elif choice == "unknown":
         text += "; it was not checked whether messages can stay on other routes, because there are too many of them"
-    bridges_with_filters = [b for b in route if b.connector.include or b.connector.exclude]
+    bridges_with_filters = [b for b in route if b.connector.carried_destinations or b.connector.exclude]
     if bridges_with_filters and destination is None:
         text += "; " + "; ".join(dict.fromkeys(map(_filter_text, bridges_with_filters)))
     return text
@@ -58,8 +58,8 @@ def route_sentence(
 def _filter_text(bridge: Bridge) -> str:
     connector = bridge.connector
     parts = []
-    if connector.include:
-        parts.append(f"only {', '.join(connector.include)}")
+    if connector.carried_destinations:
+        parts.append(f"only {', '.join(connector.carried_destinations)}")
     if connector.exclude:
         parts.append(f"not {', '.join(connector.exclude)}")
     return f"link {connector.name} carries {' and '.join(parts)}"

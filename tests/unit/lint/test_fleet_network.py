@@ -59,6 +59,14 @@ def test_links_with_disjoint_destinations_are_no_double_route() -> None:
     assert findings_of_rule("N011", "a-mq01", "b-mq01", links=links) == []
 
 
+def test_static_bridge_for_destination_that_duplex_link_excludes_is_no_double_route() -> None:
+    excluding_link = {"from": "a", "to": "b", "duplex": True, "name": "all", "exclude": ["audit"]}
+    static_link = {"from": "a", "to": "b", "static_include": ["audit"], "attributes": {"staticBridge": True}}
+    assert findings_of_rule("N011", "a-mq01", "b-mq01", links=[excluding_link, static_link]) == []
+    static_link["static_include"] = ["orders"]
+    assert len(findings_of_rule("N011", "a-mq01", "b-mq01", links=[excluding_link, static_link])) == 1
+
+
 def test_duplex_link_back_to_second_target_of_static_link_is_error() -> None:
     xml = link_fragment("own", "b-mq01-a", duplex="true")[0]["xml"].replace(
         "61616)", "61616,tcp://c-mq01-a.example.com:61616)"

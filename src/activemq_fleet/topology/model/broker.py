@@ -82,6 +82,18 @@ class Link:
     destination_filter: str | None = None
     """The filter of a duplex link whose far end interprets filters differently; None for the release's default."""
 
+    @property
+    def is_static_bridge(self) -> bool:
+        """Whether the link carries only its statically included destinations (staticBridge)."""
+        return dict(self.attributes).get("staticBridge") == "true"
+
+    @property
+    def carried_destinations(self) -> tuple[str, ...]:
+        """The destinations that the link carries, except those in ``exclude``; empty if it carries all."""
+        if self.is_static_bridge:
+            return self.static_include
+        return (*self.include, *self.static_include) if self.include else ()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the link as a dictionary for fleet.json."""
         return {
@@ -261,6 +273,11 @@ class Broker:
         If another broker without a peer has the same short host name, it is the whole host name.
         """
         return self.host if self.shares_short_host_name else pair_or_short_host_name(self.identity, self.settings)
+
+    @property
+    def link_user_name(self) -> str:
+        """The name of the user as which the broker's links log in, or "" if they do not log in."""
+        return (self.settings.network_username or "") if self.settings.authentication != "none" else ""
 
     @property
     def openwire(self) -> Connector | None:
