@@ -14,6 +14,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_failover_uris
 from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.link_connections import plugins_that_reject_links_without_user_name
 from activemq_fleet.routes.bridges import NetworkConnectorRefusedByTarget, has_network_connector_fragments
 from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.topology.brokers_by_address import BrokerListener
@@ -111,8 +112,9 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
     """Yield a problem for each pair or broker and each reason for which its network links are refused."""
     refusals: dict[tuple[str, str], list[NetworkConnectorRefusedByTarget]] = {}
     for refused_link in view.refused_links:
-        is_reported_by_n036 = refused_link.refusal.kind == "account" and not refused_link.refusal.user
-        if refused_link.refusal.is_certain_to_fail == certain and not is_reported_by_n036:
+        if refused_link.refusal.is_certain_to_fail == certain and not _is_missing_user_reported_elsewhere(
+            view, refused_link
+        ):
             refusals.setdefault((refused_link.unit, refused_link.refusal.kind), []).append(refused_link)
     for (_, kind), links in refusals.items():
         first = links[0]
@@ -134,6 +136,20 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         )
         fix = _LINK_FIXES[kind].format(host=first.host, peer=first.peer.host)
         yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host)
+
+
+def _is_missing_user_reported_elsewhere(view: FleetView, refused_link: NetworkConnectorRefusedByTarget) -> bool:
+    """Return whether another rule reports that a link without a user name cannot connect.
+
+    T008 and T009 report links of the inventory, and N036 links of a broker that itself requires a login.
+    """
+    if refused_link.refusal.kind != "account" or refused_link.refusal.user:
+        return False
+    broker = view.fleet.broker(refused_link.host)
+    document = view.broker_document(broker)
+    return any(link.name == refused_link.connector.name for link in broker.links) or (
+        document is not None and any(map(plugins_that_reject_links_without_user_name, document.brokers))
+    )
 
 
 @rule("C020", "error", scope="fleet")

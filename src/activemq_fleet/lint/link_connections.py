@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.document import Element, Problem
@@ -344,16 +344,24 @@ def link_without_user_name_for_local_broker(broker: Element) -> Iterator[Problem
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
     """
-    plugins = broker.descendants(*AUTHENTICATION)
-    if not plugins or any(
-        plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False for plugin in plugins
-    ):
-        return
+    plugins = plugins_that_reject_links_without_user_name(broker)
     has_simple_plugin = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
-    for link in broker.descendants("networkConnector"):
+    for link in broker.descendants("networkConnector") if plugins else ():
         if not link.has_attribute("userName") and not broker.document.is_from_inventory(link):
             message = (
                 f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: this "
                 "broker rejects its own bridge"
             )
             yield link.problem(message, severity=None if has_simple_plugin else "warning")
+
+
+def plugins_that_reject_links_without_user_name(broker: Element) -> Sequence[Element]:
+    """Return the authentication plugins of a broker element, or () if they may accept anonymous clients.
+
+    With such plugins, a broker rejects its own bridges that have no userName.
+    """
+    plugins = broker.descendants(*AUTHENTICATION)
+    may_accept_anonymous_clients = any(
+        plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False for plugin in plugins
+    )
+    return () if may_accept_anonymous_clients else plugins

@@ -105,6 +105,23 @@ def test_link_without_user_is_reported_once() -> None:
     assert {finding.rule for finding in findings} == {"N036"}
 
 
+@pytest.mark.parametrize("authentication", ["none", "custom"])
+def test_link_without_user_from_broker_without_login_is_error(authentication: str) -> None:
+    """N036 does not report it, because the broker that opens the link accepts its own bridge."""
+    own_link = link("tcp://south-mq01-a.example.com:61616", "")
+    fleet = two_groups({}, {**own_link, "authentication": authentication}, links=[])
+    (finding,) = findings_of_rules(fleet, "N045", "N036")
+    assert (finding.rule, finding.severity, finding.host) == ("N045", "error", "north-mq01-a.example.com")
+    assert "requires authentication, but north-mq01-a.example.com connects with no userName" in finding.message
+
+
+def test_inventory_link_of_broker_without_login_is_reported_once() -> None:
+    """T009 reports it."""
+    fleet = two_groups({"tls": STORES}, {"authentication": "none", "tls": STORES})
+    assert findings_of_rules(fleet, "N045") == []
+    assert "T009" in {finding.rule for finding in fleet.findings}
+
+
 def test_route_over_refused_link_does_not_reach() -> None:
     fleet = two_groups({"tls": STORES_AND_CLIENT_AUTH})
     routes = routes_without_refused_links(fleet, documents(fleet))
