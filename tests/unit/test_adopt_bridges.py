@@ -163,6 +163,26 @@ def test_adopt_notes_nodes_that_may_share_store(tmp_path: Path) -> None:
     assert any(expected_text in note and "adopt again with --shared-store o-mq1" in note for note in adoption.notes)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "ha"),
+    [
+        ({"brokerName": "orders"}, "shared-file"),
+        ({"brokerName": "localhost"}, "none"),
+        ({}, "none"),
+        ({"brokerName": "${HOSTNAME}"}, "none"),
+    ],
+)
+def test_only_distinctive_equal_broker_name_shows_shared_store(
+    tmp_path: Path, attributes: dict[str, str], ha: str
+) -> None:
+    store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
+    files = {f"o-mq1-{node}": document(store + OPENWIRE, **attributes) for node in "ab"}
+    adoption = adopt_and_compare(tmp_path, files, "5.18.3")
+
+    assert {broker.settings.ha for broker in adoption.fleet.brokers} == {ha}
+    assert any("adopt again with --shared-store o-mq1" in note for note in adoption.notes) is (ha == "none")
+
+
 def test_nodes_share_store_if_option_shared_store_names_pair(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=node) for node in "ab"}

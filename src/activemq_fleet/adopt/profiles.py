@@ -14,7 +14,7 @@ from activemq_fleet.adopt.proposal import ProposedVariablesByHost
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.errors import InputError
-from activemq_fleet.network.uri_parser import Uri
+from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 from activemq_fleet.render.store_and_lock import default_guarded_broker_lock_intervals_ms
@@ -26,6 +26,7 @@ REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
 """The end of a KahaDB directory that is the link of a guard (``render.broker_paths.kahadb_directory_in_xml``)."""
 _KAHADB = ("kahaDB", "mKahaDB")
+_DEFAULT_BROKER_NAMES = ("", "localhost")
 _LOCK_INTERVAL_ATTRIBUTES = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
@@ -157,7 +158,8 @@ def _share_directory(documents: Sequence[AdoptedDocument]) -> bool:
     """Return whether both nodes of a pair use one absolute KahaDB directory that is evidently shared.
 
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
-    mounted. With guards each node has a separate path.
+    mounted. A missing name, the default localhost, and a name with a placeholder are no evidence, because independent
+    brokers have them. With guards each node has a separate path.
     """
     stores = [store for document in documents if (store := _store_element(document)) and store.name in _KAHADB]
     directories = {store.get("directory") for store in stores}
@@ -169,7 +171,9 @@ def _share_directory(documents: Sequence[AdoptedDocument]) -> bool:
     are_locked = all(
         store.find("locker") or any(name in store.attributes for name in _LOCK_INTERVAL_ATTRIBUTES) for store in stores
     )
-    return len(names) == 1 or are_locked or bool(_SHARED_PATH.search(directories.pop()))
+    name = names.pop() if len(names) == 1 else ""
+    have_same_name = name not in _DEFAULT_BROKER_NAMES and not has_placeholder(name)
+    return have_same_name or are_locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
 def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -> tuple[str, str] | None:
