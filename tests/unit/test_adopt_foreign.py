@@ -141,6 +141,26 @@ class TestOneFile:
         advisory_entries = [{"destination": "ActiveMQ.Advisory.>", **rights}] if writers else []
         assert adopted_variables(adoption)["acl"] == [queue_entry, *advisory_entries]
 
+    def test_adopt_keeps_entry_of_group_that_activemq_acl_cannot_name(self, tmp_path: Path) -> None:
+        authorization_entries = (
+            '<authorizationEntry queue="&gt;" read="apps" write="apps" admin="apps"/>'
+            '<authorizationEntry queue="&gt;" read="mq admins" write="mq admins" admin="mq admins"/>'
+            '<authorizationEntry queue="&gt;" read="apps"/>'
+        )
+        users = '<authenticationUser username="u" password="secret1" groups="apps"/>'
+        plugins = (
+            f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin>"
+            f"<authorizationPlugin><map><authorizationMap><authorizationEntries>{authorization_entries}</authorizationEntries>"
+            "</authorizationMap></map></authorizationPlugin></plugins>"
+        )
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
+
+        (fragment,) = adopted_variables(adoption)["xml_fragments"]
+        assert str(fragment["xml"]).count("<authorizationEntry ") == 1
+        assert 'read="mq admins" write="mq admins" admin="mq admins"' in str(fragment["xml"])
+        lacking = [change.original or "" for change in adoption.differences if change.direction == "rendered lacks"]
+        assert [original for original in lacking if "mq admins" in original] == []
+
     def test_policies_usage_store_and_plugins_become_variables(self, tmp_path: Path) -> None:
         dead_letter_policy = (
             '<policyEntry queue="a.>" memoryLimit="1mb" queuePrefetch="10"><deadLetterStrategy>'

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from activemq_fleet.adopt.accounts_and_permissions import user_group_names_in_attribute
 from activemq_fleet.adopt.compared_element import (
     XSI,
     ComparedElement,
@@ -226,7 +227,6 @@ def _missing_in_property(
     """Return the parts of a property element that the rendered one lacks, at any depth; None without such parts."""
     missing = []
     unmatched = Counter(child.equivalence_key for child in rendered.children)
-    destination_keys = {_destination_key(other) for other in rendered.children}
     rendered_by_key: dict[object, ComparedElement] = {}
     for other in rendered.children:
         rendered_by_key.setdefault(_merge_key(other, rendered), other)
@@ -236,8 +236,8 @@ def _missing_in_property(
         if unmatched[child.equivalence_key]:
             unmatched[child.equivalence_key] -= 1
             continue
-        if child.name == "authorizationEntry" and _destination_key(child) in destination_keys:
-            continue  # The broker merges the entries of a destination, so another entry has no effect.
+        if child.name == "authorizationEntry" and _has_all_rights_of_entry(rendered, child):
+            continue  # The broker unites the rights of all entries of a destination.
         key = _merge_key(child, rendered)
         counterpart = rendered_by_key.get(key) if key is not None else None
         missing_child = child if counterpart is None else _missing_in_bean(child, counterpart, skipped)
@@ -245,6 +245,16 @@ def _missing_in_property(
             missing.append(missing_child)
     attributes = _changed_attributes(original, rendered, skipped)
     return ComparedElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
+
+
+def _has_all_rights_of_entry(rendered: ComparedElement, entry: ComparedElement) -> bool:
+    """Return whether rendered entries of a destination grant each right of one of its authorizationEntry elements."""
+    rendered_entries = [other for other in rendered.children if _destination_key(other) == _destination_key(entry)]
+    return bool(rendered_entries) and all(
+        set(user_group_names_in_attribute(entry, right))
+        <= {group for other in rendered_entries for group in user_group_names_in_attribute(other, right)}
+        for right in ("read", "write", "admin")
+    )
 
 
 def _destination_key(node: ComparedElement) -> tuple[str, str]:
