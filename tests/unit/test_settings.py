@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from typing import Any
@@ -83,6 +84,37 @@ def test_unknown_variable_without_similar_name_gets_no_suggestion(name: str) -> 
 )
 def test_error_names_key_as_inventory_contains_it(variables: dict[str, Any], place: str) -> None:
     assert settings_error(variables).startswith(f"orders-mq01-a: {place}")
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"activemq_kahadb": {7: "a"}}, "activemq_kahadb.7 is not a known key: use one of the keys that"),
+        ({"activemq_plugins": {"logging": {}, 1: "a"}}, "activemq_plugins.1 is not a known key: use one of the keys"),
+        ({"activemq_agent_options": {1: 2}}, "in activemq_agent_options, the key '1' must be a key of agent.conf"),
+        (
+            {"activemq_agent_options": {"event.type": "a", 1: "b"}},
+            "in activemq_agent_options, the key '1' must be a key of agent.conf",
+        ),
+        (
+            {"activemq_network_options": {1: "a", "b c": "d"}},
+            "in activemq_network_options, the key '1' must be the name of a URI option",
+        ),
+        (
+            {"activemq_fence_command": {"argv": ["/x"], "secrets": {1: "a"}}},
+            "in activemq_fence_command.secrets, the key '1' must be the name of an environment variable",
+        ),
+    ],
+)
+def test_error_names_number_that_is_key_of_mapping(variables: dict[str, Any], message: str) -> None:
+    assert settings_error(variables).startswith(f"orders-mq01-a: {message}")
+
+
+@pytest.mark.parametrize("value", [{7: "a"}, {0: "a"}, {1: {1: 1}}, [{1: 2}], {True: 1}])
+def test_number_as_key_in_any_variable_is_no_internal_error(value: object) -> None:
+    for name in sorted(KNOWN):
+        with contextlib.suppress(SettingsError):
+            read_settings("orders-mq01-a", {name: value})
 
 
 def test_misspelt_variable_gets_suggestion() -> None:

@@ -137,7 +137,7 @@ def _explain_error(detail: ErrorDetails) -> str:
             f"the value of {place} is encrypted, and no given vault password decrypts it: set --vault-password-file or "
             "--vault-id"
         )
-    elif kind == "extra_forbidden":
+    elif kind in ("extra_forbidden", "invalid_key"):  # a number as key is not a known key either
         problem = f"{place} is not a known key: {_key_hint(detail['loc'])}"
     elif kind == "missing":
         problem = f"{place} is required, but missing: set this key"
@@ -267,16 +267,16 @@ def _written_location(location: tuple[int | str, ...], written: object) -> tuple
     rest = list(location)
     while rest:
         part = rest.pop(0)
-        if isinstance(part, int) and isinstance(written, Mapping):
-            key, written = list(written.items())[part]
-            parts.append(str(key))
-            in_pair = rest.pop(0) if rest else None
-            parts += ["[key]"] if in_pair == 0 else []
+        if isinstance(written, Mapping):
+            if isinstance(part, int) and rest[:1] in ([0], [1]) and part < len(written):
+                key, written = list(written.items())[part]
+                parts += [str(key), "[key]"] if rest.pop(0) == 0 else [str(key)]
+            else:  # A number that is no position is a key that the user wrote without quotes.
+                parts.append(str(part))
+                written = written.get(part)
             continue
         parts.append(part)
-        if isinstance(written, Mapping):
-            written = written.get(part)
-        elif isinstance(written, list) and isinstance(part, int) and part < len(written):
+        if isinstance(written, list) and isinstance(part, int) and part < len(written):
             written = written[part]
     return tuple(parts)
 
