@@ -44,6 +44,12 @@ def test_rejected_configuration_changes_nothing_and_error_contains_reason(tmp_pa
     assert [path.name for path in (base / "versions").iterdir() if not path.name.startswith(".fleet")] == [version]
 
 
+def test_error_of_rejected_configuration_contains_no_secret(tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'import sys; sys.exit(\"jdbc:oracle:thin:amq/Canary99@db: bad\")' %s"
+    with pytest.raises(NodeError, match=r"files \(jdbc:oracle:thin:amq/@secret@@db: bad\)"):
+        install(tmp_path / "base", "good", command)
+
+
 def test_rejected_configuration_is_rejected_again_by_next_run(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(NodeError):

@@ -3,33 +3,17 @@
 """Describes what an installation changes, file by file, without secrets.
 
 A file with secrets is shown as its masked text. For a file of the user (``activemq_extra_files``) only the fact of the
-change is shown. In every other text the values of all passwords are masked, because an operator may have added one by
-hand or in a Java option. If no visible text differs, one line reports that.
+change is shown. In every other text all secrets are masked as in collected files, because an operator may have added
+one by hand or in a Java option. If no visible text differs, one line reports that.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from ..masking import mask_configuration_file_text
 from .configuration_archive import ConfigurationFile
 from .versions import FileDriftKind, InstalledVersion
-
-_SECRET_VALUE = re.compile(
-    r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?(?:[=:]|,(?!\s+(?:and|or|but|so|which|because)\s))\s*["']?)"""
-    r"""(?![$@]\S*[}@])[^\s"'&<>]+""",
-    re.IGNORECASE,
-)
-"""A comma before a conjunction belongs to a sentence, such as "it may read its password, and stop it"."""
-_MASK = "********"
-
-
-def replace_secrets_by_asterisks(text: str) -> str:
-    """Return a text with the values of passwords and other secrets replaced by asterisks.
-
-    References such as ``${x}`` stay.
-    """
-    return _SECRET_VALUE.sub(lambda match: match.group(1) + _MASK, text)
 
 
 def changed_file_paths(
@@ -85,10 +69,9 @@ def _file_difference(
     after = "" if new is None else new.masked if new.masked is not None else _decode_text(new.content)
     if before is None or after is None:
         return {"prepared": f"{path}: binary file changed\n"}
-    is_secret = is_secret or (
-        before != after and replace_secrets_by_asterisks(before) == replace_secrets_by_asterisks(after)
-    )
-    before, after = replace_secrets_by_asterisks(before), replace_secrets_by_asterisks(after)
+    differs = before != after
+    before, after = mask_configuration_file_text(path, before), mask_configuration_file_text(path, after)
+    is_secret = is_secret or (differs and before == after)
     if before != after:
         return {
             "before_header": path if content is not None else "/dev/null",

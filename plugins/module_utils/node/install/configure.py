@@ -20,10 +20,10 @@ from typing import Any
 
 from ..config import pending_restart
 from ..config.configuration_archive import ConfigurationFile, unpack_configuration
-from ..config.installation_diff import replace_secrets_by_asterisks
 from ..config.vendor_files import shipped_configuration_files
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
+from ..masking import mask_text
 from ..process.proc import find_broker_process
 from ..text_lines import split_lines
 from .configuration_install import KEEP, InstallationOutcome, Owners, install_configuration, restore_installed_version
@@ -124,12 +124,11 @@ def _run_validation_commands(commands: Sequence[str], directory: str) -> None:
                 "Install this program on the host, or correct the option validate of the module configure"
             ) from None
         if result.returncode:
-            failure_reason = (
-                "; ".join(split_lines(result.stdout.strip())[-_MAX_OUTPUT_LINES:]) or f"exit status {result.returncode}"
-            )
+            last_lines = "\n".join(split_lines(result.stdout.strip())[-_MAX_OUTPUT_LINES:])
+            failure_reason = "; ".join(mask_text(last_lines).split("\n")) or f"exit status {result.returncode}"
             raise NodeError(
                 f"nothing was changed, because the check program {command_words[0]} rejects the new configuration "
-                f"files ({replace_secrets_by_asterisks(failure_reason)}). Correct the variables of this host, and run "
+                f"files ({failure_reason}). Correct the variables of this host, and run "
                 "the playbook again"
             )
 
