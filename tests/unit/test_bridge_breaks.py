@@ -142,3 +142,15 @@ def test_bridge_that_does_not_break_repeatedly_is_not_reported(records: list[Rec
 )
 def test_error_of_too_large_frame_is_recognized(text: str, is_error: bool) -> None:
     assert is_frame_size_error(text) is is_error
+
+
+def test_shortened_error_of_flapping_bridge_contains_no_secret() -> None:
+    uri = "failover:(tcp://app:Canary99@orders-mq01-b:61616)"
+    for length in range(250, 300):
+        error = f"java.io.IOException: {'x' * (length - 21)} {uri}"
+        begin_times = [NOW - 9, NOW - 6, NOW - 3]
+        records = [established_record(at, number) for number, at in enumerate(begin_times)]
+        records += [failed_record(at + 1, number, error) for number, at in enumerate(begin_times)]
+        (bridge,) = flapping_bridges(sorted(records, key=lambda record: record.time), NOW)
+        assert bridge["error"].startswith("java.io.IOException: xxx")
+        assert "Can" not in bridge["error"]

@@ -12,6 +12,7 @@ from activemq_fleet.node import masking as on_hosts
 from activemq_fleet.node.masking import (
     KnownSecret,
     KnownSecrets,
+    mask_and_shorten,
     mask_command_line,
     mask_configuration_file_text,
     mask_json_value,
@@ -261,3 +262,12 @@ def test_secrets_are_read_from_lines_that_differ_only_in_secrets() -> None:
 def test_masking_twice_equals_masking_once(text: str, path: str) -> None:
     masked = mask_configuration_file_text(path, text)
     assert mask_configuration_file_text(path, masked) == masked
+
+
+@pytest.mark.parametrize(
+    "uri", ["jdbc:oracle:thin:amq/Canary99@db1:1521/x", "failover:(tcp://app:Canary99@orders-mq01-b:61616)"]
+)
+def test_secret_at_end_of_shortened_text_is_masked(uri: str) -> None:
+    texts = [mask_and_shorten("." * (300 - length) + " " + uri, 300) for length in range(len(uri))]
+    assert [text for text in texts if "Can" in text] == []
+    assert {len(text) for text in texts} == {300}

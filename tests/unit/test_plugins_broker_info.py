@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,10 +23,15 @@ import pytest
 from activemq_fleet.node.config import broker_configuration
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.judge import Evidence
+from activemq_fleet.node.log.broker_run import Phase
+from activemq_fleet.node.log.log_records import Record
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.probe.settling import ReadinessDetector, thread_dump_shows_configuration_loading
-from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot
+from activemq_fleet.node.process.proc import Process, find_broker_process, read_process, seconds_since_boot
 from activemq_fleet.node.state import broker_state as state
+from activemq_fleet.node.state import broker_status
 from activemq_fleet.render import render_broker
 from tests.unit.agent.certificates import Authority, server_context
 from tests.unit.agent.certificates import server as tls_server
@@ -369,6 +375,52 @@ def test_broker_of_host_without_configuration_is_stopped(tmp_path: Path) -> None
         None,
         False,
     )
+
+
+def test_texts_of_log_and_probes_in_broker_state_contain_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = "Failed to start: jdbc:oracle:thin:amq/Canary99@db1 is not reachable"
+    evidence = Evidence(
+        read_process(os.getpid()),
+        Phase("failed", failure),
+        {"openwire": probe.ProbeAnswer(answered=False, returned=False, detail=failure)},
+    )
+    monkeypatch.setattr(state, "observe_broker", lambda *_arguments: evidence)
+    broker_state = state.gather_broker_state(str(tmp_path), None)
+    masked_failure = failure.replace("Canary99", "@secret@")
+    assert masked_failure in broker_state["how"]
+    assert broker_state["log"]["message"] == broker_state["connectors"]["openwire"] == masked_failure
+    assert "Canary99" not in str(broker_state)
+
+
+def test_shortened_log_message_in_broker_status_contains_no_secret() -> None:
+    for length in range(250, 300):
+        message = f"{'x' * length} jdbc:oracle:thin:amq/Canary99@db1:1521/x"
+        record = Record(1, datetime.now(), "WARN", message, "org.x.Y", "main")
+        (shown,) = broker_status._link_and_warning_records([record])
+        assert "x" * 250 in shown["message"]
+        assert "Can" not in shown["message"]
+
+
+def test_reason_for_missing_usage_in_broker_status_contains_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = read_process(os.getpid())
+    sources = SimpleNamespace(
+        evidence=Evidence(process), deployed=SimpleNamespace(store=None), records=[], watchdog={"StatusText": ""}
+    )
+
+    def raise_jmx_error(*_arguments: object) -> None:
+        raise NodeError("the JMX call getAttributes failed (jdbc:oracle:thin:amq/Canary99@db1)")
+
+    monkeypatch.setattr(
+        broker_status, "gather_state_and_sources", lambda *_arguments, **_options: ({"state": "active"}, sources)
+    )
+    monkeypatch.setattr(broker_status, "read_broker_jmx_statistics", raise_jmx_error)
+    monkeypatch.setattr(broker_status, "fetch_connector_certificate_expiry_times", lambda *_arguments: [])
+    status = broker_status.gather_broker_status(str(tmp_path), None)
+    assert status["usage_error"] == "the JMX call getAttributes failed (jdbc:oracle:thin:amq/@secret@@db1)"
 
 
 def test_wait_for_broker_state_ends_after_timeout(tmp_path: Path) -> None:

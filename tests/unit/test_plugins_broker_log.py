@@ -160,6 +160,17 @@ def test_last_logged_error_has_no_root_cause_of_later_warning(tmp_path: Path) ->
     assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
+@pytest.mark.parametrize("line", ["{}", "Failed\nCaused by: a.Root: {}"])
+def test_last_logged_error_contains_no_secret_of_shortened_text(tmp_path: Path, line: str) -> None:
+    uri = "jdbc:oracle:thin:amq/Canary99@db1:1521/x"
+    for length in range(300, 400):
+        message, _, stack = line.format(f"{'x' * length} {uri}").partition("\n")
+        (tmp_path / "activemq.log").write_text(log_record(message).replace("INFO ", "ERROR") + stack)
+        error = broker_log.last_logged_error(str(tmp_path))
+        assert "x" * 300 in error
+        assert "Can" not in error
+
+
 def test_last_logged_error_is_no_error_about_connection_of_client(tmp_path: Path) -> None:
     error = log_record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     client = log_record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")

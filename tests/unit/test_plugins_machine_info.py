@@ -142,6 +142,16 @@ def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
     assert machine.reason_for_unknown_java_version(str(java)) == f"{command} prints no version: Unknown option"
 
 
+def test_shortened_failure_of_java_contains_no_secret(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    for length in range(150, 200):
+        java.write_text(f"#!/bin/sh\necho '{'x' * length} jdbc:oracle:thin:amq/Canary99@db1' >&2; exit 1\n")
+        java.chmod(0o755)
+        reason = machine.reason_for_unknown_java_version(str(java))
+        assert "x" * 150 in reason
+        assert "Can" not in reason
+
+
 def test_account_facts_name_ids_processes_and_other_holders() -> None:
     account = pwd.getpwuid(os.getuid())
     facts = machine.account_ids_and_processes(account.pw_name, 0, 0)

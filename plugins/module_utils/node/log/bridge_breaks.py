@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ..masking import mask_and_shorten
 from .broker_log import log_time_to_epoch_seconds
 from .kinds import parse_log_event
 from .log_records import Record
@@ -28,7 +29,8 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
 
     They are found in the records of the broker's log, and flap at ``now`` (seconds since the epoch). The result is a
     list of dicts. Each has ``peer`` (the remote brokerName), ``count``, ``first`` and ``last`` (seconds since the
-    epoch), and ``error``, the most frequent one, which is empty where the log does not name one. Pure.
+    epoch), and ``error``, the most frequent one with secrets masked, which is empty where the log does not name one.
+    Pure.
     """
     established: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
@@ -52,14 +54,14 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
         else:
             times.setdefault(peer, []).append(logged_at)
             if "e" in event.fields:
-                errors.setdefault(peer, Counter())[event.fields["e"][:_MAX_ERROR_CHARACTERS]] += 1
+                errors.setdefault(peer, Counter())[event.fields["e"]] += 1
     return [
         {
             "peer": peer,
             "count": len(breaks),
             "first": breaks[0],
             "last": breaks[-1],
-            "error": _most_frequent(errors.get(peer)),
+            "error": mask_and_shorten(_most_frequent(errors.get(peer)), _MAX_ERROR_CHARACTERS),
         }
         for peer, breaks in times.items()
         if len(breaks) >= MIN_BREAKS_OF_STATUS and now - breaks[-1] <= RECENT and not _is_stable(peer, established, now)

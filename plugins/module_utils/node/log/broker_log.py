@@ -16,6 +16,7 @@ from datetime import datetime
 
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file_owned_by_directory_owner_or_root
 from ..host_paths import BROKER_LOG
+from ..masking import mask_and_shorten
 from .broker_run import BrokerRun, Phase
 from .kinds import COMPARED
 from .log_layouts import READABLE_LAYOUTS
@@ -95,7 +96,7 @@ def unreadable_log_reason(data_directory: str, since: float) -> str:
 
 
 def last_logged_error(data_directory: str, since: float = 0) -> str:
-    """Return the last error in a broker's log since a time, on one line; "" if there is none.
+    """Return the last error in a broker's log since a time, on one line, with secrets masked; "" if there is none.
 
     Its root cause is included. ``since`` is in seconds since the epoch.
     """
@@ -109,7 +110,9 @@ def last_logged_error(data_directory: str, since: float = 0) -> str:
 
 
 def find_error_in_output(lines: Sequence[str]) -> str:
-    """Return the error in lines of output of a process, on one line: the root cause, else the first error.
+    """Return the error in lines of output of a process, on one line with secrets masked.
+
+    It is the root cause, else the first error.
 
     The process has ended; the lines are its last ones. Without an error the last line is returned, and "" without
     lines. Frames of a stack trace, also those that are only counted (``... 20 more``), are skipped, and so are log
@@ -134,10 +137,11 @@ def _without_harmless_records(lines: Iterable[str]) -> Iterator[str]:
 
 def _join_error_and_cause(error: str, cause: str) -> str:
     """Return error and cause on one line; when it is too long, the end of the message is cut and never the cause."""
-    error, cause = (" ".join(_LINE_END.sub(" ", text).split()) for text in (error, cause))
-    if not cause or cause in error[:_MAX_CHARACTERS]:
-        return error[:_MAX_CHARACTERS]
-    cause = cause[:_MAX_CHARACTERS]
+    error, cause = (
+        mask_and_shorten(" ".join(_LINE_END.sub(" ", text).split()), _MAX_CHARACTERS) for text in (error, cause)
+    )
+    if not cause or cause in error:
+        return error
     if len(error) + len(cause) > _MAX_CHARACTERS:
         error = error[: max(_MAX_CHARACTERS - len(cause), _MIN_MESSAGE_CHARACTERS)] + "…"
     return f"{error}: {cause}" if error else cause

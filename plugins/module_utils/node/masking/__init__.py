@@ -34,6 +34,7 @@ __all__ = [
     "KnownSecret",
     "KnownSecrets",
     "is_secret_name",
+    "mask_and_shorten",
     "mask_command_line",
     "mask_configuration_file_text",
     "mask_json_value",
@@ -48,6 +49,8 @@ LINE_LENGTH = 65536
 _MAX_GROWTH = 16
 """A line that was cut already may be this many times ``LINE_LENGTH`` long, because masking made it longer."""
 _MAX_ROUNDS = 6
+_MAX_SHORTENED = 4096
+"""Number of characters of a text that are masked before it is shortened."""
 _OPTION = re.compile(r"--?(?P<name>[\w.-]{1,200})")
 _KEYSTORE_FILES = (
     "*.jks",
@@ -82,6 +85,15 @@ def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
     if len(text) > LINE_LENGTH:
         text = "\n".join(_cut_line(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
     return _mask_until_stable(text, known, "text")
+
+
+def mask_and_shorten(text: str, length: int) -> str:
+    """Return at most ``length`` characters of a text, such as a log message, with its secrets masked.
+
+    ``length`` is at most 1,000. The text is masked before it is shortened, because what follows a secret may show that
+    it is one, such as the ``@`` after the password of a URI.
+    """
+    return mask_text(text[:_MAX_SHORTENED])[:length]
 
 
 def _cut_line(line: str) -> str:

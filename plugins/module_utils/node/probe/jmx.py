@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..masking import mask_and_shorten
 from .deadline_socket import DeadlineSocket
 from .java_objects import (
     HEADER,
@@ -172,9 +173,8 @@ class MBeanServerConnection:
         value = reader.read_value() if returns or is_exception else None
         if is_exception:
             name = method.partition("(")[0]
-            raise JmxError(
-                f"the JMX call {name} failed ({_describe_exception(value)[:_LONGEST_MESSAGE]}): check activemq.log"
-            )
+            reason = mask_and_shorten(_describe_exception(value), _LONGEST_MESSAGE)
+            raise JmxError(f"the JMX call {name} failed ({reason}): check activemq.log")
         return value
 
 

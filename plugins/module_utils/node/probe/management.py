@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import NodeError
+from ..masking import mask_and_shorten
 from ..process.proc import (
     Process,
     gid_of_process,
@@ -169,10 +170,10 @@ def _send_attach_command(jvm: _Jvm, deadline: float, *command_words: str) -> str
         ) from None
     code, _separator, text = answer.decode(errors="replace").partition("\n")
     if code.strip() != "0":
+        reason = mask_and_shorten(" ".join(text[:5000].split()), 200)
         raise NodeError(
-            f"the JVM with process {pid} rejects the attach command {command_words[0]} "
-            f"({' '.join(text[:2000].split())[:200]}): check whether a Java option of the process (ps -ww -p {pid}) "
-            "causes this error"
+            f"the JVM with process {pid} rejects the attach command {command_words[0]} ({reason}): check whether a "
+            f"Java option of the process (ps -ww -p {pid}) causes this error"
         )
     return text
 

@@ -154,19 +154,15 @@ def _gather_once(
     )
     systemd_properties, watchdog = _properties_of_units(unit) if unit else (None, {})
     since = recent or _last_start_time(systemd_properties or {}, time.time() - time.monotonic())
-    error = (
-        ""
-        if process
-        else mask_text(broker_log.last_logged_error(layout.data, since) or _last_journal_error(unit, since))
-    )
+    error = "" if process else broker_log.last_logged_error(layout.data, since) or _last_journal_error(unit, since)
     ending = _describe_end(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = conclude_state(replace(evidence, ending=ending))
-    phase = evidence.phase
+    phase, logged_message = evidence.phase, mask_text(evidence.phase.message)
     returned = {answer.returned for answer in evidence.answers.values()} - {None}
     result = {
         "changed": False,
         "state": conclusion.state,
-        "how": escape_unprintable(conclusion.reason),
+        "how": escape_unprintable(mask_text(conclusion.reason)),
         "frozen": evidence.is_stopped_by_signal,
         "pid": process.pid if process else None,
         "guard": guard_pid_of_broker(process) if process else None,
@@ -177,8 +173,12 @@ def _gather_once(
         "restart_reasons": list(pending.reasons) if pending else [],
         "previous": pending.previous if pending else None,
         "unit": systemd_properties,
-        "log": {"phase": phase.name, "message": escape_unprintable(phase.message), "time": _local_time(phase)},
-        "connectors": {key: escape_unprintable(answer.detail) for key, answer in evidence.answers.items()},
+        "log": {
+            "phase": phase.name,
+            "message": escape_unprintable(logged_message),
+            "time": _local_time(phase),
+        },
+        "connectors": {key: escape_unprintable(mask_text(answer.detail)) for key, answer in evidence.answers.items()},
         "answering_connectors": [key for key, answer in evidence.answers.items() if answer.answered],
         "message_returned": True in returned if returned else None,
         "error": escape_unprintable(error),

@@ -22,7 +22,7 @@ from ..log.bridge_breaks import flapping_bridges
 from ..log.broker_log import log_time_to_epoch_seconds, unreadable_log_reason
 from ..log.broker_run import Phase
 from ..log.log_records import Record
-from ..masking import mask_text
+from ..masking import mask_and_shorten, mask_text
 from ..printable import escape_unprintable
 from ..probe.broker_usage import read_broker_jmx_statistics
 from ..probe.certificates import fetch_connector_certificate_expiry_times
@@ -77,7 +77,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         try:
             status["usage"] = read_broker_jmx_statistics(process, PROBE)
         except (NodeError, OSError) as error:
-            status["usage_error"] = escape_unprintable(str(error))
+            status["usage_error"] = escape_unprintable(mask_text(str(error)))
         status["certificates"] = fetch_connector_certificate_expiry_times(deployed, process, PROBE)
     return {**status, "deployed": deployed_file_hashes(layout)}
 
@@ -118,12 +118,13 @@ def deployed_file_hashes(layout: ConfigurationPaths) -> dict[str, str]:
 def _link_and_warning_records(records: list[Record]) -> list[dict[str, str]]:
     selected = [record for record in records if record.level in ("WARN", "ERROR") or _LINK_RECORD.match(record.message)]
     return [
-        {
-            "level": record.level,
-            "message": escape_unprintable(mask_text(" ".join(record.message_with_error.split())[:_MAX_CHARACTERS])),
-        }
+        {"level": record.level, "message": _shorten_message(record.message_with_error)}
         for record in selected[-_MAX_RECORDS:]
     ]
+
+
+def _shorten_message(message: str) -> str:
+    return escape_unprintable(mask_and_shorten(" ".join(message.split()), _MAX_CHARACTERS))
 
 
 def _state_since(state: str, phase: Phase, started: float) -> float | None:

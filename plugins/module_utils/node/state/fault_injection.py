@@ -18,6 +18,7 @@ from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..log import broker_log
 from ..log.broker_run import UNKNOWN
+from ..masking import mask_text
 from ..process import held_by_process
 from ..process.proc import Process, find_broker_process, is_still_running, open_process_handle, send_signal
 
@@ -92,8 +93,9 @@ def _find_active_broker(layout: ConfigurationPaths, unit: str | None) -> Process
     phase = broker_log.read_broker_phase(layout.data, process.start_time)
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
+        phase_text = mask_text(phase.message) or phase.name
         raise NodeError(
-            f"no fault was injected, because the broker is not active at present ({phase.message or phase.name}): "
+            f"no fault was injected, because the broker is not active at present ({phase_text}): "
             "check the broker with `activemq-fleet status`, and run the drill again"
         )
     return process

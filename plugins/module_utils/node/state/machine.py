@@ -23,7 +23,7 @@ from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..install.jars import pids_with_open_files_below
 from ..install.release_tree import releases_in_home
-from ..masking import mask_text
+from ..masking import mask_and_shorten
 from ..printable import escape_unprintable
 from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_process
 from ..process.taken_ports import taken_ports
@@ -209,7 +209,9 @@ def reason_for_unknown_java_version(java: str) -> str:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
         return f"the command {java} -version does not finish within 60 s"
-    text = mask_text(escape_unprintable(" ".join((result.stderr or result.stdout).split())[:_MAX_OUTPUT_CHARACTERS]))
+    text = escape_unprintable(
+        mask_and_shorten(" ".join((result.stderr or result.stdout).split()), _MAX_OUTPUT_CHARACTERS)
+    )
     if result.returncode:
         return f"the command {java} -version fails with exit code {result.returncode}{': ' + text if text else ''}"
     return f"the command {java} -version prints {'no version: ' + text if text else 'nothing'}"
