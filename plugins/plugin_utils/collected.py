@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import tarfile
@@ -21,6 +22,8 @@ MARK = ".activemq-fleet-collected"
 HOST = "host.json"
 # The maximum that a compromised host can send in addition to logs, whose size is limited.
 _SLACK = 64 << 20
+_RANDOM_SUFFIX = "[a-z0-9_]{8}"
+"""The regular expression of the suffix that ``tempfile.mkdtemp`` gives to a directory."""
 
 
 def create_or_reuse_evidence_directory(path: str) -> str:
@@ -51,7 +54,7 @@ def create_or_reuse_evidence_directory(path: str) -> str:
 def temporary_staging_directory(directory: str, host: str) -> Iterator[str]:
     """Create a staging directory for a host's collected evidence, yield its path, and remove it after the block.
 
-    The evidence is unpacked into it. It also removes what killed runs have left.
+    The evidence is unpacked into it. It also removes what killed runs have left of this host.
     """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(
@@ -59,7 +62,7 @@ def temporary_staging_directory(directory: str, host: str) -> Iterator[str]:
             "host in the inventory"
         )
     for name in os.listdir(directory):
-        if name.startswith((f".new-{host}-", f".old-{host}-")):
+        if re.fullmatch(rf"\.(?:new|old)-{re.escape(host)}-{_RANDOM_SUFFIX}", name):
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
     staging_directory = tempfile.mkdtemp(prefix=f".new-{host}-", dir=directory)
     try:

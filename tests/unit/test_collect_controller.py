@@ -57,6 +57,17 @@ def test_evidence_directory_with_foreign_files_is_refused(tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == ["mine"]
 
 
+def test_collection_of_host_removes_only_its_own_leftovers(tmp_path: Path) -> None:
+    for name in (".new-one-abc_1234", ".old-one-abc_1234", ".old-one-standby-abc_1234"):
+        (tmp_path / name / "tree").mkdir(parents=True)
+    with (
+        collected.temporary_staging_directory(str(tmp_path), "one-standby") as staging_of_other_host,
+        collected.temporary_staging_directory(str(tmp_path), "one"),
+    ):
+        assert os.path.isdir(staging_of_other_host)
+    assert os.listdir(tmp_path) == []
+
+
 def test_evidence_directory_of_earlier_run_is_reused_and_private(tmp_path: Path) -> None:
     path = collected.create_or_reuse_evidence_directory(str(tmp_path / "new"))
     (tmp_path / "new" / "one").mkdir()
@@ -81,7 +92,7 @@ def test_second_evidence_archive_of_host_replaces_first(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
     unpack_evidence(directory, write_archive(tmp_path / "a.tar.gz", {"old": b"1"}))
-    (directory / ".new-one-killed").mkdir()
+    (directory / ".new-one-abc_1234").mkdir()
 
     unpack_evidence(directory, write_archive(tmp_path / "b.tar.gz", {"new": b"2"}))
 
