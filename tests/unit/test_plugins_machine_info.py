@@ -35,6 +35,13 @@ def test_mount_of_path_is_deepest_and_last_mounted(path: str, point: str, kind: 
     assert (mount.point, mount.kind) == (point, kind)
 
 
+def test_mount_of_path_through_link_is_that_of_its_target(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/srv/activemq")
+    mount = machine.mount_of(f"{tmp_path}/link/orders-mq01", MOUNTS)
+    assert mount is not None
+    assert (mount.point, mount.kind) == ("/srv/activemq", "nfs")
+
+
 def test_mount_options_are_split_at_commas() -> None:
     mount = machine.mount_of("/srv/activemq", MOUNTS)
     assert mount is not None

@@ -40,6 +40,17 @@ def test_store_directory_is_created_below_mount_point(tmp_path: Path, monkeypatc
     assert (tmp_path / "x-mq01").stat().st_mode & 0o777 == 0o750
 
 
+def test_store_directory_is_created_through_link_to_mount_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share = tmp_path / "share"
+    share.mkdir()
+    (tmp_path / "link").symlink_to(share)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(share))
+    assert store_marker.claim_empty_store(str(tmp_path / "link" / "x-mq01"), "x-mq01", "word")
+    assert os.listdir(share / "x-mq01") == [STORE_MARKER]
+
+
 def test_store_marker_is_removed_only_by_run_that_wrote_it(tmp_path: Path) -> None:
     store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert not store_marker.remove_marker_of_run(str(tmp_path), "other")

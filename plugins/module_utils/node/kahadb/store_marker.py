@@ -148,8 +148,8 @@ def _remove_marker(directory: str, run_id: str) -> bool:
 
 
 def _is_on_mount(directory: str) -> bool:
-    """Return whether the directory, existing or not, lies on a mount other than the root."""
-    path = os.path.abspath(directory)
+    """Return whether the directory, existing or not, lies on a mount other than the root, also through links."""
+    path = os.path.realpath(directory)
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     while path != "/":

@@ -220,9 +220,9 @@ def reason_for_unknown_java_version(java: str) -> str:
 def mount_of(path: str, mounts_text: str) -> Mount | None:
     """Return the mount on which a path is located, by the text of /proc/self/mounts; None if none contains the path.
 
-    The path need not exist.
+    The path need not exist. Symbolic links are followed, because the store is on the file system of their target.
     """
-    absolute_path = os.path.abspath(path)
+    absolute_path = os.path.realpath(path)
     mount = None
     for line in split_lines(mounts_text):
         _device, point, kind, options, *_numbers = line.split(" ")
