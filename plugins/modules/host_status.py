@@ -26,7 +26,8 @@ options:
     type: dict
   agent:
     description: C(config), the path of the configuration of the host's agent, C(state), its state directory, C(unit),
-      its systemd unit, and C(certificates), the paths of its PEM files.
+      its systemd unit, C(certificates), the paths of PEM files with its certificates, and C(authorities), the paths of
+      PEM files with the certificates of the authorities that it trusts.
     type: dict
   balancer:
     description: C(check_port), the port of the host's HAProxy, and C(addresses), the virtual IP address of each group.

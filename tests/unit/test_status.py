@@ -20,7 +20,7 @@ from activemq_fleet.status.active_node_count_findings import different_stores_me
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
 from activemq_fleet.status.text import broker_cells, status_headline, table_lines
-from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
+from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 from tests.unit.fleets import fleet, hosts
 
@@ -549,6 +549,21 @@ def test_status_of_host_queries_its_pair_and_peers_of_its_links() -> None:
     }
     with pytest.raises(InputError, match="the name is absent, which is not a host, pair or group"):
         select_hosts(BRIDGED, "absent")
+
+
+def test_status_of_agent_distinguishes_its_certificate_from_authorities() -> None:
+    stores = {"keystore": "/k", "keystore_password": "x", "truststore": "/t", "truststore_password": "x"}
+    agent = {
+        "activemq_agent_username": "web",
+        "activemq_agent_password": "secret",
+        "activemq_agent_tls_certificate": "/etc/ssl/web.pem",
+        "activemq_agent_tls_key": "/etc/ssl/web.key",
+        "activemq_agent_tls_ca": "/etc/ssl/ca.pem",
+    }
+    inspected = build_fleet(hosts("orders-mq01", tls=stores) | {"web": agent}, {AGENTS: ["web"]})
+    parameters = host_status_parameters(inspected, ("web",))["web"]["agent"]
+    assert parameters["certificates"] == ["/etc/ssl/web.pem"]
+    assert parameters["authorities"] == ["/etc/ssl/ca.pem"]
 
 
 def test_status_page_needs_no_package_of_extra_pipeline() -> None:

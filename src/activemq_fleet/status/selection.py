@@ -61,9 +61,14 @@ def host_status_parameters(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, di
 
 def _agent_parameters(agent: Agent) -> dict[str, Any]:
     settings = agent.settings
-    files = [path for path in (settings.agent_tls_certificate, settings.agent_tls_ca) if path and agent.tls]
     unit = "activemq-agent.service" if settings.agent_service == "systemd" else None
-    return {"config": settings.agent_config, "state": settings.agent_state, "unit": unit, "certificates": files}
+    return {
+        "config": settings.agent_config,
+        "state": settings.agent_state,
+        "unit": unit,
+        "certificates": [settings.agent_tls_certificate] if agent.tls and settings.agent_tls_certificate else [],
+        "authorities": [settings.agent_tls_ca] if agent.tls and settings.agent_tls_ca else [],
+    }
 
 
 def _balancer_parameters(balancer: Balancer) -> dict[str, Any]:

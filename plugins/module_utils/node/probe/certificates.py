@@ -8,12 +8,17 @@ Only the validity is read, from the certificate's DER (RFC 5280, 4.1); the signa
 from __future__ import annotations
 
 import calendar
+import os
 import ssl
 import time
 from collections.abc import Iterator
 
 from ..config.broker_configuration import DeployedBrokerSettings
-from ..files.untrusted_paths import UntrustedPathError, read_file
+from ..files.untrusted_paths import (
+    UntrustedPathError,
+    open_directory,
+    open_file_owned_by_directory_owner_or_root,
+)
 from ..printable import escape_unprintable
 from ..process.proc import Process
 from ..protocols import is_encrypted
@@ -50,14 +55,19 @@ def fetch_connector_certificate_expiry_times(
     return certificate_rows
 
 
-def first_expiring_certificate(path: str) -> list[dict[str, object]]:
+def first_expiring_certificate(path: str, *, are_authorities: bool = False) -> list[dict[str, object]]:
     """Return the certificate of a PEM file that expires first.
 
-    The result is a list of one. It has ``name``, ``ends`` and ``error``.
+    The result is a list of one. It has ``name``, ``ends`` and ``error``. ``are_authorities``: the file contains the
+    certificates of trusted authorities. Of these, an expired one counts only if all have expired, because it does not
+    prevent the verification with another one.
     """
     try:
-        texts = list(_pem_texts(read_file(path, _MAX_BYTES)))
+        texts = list(_pem_texts(_read_certificate_file(path)))
         ends = [certificate_expiry_time(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
+        if are_authorities:
+            now = time.time()
+            ends = [end for end in ends if end > now] or ends
         return [
             _certificate_row(path, min(ends))
             if ends
@@ -65,6 +75,14 @@ def first_expiring_certificate(path: str) -> list[dict[str, object]]:
         ]
     except (OSError, UntrustedPathError, ValueError) as error:
         return [_certificate_row(path, None, str(error))]
+
+
+def _read_certificate_file(path: str) -> bytes:
+    """Return the content of a certificate file, which may be a link of root, such as those of certbot."""
+    with open_directory(os.path.dirname(path)) as directory:
+        descriptor = open_file_owned_by_directory_owner_or_root(directory, os.path.basename(path))
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_MAX_BYTES)
 
 
 def _pem_texts(content: bytes) -> Iterator[bytes]:

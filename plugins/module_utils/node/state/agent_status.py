@@ -26,14 +26,22 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     """Gather the status of an agent on its host: whether it is running, and what it reports.
 
     ``state`` is running or stopped, and ``how`` the reason for it. ``agent``: ``config`` and ``state``, its
-    directories, ``unit`` or None, and ``certificates``, paths of PEM files. ``store``: rows and bytes of the outbox,
+    directories, ``unit`` or None, and ``certificates`` and ``authorities``, paths of PEM files with its own
+    certificates, and with those of the authorities that it trusts. ``store``: rows and bytes of the outbox,
     the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that
     each is connected to, or None. ``deployed`` is as for a broker.
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
         "deployed": deployed_file_hashes(home),
-        "certificates": [row for file in agent.get("certificates") or () for row in first_expiring_certificate(file)],
+        "certificates": [
+            *(row for file in agent.get("certificates") or () for row in first_expiring_certificate(file)),
+            *(
+                row
+                for file in agent.get("authorities") or ()
+                for row in first_expiring_certificate(file, are_authorities=True)
+            ),
+        ],
         "unit": next(
             iter(properties_of_systemd_units("Id,ActiveState,SubState,ActiveEnterTimestamp", [agent["unit"]])), None
         )
