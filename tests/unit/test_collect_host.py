@@ -28,7 +28,7 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import Directory
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
-from activemq_fleet.node.process.proc import Process, read_process
+from activemq_fleet.node.process.proc import read_process
 from tests.unit.fleets import fleet
 from tests.work import QUADRATIC, growth_of_time
 
@@ -541,23 +541,6 @@ def test_process_without_sigquit_handler_gets_no_signal() -> None:
             assert "does not catch SIGQUIT" in dumps.notes[0]
         finally:
             process.kill()
-
-
-@pytest.mark.parametrize(
-    ("command", "files", "expected"),
-    [
-        (("java", "-Duser.timezone=Asia/Tokyo"), {"timezone": "Europe/Rome\n"}, "Asia/Tokyo"),
-        (("java",), {"timezone": "Europe/Rome\n"}, "Europe/Rome"),
-    ],
-)
-def test_time_zone_of_jvm_has_precedence_over_time_zone_of_host(
-    tmp_path: Path, command: tuple[str, ...], files: dict[str, str], expected: str
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    process = Process(0, 0.0, "S", command)
-
-    assert host_collection.broker_timezone(process, str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,15 @@ from ..process.proc import (
     Process,
     boot_id,
     find_broker_process,
+    gid_of_process,
     read_proc_file,
     read_process,
     read_system_file,
     seconds_since_boot,
     uid_of_broker_data_owner,
+    uid_of_process,
 )
+from ..process.system_accounts import SystemAccount, run_as
 from ..state import machine, operation_record_file
 from ..state.broker_state import gather_broker_state
 from . import deployed_files, thread_dumps
@@ -63,6 +66,13 @@ _JOURNAL_SHARE = 8
 _MAX_ENTRIES = 50_000
 _MAX_UNREAD_LOGS = 100
 _TIMEOUT = 60
+_ZONE_TIMEOUT = 10
+_JAVA_OFFSET = re.compile(r"GMT(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?")
+_ZONE_NAME = re.compile(
+    r":?(?:posix/)?(?!right/|(?:localtime|posixrules)\Z)"
+    r"(?P<name>[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)*|(?:EST5E|CST6C|MST7M|PST8P)DT|GB-Eire|NZ-CHAT|W-SU)"
+)
+"""The name of a time zone; ``right/``, ``localtime`` and ``posixrules`` are files that Java does not know by name."""
 _UNREAD_LOG = (
     "the name of the file is similar to that of a broker log, but audit does not read logs with this name. If the file "
     "contains records of the broker and is compressed, unpack it, or pack it with gzip. Rename it to "
@@ -293,18 +303,56 @@ def broker_timezone(process: Process | None, etc_directory: str = "/etc") -> str
     It is the time zone of the JVM ``process``, or else that of the host, which ``etc_directory`` configures.
     """
     for word in process.command if process else ():
-        if word.startswith("-Duser.timezone="):
-            return str(word.partition("=")[2])
+        option, _equals, value = word.partition("=")
+        if option == "-Duser.timezone" and (zone := _java_time_zone(value)):
+            return zone
     environment = read_proc_file(process.pid, "environ").split("\0") if process else []
     for entry in environment:
-        if entry.startswith("TZ=") and entry[3:].lstrip(":"):
-            return str(entry[3:].lstrip(":"))
+        variable, _equals, value = entry.partition("=")
+        if process and variable == "TZ" and value.lstrip(":"):
+            zone = _java_time_zone(value) or _utc_offset_at_start(process, value)
+            if zone:
+                return zone
     name = read_system_file(f"{etc_directory}/timezone").strip()
     target = os.path.realpath(f"{etc_directory}/localtime")
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
     offset = time.strftime("%z")
     return name or f"{offset[:3]}:{offset[3:]}"
+
+
+def _java_time_zone(value: str) -> str:
+    """Return the time zone that Java reads in ``user.timezone`` or ``TZ``: a name or offset; "" if it reads none."""
+    offset = _JAVA_OFFSET.fullmatch(value)
+    if offset:
+        return f"{offset['sign']}{int(offset['hours']):02}:{offset['minutes'] or '00'}"
+    name = _ZONE_NAME.fullmatch(value)
+    return name["name"] if name else ""
+
+
+def _utc_offset_at_start(process: Process, tz: str) -> str:
+    """Return the offset of a JVM for a ``TZ`` that is not the name of a time zone, such as a path; "" if unknown.
+
+    Java then uses the offset at its start, without daylight saving time (measured with Java 17 and 25). Only the
+    account of the process opens the file that ``tz`` may name.
+    """
+    uid, gid = uid_of_process(process.pid), gid_of_process(process.pid)
+    if uid is None or gid is None:
+        return ""
+    try:
+        offset = run_as(
+            SystemAccount(uid, gid), _local_offset, tz, process.start_time, patience=_ZONE_TIMEOUT, in_child=True
+        )
+    except (NodeError, OSError):
+        return ""
+    return f"{offset[:3]}:{offset[3:]}"
+
+
+def _local_offset(tz: str, seconds: float) -> str:
+    """Return the offset from UTC, such as ``+0200``, at a time; it changes the time zone of this process."""
+    os.environ["TZ"] = tz
+    time.tzset()
+    return time.strftime("%z", time.localtime(seconds))
 
 
 def _machine_facts() -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""The time zone in which a broker writes its log, as its JVM determines it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.node.collect import host_collection
+from activemq_fleet.node.process.proc import Process, read_proc_file
+from tests.waiting import wait_until
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "expected"),
+    [
+        (("java", "-Duser.timezone=Asia/Tokyo"), {"timezone": "Europe/Rome\n"}, "Asia/Tokyo"),
+        (("java",), {"timezone": "Europe/Rome\n"}, "Europe/Rome"),
+    ],
+)
+def test_time_zone_of_jvm_has_precedence_over_time_zone_of_host(
+    tmp_path: Path, command: tuple[str, ...], files: dict[str, str], expected: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    process = Process(0, 0.0, "S", command)
+
+    assert host_collection.broker_timezone(process, str(tmp_path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tz", "expected"),
+    [
+        ("Europe/Berlin", "Europe/Berlin"),
+        (":Europe/Berlin", "Europe/Berlin"),
+        ("posix/Europe/Berlin", "Europe/Berlin"),
+        ("America/Argentina/Buenos_Aires", "America/Argentina/Buenos_Aires"),
+        ("EST5EDT", "EST5EDT"),
+        ("GMT+2", "+02:00"),
+        ("GMT-09:30", "-09:30"),
+        ("JST-9", "+09:00"),
+        ("UTC-3", "+03:00"),
+        ("/usr/share/zoneinfo/Asia/Tokyo", "+09:00"),
+        (":/usr/share/zoneinfo/Asia/Tokyo", "+09:00"),
+        ("/usr/share/zoneinfo/Europe/Berlin", "+02:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "+02:00"),
+        ("", "Europe/Rome"),
+    ],
+)
+def test_time_zone_of_jvm_is_name_or_offset_that_java_reads_in_tz(tmp_path: Path, tz: str, expected: str) -> None:
+    (tmp_path / "timezone").write_text("Europe/Rome\n")
+    started_in_summer = 1_782_864_000.0
+    with subprocess.Popen(["sleep", "60"], env={"TZ": tz}) as sleeping:
+        try:
+            wait_until(lambda: read_proc_file(sleeping.pid, "environ"), "the environment of the process")
+            process = Process(sleeping.pid, started_in_summer, "S", ("java",))
+            assert host_collection.broker_timezone(process, str(tmp_path)) == expected
+        finally:
+            sleeping.kill()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("GMT+02:00", "+02:00"), ("GMT-930", "-09:30"), (":/etc/localtime", "Europe/Rome")]
+)
+def test_time_zone_option_of_jvm_is_read_as_java_reads_it(tmp_path: Path, value: str, expected: str) -> None:
+    (tmp_path / "timezone").write_text("Europe/Rome\n")
+    process = Process(0, 0.0, "S", ("java", f"-Duser.timezone={value}"))
+    assert host_collection.broker_timezone(process, str(tmp_path)) == expected
