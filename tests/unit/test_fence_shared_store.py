@@ -14,7 +14,13 @@ import pytest
 
 from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
-from activemq_fleet.node.fence.shared_store import FenceError, SharedStore, current_store_directory
+from activemq_fleet.node.fence.shared_store import (
+    FenceError,
+    SharedStore,
+    claimant_name_of_this_machine,
+    current_store_directory,
+    recent_store_copies_made_by_host,
+)
 
 TOKENS = ("a" * 32, "b" * 32)
 NODES = ("c" * 32, "d" * 32)
@@ -139,6 +145,21 @@ def test_records_of_replaced_claims_are_removed_with_their_generations(store: Sh
     assert try_to_claim(store, claim_of(7), {})
     assert not [*remove_and_describe_old_store_copies(store)]
     assert {path.name for path in (tmp_path / "generations").iterdir()} == {f"5-{NODES[0]}", f"120-{NODES[0]}"}
+
+
+def test_copies_made_by_host_are_those_of_its_existing_readable_claims(store: SharedStore, tmp_path: Path) -> None:
+    guard_directory = tmp_path / "local"
+    guard_directory.mkdir()
+    (guard_directory / "node").write_text(NODES[0])
+    nodes = (NODES[1], claimant_name_of_this_machine(str(guard_directory)))
+    for number in range(1, 251):
+        assert try_to_claim(store, claim_of(number, nodes[number % 2]), {"made": number / 2, "is_whole": True})
+        store.record_broker_dead(number)
+    list(remove_and_describe_old_store_copies(store))
+    (tmp_path / "fence/claims/201").write_text("{")
+    copies = recent_store_copies_made_by_host(store.directory, str(guard_directory))
+    numbers = [number for number in range(151, 251, 2) if number != 201]
+    assert copies == [{"number": number, "made": number / 2} for number in numbers]
 
 
 def test_lock_of_running_unguarded_broker_is_not_replaced(store: SharedStore, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.pending_restart import PendingRestartRecord
 from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.fence.shared_store import claimant_name_of_this_machine
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.process.proc import Process, read_process
@@ -210,11 +211,15 @@ def test_fenced_store_shows_generation_in_force_and_open_generation_of_broker(
     assert (facts["generation"], facts["generation_in_force"]) == (None, 1)
 
 
+def let_all_accounts_enter(directory: Path) -> None:
+    for parent in (directory, *directory.parents):
+        if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+
+
 @needs_root
 def test_store_access_names_path_that_broker_account_cannot_use(base: ConfigurationPaths, store: Path) -> None:
-    for directory in (store, *store.parents):
-        if directory != Path("/") and directory.stat().st_uid == 0 and not directory.stat().st_mode & 0o001:
-            directory.chmod(directory.stat().st_mode | 0o011)
+    let_all_accounts_enter(store)
     (store / "lock").chmod(0o600)
     with process_with_open_files(user=NOBODY) as running:
         facts = gather_health(base, running, store=str(store))
@@ -226,6 +231,34 @@ def test_store_access_names_path_that_broker_account_cannot_use(base: Configurat
         assert access_problem.endswith(f"chmod 750 {store}")
         store.chmod(0o777)
         assert gather_health(base, running, store=str(store))["store_access"] == ""
+
+
+@needs_root
+def test_store_of_stopped_guarded_broker_is_read_as_its_account(base: ConfigurationPaths, store: Path) -> None:
+    guard_directory, generation = Path(base.data, "fence"), "1-0123456789abcdef"
+    for directory in (store / "generations" / generation, store / "fence/claims", guard_directory):
+        directory.mkdir(parents=True)
+    (guard_directory / "node").write_text("n")
+    (guard_directory / "shared").symlink_to(store)
+    (guard_directory / "store").symlink_to(store / "generations" / generation)
+    claim = {"number": 1, "node": claimant_name_of_this_machine(str(guard_directory)), "directory": generation}
+    (store / "fence/claims/1").write_text(json.dumps({**claim, "made": 7.5}))
+    let_all_accounts_enter(store)
+    let_all_accounts_enter(guard_directory)
+    for path in (store, *store.rglob("*"), Path(base.data), *Path(base.data).rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    facts = gather_health(base, store=str(guard_directory / "store"))
+    assert (facts["store_access"], facts["store_marker"], facts["store_used"]) == ("", ["x-mq01", "word"], True)
+    assert (facts["generation_in_force"], facts["generations"]) == (1, [{"number": 1, "made": 7.5}])
+
+
+@needs_root
+def test_use_of_store_of_another_account_is_known_to_root(base: ConfigurationPaths, store: Path) -> None:
+    (store / "db-1.log").touch()
+    os.chown(store, NOBODY, NOBODY)
+    facts = gather_health(base, store=str(store))
+    assert (facts["store_access"], facts["store_marker"], facts["store_used"]) == ("", ["x-mq01", "word"], True)
+    assert str(store) in facts["free"]  # type: ignore[operator]
 
 
 def test_health_of_unresponsive_store_times_out(

@@ -524,15 +524,17 @@ def recent_store_copies_made_by_host(store: str, guard_state_directory: str) -> 
 
     The copy of a claim is called its generation. Each copy is a dict with its ``number`` and the time ``made`` in
     seconds since the epoch; the oldest is first. A guard is the process that starts a broker and fences its store;
-    ``guard_state_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError.
+    ``guard_state_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError;
+    FenceError for root if another account can change the store.
     """
     shared = SharedStore(store)
     made = []
-    with suppress(FileNotFoundError, FenceError):
-        node, highest = claimant_name_of_this_machine(guard_state_directory), shared.highest_claim()
-        newest = highest.number if highest else 0
-        for number in range(max(1, newest - _RECENT_CLAIMS), newest + 1):
-            claim, claim_record = shared.read_claim_and_details(number)
-            if claim.node == node and "made" in claim_record:
-                made.append({"number": number, "made": claim_record["made"]})
+    with suppress(FileNotFoundError):
+        node = claimant_name_of_this_machine(guard_state_directory)
+        for number in shared.claim_numbers()[-_RECENT_CLAIMS:]:
+            # Another guard may remove an old claim at the same time, and a damaged claim must not hide the others.
+            with suppress(FileNotFoundError, FenceError):
+                claim, claim_record = shared.read_claim_and_details(number)
+                if claim.node == node and "made" in claim_record:
+                    made.append({"number": number, "made": claim_record["made"]})
     return made

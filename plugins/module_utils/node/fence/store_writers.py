@@ -83,7 +83,8 @@ def writable_generation_number(open_file_paths: Iterable[str], store: str) -> in
 def newest_claimed_generation_number(store: str) -> int | None:
     """Return the number of the newest generation (copy of a shared store) that a node has claimed.
 
-    Returns 0 without generations, None for a broken claim. Raises OSError.
+    Returns 0 without generations, None for a broken claim. Raises OSError; FenceError for root if another account can
+    change the store.
     """
     shared = SharedStore(store)
     try:

@@ -20,7 +20,7 @@ from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestartRecord
 from ..config.versions import ConfigurationPaths, FileDriftKind, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
-from ..fence.shared_store import recent_store_copies_made_by_host, shared_store_directory
+from ..fence.shared_store import FenceError, recent_store_copies_made_by_host, shared_store_directory
 from ..fence.store_writers import (
     newest_claimed_generation_number,
     writable_generation_number,
@@ -32,7 +32,13 @@ from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..kahadb.store_marker import read_marker_pair_and_run_id
 from ..process.denied_access import describe_denied_path_access
 from ..process.proc import Process, open_files_with_descriptors, proc_status_field_words, seconds_since_boot
-from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
+from ..process.system_accounts import (
+    AccountError,
+    SystemAccount,
+    account_to_access_path_as,
+    current_account,
+    run_as,
+)
 
 MIN_FREE_BYTES = 256 << 20
 """Minimum free bytes in the directories to which a broker writes, for log files and one or two data files. With less
@@ -51,7 +57,7 @@ def gather_release_drift_and_store_facts(
     """
     name = layout.current_version_name()
     current = read_installed_configuration(layout.directory(name)) if name else None
-    store_facts = _store_evidence(store, process) if store else {}
+    store_facts = _store_evidence(store, process, layout.data) if store else {}
     free = {layout.base: _free_bytes(layout.base)}
     if store:
         free[store] = store_facts.get("free")
@@ -151,13 +157,14 @@ def _used_generation(process: Process, store: str) -> int | None:
         return None
 
 
-def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
+def _store_evidence(store: str, process: Process | None, data: str) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
 
-    All values are as the broker's process sees them.
+    All values are as the broker's process sees them. ``data``: the broker's data directory, by whose owner the store of
+    a stopped broker is read.
     """
     try:
-        account, root = current_account(), None
+        account, root = current_account() if process else _account_of_stopped_broker(data), None
         if process and os.geteuid() == 0:
             # Opened as root, because the broker's account may lack the permission to inspect its process.
             root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -172,6 +179,14 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
         return {"access": f"the file system of the store {store} does not answer within {_STORE_TIMEOUT:g} s"}
     except NodeError as error:
         return {"access": str(error)}
+
+
+def _account_of_stopped_broker(data: str) -> SystemAccount:
+    """Return the account that owns a broker's data directory; the current one if this cannot be determined."""
+    try:
+        return account_to_access_path_as(data)
+    except (NodeError, OSError):
+        return current_account()
 
 
 def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
@@ -198,7 +213,8 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             store_facts["marker"] = read_marker_pair_and_run_id(directory)
         free = shutil.disk_usage(directory.descriptor).free
-        with contextlib.suppress(OSError):
+        # Root does not follow the paths of records in a store that another account can change.
+        with contextlib.suppress(OSError, FenceError):
             store_facts["in_force"] = newest_claimed_generation_number(root_prefix + store)
             store_facts["generations"] = recent_store_copies_made_by_host(
                 root_prefix + store, root_prefix + local_directory
