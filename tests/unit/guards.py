@@ -55,6 +55,16 @@ for name in ("link", "fsync", "mkdir"):
 guard_cli.main()
 """
 
+FIRST_READING_FAILS = """
+from activemq_fleet.node.fence import guard_cli, shared_store
+read_evidence = shared_store.SharedStore.gather_lock_and_claim_evidence
+def fail_once(*_arguments, **_options):
+    shared_store.SharedStore.gather_lock_and_claim_evidence = read_evidence
+    raise OSError("the server of the share does not respond")
+shared_store.SharedStore.gather_lock_and_claim_evidence = fail_once
+guard_cli.main()
+"""
+
 
 class Node:
     """A guard with its broker; ``served`` lists the numbers of the generations that its brokers have served."""
@@ -70,6 +80,10 @@ class Node:
     def start_crashing(self, step: int, number: signal.Signals) -> subprocess.Popen[str]:
         """Start a guard that sends itself this signal before each change of the store after ``step`` changes."""
         return self._start([sys.executable, "-c", CRASHING, f"{step}", f"{number:d}"])
+
+    def start_with_first_reading_failing(self) -> subprocess.Popen[str]:
+        """Start a guard that cannot read the lock and the claims of the store the first time."""
+        return self._start([sys.executable, "-c", FIRST_READING_FAILS])
 
     def _start(self, program: list[str], *options: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", BROKER, str(self.local / "store"), str(self.log)]

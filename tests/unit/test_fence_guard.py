@@ -54,6 +54,19 @@ def test_restarted_guard_continues_with_same_files_in_new_generation(nodes: tupl
     assert (newest / "db.data").read_bytes() == b"indexindex"
 
 
+def test_restarted_guard_makes_new_generation_if_first_reading_of_store_fails(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    guard = a.start()
+    wait_for(lambda: a.served == [1])
+    guard.kill()
+    guard.wait()
+    wait_for(lambda: not is_alive(a.rows[0][0]))
+    a.start_with_first_reading_failing()
+    wait_for(lambda: len(a.served) == 2)
+    assert a.served == [1, 2]
+    assert (a.store / "fence/ended/1").exists()
+
+
 def test_guard_frozen_during_takeover_stops_its_broker_when_it_resumes(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
