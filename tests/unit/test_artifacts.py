@@ -193,6 +193,15 @@ def test_vendor_build_counts_as_its_release(tmp_path: Path) -> None:
     assert fetch_schema_to_cache(NEW, jar_file).read_bytes() == small_xsd()
 
 
+COMPRESSIBLE = b"".join(b"%d\n" % number for number in range(5000))
+
+
+def damage_compressed_data(archive: bytes) -> bytes:
+    """Return an archive with bytes in the middle that deflate cannot decompress."""
+    middle = len(archive) // 2
+    return archive[:middle] + b"\xff" * 100 + archive[middle + 100 :]
+
+
 def oversized_jar() -> bytes:
     return jar("activemq-spring", "5.18.3", xsd=b" " * (17 << 20))
 
@@ -210,6 +219,7 @@ def oversized_jar() -> bytes:
             "is damaged (File is not a zip file): download",
         ),
         (lambda: tar_gz({"a/README": os.urandom(9000)})[:5000], "is damaged ("),
+        (lambda: damage_compressed_data(tar_gz({"a/README": COMPRESSIBLE})), "is damaged ("),
         (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "activemq.xsd is not an XML schema of ActiveMQ"),
         (oversized_jar, "unpacks to more than 16 MiB"),
     ],
@@ -336,6 +346,14 @@ def test_truncated_distribution_is_reported_and_leaves_no_files(repository: Path
         fetch_and_unpack_distribution(NEW)
     assert unfinished_downloads() == []
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()
+
+
+def test_distribution_with_damaged_compressed_data_is_reported(repository: Path) -> None:
+    archive = distribution_archive(**{"apache-activemq-5.18.3/lib/b.jar": COMPRESSIBLE})
+    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", damage_compressed_data(archive))
+    with pytest.raises(ArtifactError, match=r"^the archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, "):
+        fetch_and_unpack_distribution(NEW)
+    assert unfinished_downloads() == []
 
 
 def test_local_distribution_archive_is_used_without_maven(repository: Path, tmp_path: Path) -> None:

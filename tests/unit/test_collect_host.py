@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -376,8 +376,9 @@ def test_log_rolled_into_directory_of_date_while_it_is_opened_is_collected_once(
     assert files["2026-11/activemq-2026-11-30-1.log"] == b"old\n"
 
 
-def test_damaged_compressed_log_does_not_affect_other_logs(host: Host) -> None:
-    (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * 1000)[:-12])
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-12], lambda packed: packed[:10] + b"\xff" + packed[11:]])
+def test_damaged_compressed_log_does_not_affect_other_logs(host: Host, damage: Callable[[bytes], bytes]) -> None:
+    (host.data / "activemq.log.1.gz").write_bytes(damage(gzip.compress(b"x\n" * 1000, mtime=0)))
     (host.data / "activemq.log").write_text("here\n")
 
     files, module_result = host.collect()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import shutil
 import tarfile
 import time
+import zlib
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
@@ -264,7 +266,7 @@ def _unpack(archive: Path, directory: Path) -> None:
                 with content, target.open("wb") as file:
                     shutil.copyfileobj(content, file)
                 target.chmod(0o755 if entry.mode & 0o100 else 0o644)
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ArtifactError(
             f"the archive {archive.name} is damaged, and cannot be unpacked ({error}): remove it, and its copy in the "
             "local repository of Maven (by default below ~/.m2/repository/org/apache/activemq), and download it again"

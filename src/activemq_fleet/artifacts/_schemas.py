@@ -7,6 +7,7 @@ import re
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -211,7 +212,7 @@ def _schema_in_package(source: Path, release: Release) -> bytes:
             f"the file {source} cannot be read ({error.strerror or error}): correct its path, or allow this account "
             "to read it"
         ) from None
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError, zlib.error) as error:
         raise SchemaUnavailableError(f"the file {source} is damaged ({error}): download it again") from None
     raise SchemaUnavailableError(
         f"the file {source} contains no schema {_XSD_NAME}: use {release.schema_jar}-{release}.jar, or the tar.gz or "

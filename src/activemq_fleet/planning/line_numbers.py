@@ -6,6 +6,7 @@ Spark reads lines in any order and does not count them, so the driver searches t
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError)
     for file in _visible_files(json_lines):
         try:
             invalid_line = _first_invalid_line(file)
-        except (OSError, EOFError):
+        except (OSError, EOFError, zlib.error):
             continue
         if invalid_line:
             number, problem = invalid_line

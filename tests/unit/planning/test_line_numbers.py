@@ -49,7 +49,9 @@ def test_invalid_host_record_is_searched_in_files_that_spark_reads(tmp_path: Pat
     (tmp_path / "part-0.jsonl").write_text(f"{VALID_RECORD}\r\n")
     with gzip.open(tmp_path / "part-1.jsonl.gz", "wt") as file:
         file.write(f"{VALID_RECORD}\nno JSON\n")
-    (tmp_path / "part-2.jsonl.gz").write_bytes(b"not packed")
+    packed = (tmp_path / "part-1.jsonl.gz").read_bytes()
+    (tmp_path / "part-0.jsonl.gz").write_bytes(b"not packed")
+    (tmp_path / "part-00.jsonl.gz").write_bytes(gzip.compress(b"x")[:10] + b"\xff" * len(packed))
 
     error = error_at_first_invalid_json_line(tmp_path, error_of("no JSON"))
 

@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 import time
 import typing
+import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -144,7 +145,7 @@ class EvidenceArchive:
             with log.file:
                 try:
                     (self._add_compressed_log if log.name.endswith(".gz") else self._add_log)(log, mask)
-                except (OSError, EOFError, ValueError) as error:
+                except (OSError, EOFError, ValueError, zlib.error) as error:
                     self.leave_out(log.name, log.size, f"the file cannot be read: {error}")
 
     def _add_log(self, log: OpenEvidenceFile, mask: Mask) -> None:
