@@ -153,14 +153,17 @@ def _read_management_view(process: Process) -> MessagesClientsAndBridgesFromJmx:
             'Check that the broker runs one of these releases with useJmx="true"'
         )
     return MessagesClientsAndBridgesFromJmx(
-        queues={queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"]},
+        # A queue or subscription that was removed after the list of MBeans was read has no attributes.
+        queues={
+            queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"] if "QueueSize" in queue
+        },
         subscriptions={
             (subscription["DestinationName"], subscription["ClientId"], subscription["SubscriptionName"]): int(
                 subscription["PendingQueueSize"]
             )
             + int(subscription["DispatchedQueueSize"])
             for subscription in mbeans_by_type["Subscription"]
-            if "ClientId" in subscription and subscription.get("SubscriptionName")
+            if {"ClientId", "PendingQueueSize"} <= subscription.keys() and subscription.get("SubscriptionName")
         },
         clients=tuple(
             {
