@@ -316,6 +316,8 @@ def test_change_by_hand_of_deployed_file_is_reported_and_undone(tmp_path: Path, 
     outcome = install(tmp_path, OLD)
     assert outcome.changed
     assert outcome.drift == (message,)
+    changed_file = message.partition(" ")[0]
+    assert outcome.reasons == (() if change == "mode" else (f"{changed_file} changed",))
     assert active_files(tmp_path) == contents_of(OLD)
     assert outcome.version == f"{first_outcome.version}-1"
     assert outcome.previous == first_outcome.version

@@ -167,13 +167,16 @@ class Host:
         self.log = base / "data" / "activemq.log"
 
     def install(
-        self, credentials: str = "activemq.network.password=n\n", **variables: Any
+        self, credentials: str = "activemq.network.password=n\n", *, check: bool = False, **variables: Any
     ) -> configuration_install.InstallationOutcome:
         tree = {
             ACTIVEMQ_XML: ConfigurationFile(activemq_xml_with(**variables), 0o640, None),
             "conf/credentials.properties": ConfigurationFile(credentials.encode(), 0o600, None),
+            "conf/jetty.xml": ConfigurationFile(b"<beans/>", 0o640, None),
         }
-        return configuration_install.install_configuration(self.layout, tree, configuration_install.Owners())
+        return configuration_install.install_configuration(
+            self.layout, tree, configuration_install.Owners(), check=check
+        )
 
     def document_mtime(self) -> int:
         """Return the modification time that the plugin compares."""
@@ -261,6 +264,31 @@ def test_changed_password_requires_restart_despite_live_change(host: Host, monke
     assert set(reasons) == {"conf/activemq.xml changed", "conf/credentials.properties changed"}
 
 
+def test_change_by_hand_that_inventory_adopts_requires_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin applied only a part of the change by hand."""
+    Path(host.layout.current, ACTIVEMQ_XML).write_bytes(activemq_xml_with(store_limit="1 gb"))
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, PLUGINS_CHANGED)
+
+    assert host.install(store_limit="1 gb", users=USERS).reasons == ("conf/activemq.xml changed",)
+
+
+def test_password_changed_by_hand_that_inventory_adopts_requires_restart(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = "activemq.network.password=other\n"
+    Path(host.layout.current, "conf/credentials.properties").write_text(password)
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, PLUGINS_CHANGED)
+
+    assert "conf/credentials.properties changed" in host.install(password, users=USERS).reasons
+
+
+def test_mode_changed_by_hand_does_not_prevent_live_change(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(host.layout.current, "conf/jetty.xml").chmod(0o600)
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, LINK_STARTED)
+
+    assert host.install(links=links("b", "c")).reasons == ()
+
+
 def test_password_of_new_user_requires_no_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, PLUGINS_CHANGED)
 
@@ -275,14 +303,4 @@ def test_live_change_requires_restart_while_restart_is_pending(host: Host, monke
 
 
 def test_check_mode_reports_that_live_change_requires_no_restart(host: Host) -> None:
-    tree = {
-        ACTIVEMQ_XML: ConfigurationFile(activemq_xml_with(users=USERS), 0o640, None),
-        "conf/credentials.properties": ConfigurationFile(b"activemq.network.password=n\n", 0o600, None),
-    }
-
-    assert (
-        configuration_install.install_configuration(
-            host.layout, tree, configuration_install.Owners(), check=True
-        ).reasons
-        == ()
-    )
+    assert host.install(check=True, users=USERS).reasons == ()

@@ -32,13 +32,15 @@ def paths_with_changed_content(
 ) -> list[str]:
     """Return the paths of files whose content a new configuration changes.
 
-    A change of mode alone does not count.
+    A change of owner or mode alone does not count, neither by the inventory nor by hand.
     """
     deployed_hashes = old.manifest if old else {}
     return [
         path
         for path in changed_file_paths(old, tree, drift)
-        if path in drift or path not in tree or deployed_hashes.get(path) != tree[path].sha256
+        if drift.get(path) not in (None, FileDriftKind.OWNER_OR_MODE)
+        or path not in tree
+        or deployed_hashes.get(path) != tree[path].sha256
     ]
 
 

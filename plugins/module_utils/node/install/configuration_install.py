@@ -152,14 +152,15 @@ def _install_version(
     if current and name and not changed:
         return _unchanged_outcome(layout, name, check)
     diff = configuration_differences(current, tree, drift)
-    restart = (
-        pending_restart.restart_reasons(paths_with_changed_content(current, tree, drift), current, tree) if name else []
-    )
+    changed_content = paths_with_changed_content(current, tree, drift)
+    restart = pending_restart.restart_reasons(changed_content, current, tree) if name else []
     drifted = tuple(f"{path} {drift[path].value}" for path in sorted(drift))
     version = _version_name(layout, tree, owners)
     if pending_restart.was_broker_started_with(layout, version):
         restart = []
-    live = runtime_configuration.live_change_of_configuration(layout, changed, current, tree) if restart else None
+    live = None
+    if restart:
+        live = runtime_configuration.live_change_of_configuration(layout, changed_content, current, tree)
     if live and check:
         restart = []
     if not check:

@@ -11,6 +11,7 @@ never checks properties files, so it does not detect a changed password.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -74,7 +75,8 @@ def live_change_of_configuration(
 ) -> LiveChange | None:
     """Return the change of activemq.xml that a new configuration makes, if the broker can apply it without a restart.
 
-    Returns None if the change requires a restart, does not concern activemq.xml, or the broker does not run.
+    Returns None if the change requires a restart, does not concern activemq.xml, or the broker does not run. Returns
+    None also for a file that was changed by hand, because the broker runs with an unknown part of that change.
     ``changed``: the paths of the changed files. ``old``: the installed version. ``tree``: the new files by path.
     """
     if (
@@ -87,9 +89,13 @@ def live_change_of_configuration(
     paths_requiring_restart = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
     if not paths_requiring_restart <= {ACTIVEMQ_XML, _CREDENTIALS} or ACTIVEMQ_XML not in paths_requiring_restart:
         return None
-    if not _are_passwords_unchanged(old.read_installed_file(_CREDENTIALS), tree.get(_CREDENTIALS)):
+    contents = {path: old.read_installed_file(path) for path in (ACTIVEMQ_XML, _CREDENTIALS)}
+    for path, content in contents.items():
+        if old.manifest.get(path) != (None if content is None else hashlib.sha256(content).hexdigest()):
+            return None
+    if not _are_passwords_unchanged(contents[_CREDENTIALS], tree.get(_CREDENTIALS)):
         return None
-    return live_change_of_activemq_xml(old.read_installed_file(ACTIVEMQ_XML) or b"", tree[ACTIVEMQ_XML].content)
+    return live_change_of_activemq_xml(contents[ACTIVEMQ_XML] or b"", tree[ACTIVEMQ_XML].content)
 
 
 def _are_passwords_unchanged(old: bytes | None, new: ConfigurationFile | None) -> bool:
