@@ -56,7 +56,7 @@ def test_packed_guard_is_same_for_copy_of_package_node(tmp_path: Path) -> None:
     assert _packed_guard_program(tmp_path) == guard_installation.guard_program_content(PYTHON)
 
 
-def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
+def test_install_replaces_guard_of_earlier_version_and_repairs_its_mode_once(tmp_path: Path) -> None:
     path = tmp_path / "activemq-guard"
     with zipfile.ZipFile(path, "w") as earlier:
         package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
@@ -65,6 +65,9 @@ def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
     assert guard_installation.install_executable(str(path), guard_program_content)
     assert path.read_bytes() == guard_program_content
     assert not guard_installation.install_executable(str(path), guard_program_content)
+    path.chmod(0o600)
+    assert guard_installation.install_executable(str(path), guard_program_content)
+    assert path.stat().st_mode & 0o7777 == 0o755
 
 
 def _packed_guard_program(directory: Path) -> bytes:

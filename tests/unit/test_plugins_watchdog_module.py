@@ -81,6 +81,13 @@ def test_new_program_or_unit_restarts_watchdog(host: Host) -> None:
     assert host.take_calls() == ["daemon-reload", "restart x-watchdog.service"]
 
 
+def test_mode_of_watchdog_program_is_repaired(host: Host) -> None:
+    install_and_start_watchdog(host.paths, b"program", UNIT)
+    Path(host.paths.program).chmod(0o600)
+    assert install_and_start_watchdog(host.paths, b"program", UNIT)[0] == f"installed {host.paths.program}"
+    assert Path(host.paths.program).stat().st_mode & 0o7777 == 0o755
+
+
 def test_watchdog_module_in_check_mode_reports_changes_and_makes_none(host: Host) -> None:
     paths = WatchdogPaths("x", host.paths.directory, host.paths.units, check=True)
     assert install_and_start_watchdog(paths, b"program", UNIT) == [f"installed {paths.program}", f"linked {paths.link}"]

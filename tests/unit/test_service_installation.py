@@ -37,6 +37,8 @@ class Host:
         self.guard, self.watchdog = self.programs / "x-guard", self.programs / "x-watchdog"
         self.guard.write_bytes(guard_program_content(sys.executable))
         self.watchdog.write_bytes(watchdog_program_content(sys.executable))
+        for program in (self.guard, self.watchdog):
+            program.chmod(0o755)
         for name in ("x.service", "x-watchdog.service"):
             (self.units / name).symlink_to(f"{CURRENT}/{name}")
             self.set_unit_state(name)
@@ -82,6 +84,12 @@ def test_outdated_guard_and_link_are_pending_changes(host: Host) -> None:
     (host.units / "x.service").unlink()
     (host.units / "x.service").symlink_to("/elsewhere/x.service")
     assert host.pending_changes() == [f"install {host.guard}", f"link {host.units}/x.service"]
+
+
+def test_programs_that_account_of_broker_cannot_execute_are_pending_changes(host: Host) -> None:
+    for program in (host.guard, host.watchdog):
+        program.chmod(0o600)
+    assert host.pending_changes() == [f"install {host.guard}", f"installed {host.watchdog}"]
 
 
 def test_guard_and_watchdog_that_inventory_removed_are_pending_changes(host: Host) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 from ..files import disk
-from ..install.program_archive import pack_program
+from ..install.program_archive import PROGRAM_MODE, is_program_installed, pack_program
 from . import guard_cli
 
 
@@ -36,20 +36,16 @@ def install_or_remove_guard(path: str, python: str, *, is_required: bool, check:
 
 
 def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
-    """Install an executable file with the given content.
+    """Install an executable file with the given content, or repair its content or mode.
 
     Returns whether the file was changed; in check mode, whether it would be changed. Raises OSError. A running guard
     keeps the program that it was started with.
     """
-    try:
-        with open(path, "rb") as file:
-            if file.read() == content:
-                return False
-    except FileNotFoundError:
-        pass
+    if is_program_installed(path, content):
+        return False
     if not check:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        disk.replace_file(path, content, 0o755)
+        disk.replace_file(path, content, PROGRAM_MODE)
     return True
 
 

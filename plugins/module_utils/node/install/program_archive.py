@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import ast
 import io
+import os
+import stat
 import zipfile
 from importlib.util import find_spec
 from types import ModuleType
 
+PROGRAM_MODE = 0o755
+"""The mode of an installed program, which the account of the broker runs."""
 _ROOT = __name__.rpartition(".install.")[0]
 """The name of the package ``node`` in this process: part of a collection, of the library, or of a program."""
 # A fixed time: the same modules give the same bytes.
@@ -38,6 +42,18 @@ def pack_program(main: ModuleType, python: str) -> bytes:
             path = _name_in_program(name).replace(".", "/")
             _add_member(file, f"{path}/__init__.py" if name in packages else f"{path}.py", source)
     return buffer.getvalue()
+
+
+def is_program_installed(path: str, content: bytes) -> bool:
+    """Return whether a program file exists with the given content and the mode ``PROGRAM_MODE``.
+
+    Raises OSError.
+    """
+    try:
+        with open(path, "rb") as file:
+            return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == PROGRAM_MODE and file.read() == content
+    except FileNotFoundError:
+        return False
 
 
 def _import_closure(main: str) -> dict[str, str]:

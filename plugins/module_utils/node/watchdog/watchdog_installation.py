@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files import disk
-from ..install.program_archive import pack_program
+from ..install.program_archive import PROGRAM_MODE, is_program_installed, pack_program
 from ..process.service_names import watchdog_service_name
 from ..text_lines import split_lines
 from . import watchdog_cli
@@ -71,11 +71,11 @@ def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) 
     Returns what was done, one line each. Links its unit. Raises NodeError, OSError.
     """
     done = []
-    if _read(place.program) != program:
+    if not is_program_installed(place.program, program):
         done.append(f"installed {place.program}")
         if not place.check:
             os.makedirs(place.directory, 0o755, exist_ok=True)
-            disk.replace_file(place.program, program, 0o755)
+            disk.replace_file(place.program, program, PROGRAM_MODE)
     if _target(place.link) != unit:
         done.append(f"linked {place.link}")
         if not place.check:
@@ -129,14 +129,6 @@ def remove_watchdog(place: WatchdogPaths) -> list[str]:
         if not place.check:
             disk.remove_file_or_link(place.program)
     return done
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
 
 
 def _target(link: str) -> str | None:
