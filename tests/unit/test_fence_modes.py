@@ -265,6 +265,9 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
         f"the guard changed nothing: the newest takeover of the store {store} has the number 1, not 7."
         in wrong_confirmation.stdout
     )
+    invalid_confirmation = subprocess.run([*confirm, "0"], capture_output=True, text=True, check=False)
+    assert invalid_confirmation.returncode == 2
+    assert "argument --confirm: 0 is not a number from 1 on" in invalid_confirmation.stderr
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     wait_for(lambda: b.rows)
     b.terminate()
@@ -326,3 +329,11 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         {"topic": "prices", "subscription": "reporting:daily", "messages": 1}
     ]
     assert store_files_in(current_generation(store)) == {"db-2.log"}
+
+
+@pytest.mark.parametrize("options", [(), ("--local", "/local"), ("--", "broker")])
+def test_guard_without_local_directory_or_broker_command_is_usage_error(store: Path, options: tuple[str, ...]) -> None:
+    guard = subprocess.run([*GUARD, "--store", str(store), *options], capture_output=True, text=True, check=False)
+    assert guard.returncode == 2
+    assert "error: to start a broker, set --local, and add the command line of the broker after --" in guard.stderr
+    assert list(store.iterdir()) == []

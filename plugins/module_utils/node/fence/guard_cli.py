@@ -94,7 +94,7 @@ def _parse_options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--keep-index",
-        type=int,
+        type=_positive_number,
         metavar="PID",
         help="keep a copy of the store's index while the broker's process PID runs",
     )
@@ -105,7 +105,7 @@ def _parse_options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--confirm",
-        type=int,
+        type=_positive_number,
         metavar="NUMBER",
         help=(
             "confirm that the other node's broker, which opened the store at takeover NUMBER, is dead. This node can "
@@ -113,7 +113,17 @@ def _parse_options() -> argparse.Namespace:
         ),
     )
     parser.add_argument("command", nargs="*", help="start the broker with this command line")
-    return parser.parse_args()
+    options = parser.parse_args()
+    maintains = options.tidy or options.unfence or options.mend or options.accept_loss
+    if not (maintains or options.keep_index or options.confirm) and not (options.local and options.command):
+        parser.error("to start a broker, set --local, and add the command line of the broker after --")
+    return options
+
+
+def _positive_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
 
 
 def _run_command(options: argparse.Namespace) -> int:
