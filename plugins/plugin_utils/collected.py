@@ -85,7 +85,8 @@ def replace_evidence_from_archive(
     try:
         os.mkdir(tree, 0o700)
         _unpack(archive, tree, limit + _SLACK)
-        with open(os.path.join(tree, HOST), "w", encoding="utf-8") as file:
+        # The escape of a name that is not UTF-8 is valid JSON.
+        with open(os.path.join(tree, HOST), "w", encoding="utf-8", errors="backslashreplace") as file:
             json.dump(facts, file, indent=1, sort_keys=True, ensure_ascii=False)
             file.write("\n")
     except (tarfile.TarError, OSError) as error:

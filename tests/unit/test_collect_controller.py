@@ -88,6 +88,12 @@ def test_evidence_archive_is_unpacked_to_directory_of_its_host(tmp_path: Path) -
     assert os.listdir(directory) == ["one"]
 
 
+def test_facts_with_name_that_is_not_utf_8_are_written(tmp_path: Path) -> None:
+    archive_path, facts = write_archive(tmp_path / "a.tar.gz", {}), {"drift": ["conf/caf\udce9.xml was added by hand"]}
+    unpack_evidence(tmp_path, archive_path, facts)
+    assert json.loads((tmp_path / "one" / "host.json").read_text()) == facts
+
+
 def test_second_evidence_archive_of_host_replaces_first(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()

@@ -376,6 +376,15 @@ def test_log_rolled_into_directory_of_date_while_it_is_opened_is_collected_once(
     assert files["2026-11/activemq-2026-11-30-1.log"] == b"old\n"
 
 
+def test_result_of_collection_is_utf_8_if_name_of_configuration_file_is_not(host: Host) -> None:
+    Path(os.fsdecode(bytes(host.conf) + b"/caf\xe9.xml")).write_text("<beans/>\n")
+
+    _, module_result = host.collect()
+
+    json.dumps(module_result, ensure_ascii=False).encode()
+    assert module_result["facts"]["broker"]["drift"] == [r"conf/caf\udce9.xml was added by hand"]
+
+
 @pytest.mark.parametrize("damage", [lambda packed: packed[:-12], lambda packed: packed[:10] + b"\xff" + packed[11:]])
 def test_damaged_compressed_log_does_not_affect_other_logs(host: Host, damage: Callable[[bytes], bytes]) -> None:
     (host.data / "activemq.log.1.gz").write_bytes(damage(gzip.compress(b"x\n" * 1000, mtime=0)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections.abc
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def test_files_of_distribution_with_accounts_keys_or_examples_are_omitted(tmp_pa
         *("broker-localhost.cert", "credentials.properties", "credentials-enc.properties", "groups.properties"),
         *("jetty-realm.properties", "jmx.access", "jmx.password", "users.properties"),
     )
-    write_vendor_files(tmp_path, *shipped, "logging.properties")
+    write_vendor_files(tmp_path, *shipped, "logging.properties", os.fsdecode(b"caf\xe9.xml"))
     assert list(shipped_configuration_files(str(tmp_path))) == ["conf/logging.properties"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -322,6 +323,16 @@ def test_change_by_hand_of_deployed_file_is_reported_and_undone(tmp_path: Path, 
     assert outcome.version == f"{first_outcome.version}-1"
     assert outcome.previous == first_outcome.version
     assert not install(tmp_path, OLD).changed
+
+
+def test_added_file_whose_name_is_not_utf_8_is_reported_and_removed(tmp_path: Path) -> None:
+    install(tmp_path, OLD)
+    Path(os.fsdecode(bytes(tmp_path / "current/conf") + b"/caf\xe9.xml")).touch()
+    outcome = install(tmp_path, OLD)
+    assert outcome.drift == (r"conf/caf\udce9.xml was added by hand",)
+    assert outcome.reasons == (r"conf/caf\udce9.xml changed",)
+    json.dumps(dataclasses.asdict(outcome), ensure_ascii=False).encode()
+    assert active_files(tmp_path) == contents_of(OLD)
 
 
 def test_deployed_file_replaced_by_symlink_is_drift(tmp_path: Path) -> None:

@@ -48,8 +48,9 @@ def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
     """Return the configuration files that an ActiveMQ release ships in its home directory, by path.
 
     These are the files below ``home/conf``; empty without that directory. Only a link at ``conf`` itself is followed,
-    because Debian's package links it to /etc. Raises UntrustedPathError if an account other than root could have
-    created a link or a file there.
+    because Debian's package links it to /etc. A file with unprintable characters in its path is left out, because no
+    release ships one. Raises UntrustedPathError if an account other than root could have created a link or a file
+    there.
     """
     shipped_files: dict[str, ConfigurationFile] = {}
     try:
@@ -58,13 +59,12 @@ def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
         return shipped_files
     with top:
         for directory, name in top.walk_files_and_links():
-            is_file = stat.S_ISREG(directory.entry_status(name).st_mode)
+            path = "conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)
+            is_file = stat.S_ISREG(directory.entry_status(name).st_mode) and path.isprintable()
             if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _EXCLUDED_PATTERNS):
                 continue
             with os.fdopen(open_file_owned_by_directory_owner_or_root(directory, name), "rb") as file:
                 content = file.read()
             if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
-                shipped_files["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = (
-                    ConfigurationFile(content, 0o644, shipped=True)
-                )
+                shipped_files[path] = ConfigurationFile(content, 0o644, shipped=True)
     return shipped_files

@@ -22,6 +22,7 @@ from ..files.disk import Owner
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file
 from ..foreign_data import parse_untrusted_json
 from ..host_paths import CONFIGURATION_MANIFEST
+from ..printable import escape_unprintable
 from .configuration_archive import ConfigurationFile
 
 RECORD = ".fleet-install.json"
@@ -87,8 +88,9 @@ class InstalledVersion:
     def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, FileDriftKind]:
         """Return the files of an installed configuration that drifted: were changed, added or removed by hand.
 
-        The dict maps the path to what differs (content, existence, owner, mode). ``owner_of`` returns the expected
-        owner for a mode.
+        The dict maps the path to what differs (content, existence, owner, mode). Unprintable characters of an added
+        path are escaped, because a result of a module must be UTF-8. ``owner_of`` returns the expected owner for a
+        mode.
         """
         differences = {}
         for path, digest in self.manifest.items():
@@ -103,7 +105,7 @@ class InstalledVersion:
                     differences[path] = FileDriftKind.OWNER_OR_MODE
         for path in self._file_paths():
             if path not in self.manifest and path not in PRIVATE:
-                differences[path] = FileDriftKind.ADDED
+                differences[escape_unprintable(path)] = FileDriftKind.ADDED
         return differences
 
     def _file_paths(self) -> list[str]:
