@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients_policies import policy_destination_text
+from activemq_fleet.lint.clients_policies import applied_destination_kind, policy_destination_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_name_of_scheme
@@ -258,10 +258,10 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     limits: dict[tuple[str, str], int] = {}
     for entry in broker.descendants("policyEntry"):
         limit = entry.size_attribute("memoryLimit")
-        for kind in ("queue", "topic"):
-            name = entry.literal_value(kind)
-            if limit is not None and name and not _WILDCARD_IN_NAME.search(name):
-                limits[kind, name] = limit
+        kind = applied_destination_kind(entry)
+        name = entry.literal_value(kind) if kind in ("queue", "topic") else None
+        if limit is not None and name and not _WILDCARD_IN_NAME.search(name):
+            limits[kind, name] = limit
     return limits
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from activemq_fleet.lint.clients_policies import applied_destination_kind
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
@@ -13,7 +14,8 @@ _NO_RETURN = "a message cannot return to a broker that it came from"
 
 def _queue_policies(document: Document) -> list[Element]:
     """Return the policyEntry elements about queues in an activemq.xml."""
-    return [entry for entry in document.elements_with_tag_name("policyEntry") if entry.has_attribute("queue")]
+    entries = document.elements_with_tag_name("policyEntry")
+    return [entry for entry in entries if applied_destination_kind(entry) == "queue"]
 
 
 def _bridge_filter_of(entry: Element) -> Element | None:

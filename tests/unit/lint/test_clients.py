@@ -173,3 +173,71 @@ def test_elements_on_same_line_are_reported_without_repeated_line(rule: str, sni
 def test_policies_on_same_line_are_reported_without_line_number() -> None:
     (finding,) = findings_of_single_line("C040", 2 * '<policyEntry queue=">" memoryLimit="64 mb"/>')
     assert finding.message.startswith("this policyEntry and another in the same line are both for queue >")
+
+
+@pytest.mark.parametrize(
+    ("entry", "severity", "applied", "ignored"),
+    [
+        ('<policyEntry topic="b" queue="a"/>', "warning", "topic b", "queue a"),
+        ('<policyEntry queue="a" tempQueue="true"/>', "warning", "tempQueue true", "queue a"),
+        ('<authorizationEntry queue="&gt;" topic="x.&gt;" read="apps"/>', "error", "topic x.>", "queue >"),
+        ('<filteredKahaDB queue="a" topic="b"/>', "warning", "topic b", "queue a"),
+        ('<filteredDestination queue="a" topic="b"/>', "warning", "topic b", "queue a"),
+        (
+            '<policyEntry topic="b" queue="a"><destination><queue physicalName="c"/></destination></policyEntry>',
+            "warning",
+            "the nested destination",
+            "queue a and topic b",
+        ),
+    ],
+)
+def test_entry_with_two_destinations_names_ignored_one(entry: str, severity: str, applied: str, ignored: str) -> None:
+    (finding,) = rule_findings("C044", entry)
+    assert finding.severity == severity
+    assert f"applies only to {applied}, and the broker ignores {ignored}," in finding.message
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '<policyEntry topic="&gt;"/>',
+        '<policyEntry><destination><queue physicalName="c"/></destination></policyEntry>',
+        "<policyEntry/>",
+        '<filteredKahaDB perDestination="true"/>',
+    ],
+)
+def test_entry_with_at_most_one_destination_has_no_finding(entry: str) -> None:
+    assert rule_findings("C044", entry) == []
+
+
+def test_policy_of_ignored_queue_is_no_second_policy() -> None:
+    entries = '<policyEntry queue="a" topic="b"/><policyEntry queue="a"/>'
+    assert rule_findings("C040", entries) == []
+    assert len(rule_findings("C040", entries + '<policyEntry topic="b"/>')) == 1
+
+
+def test_queue_cursor_in_policy_of_topic_is_no_memory_cursor() -> None:
+    policy = (
+        '<policyEntry queue="a" {}producerFlowControl="false">'
+        "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>"
+    )
+    assert len(rule_findings("C043", policy.format(""))) == 1
+    assert rule_findings("C043", policy.format('topic="b" ')) == []
+
+
+def test_replay_in_policy_of_topic_does_not_count_for_queues() -> None:
+    policy = (
+        '<policyEntry queue="&gt;" {}enableAudit="false"><networkBridgeFilterFactory>'
+        '<conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true"/>'
+        "</networkBridgeFilterFactory></policyEntry>"
+    )
+    link = LINK.format("south", "")
+    assert rule_findings("N019", policy.format("") + link) == []
+    assert len(rule_findings("N019", policy.format('topic="b" ') + link)) == 1
+
+
+def test_memory_limit_of_policy_with_two_destinations_counts_once() -> None:
+    policy = '<policyEntry queue="a" topic="b" memoryLimit="{} mb"/><memoryUsage limit="256 mb"/>'
+    assert rule_findings("C006", policy.format(200)) == []
+    (finding,) = rule_findings("C006", policy.format(300))
+    assert finding.message.startswith("topic b may use 300 MB")
