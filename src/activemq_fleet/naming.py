@@ -41,8 +41,9 @@ _SEPARATORS = "-_"
 _WRITE_GROUPS_FIX = f"write (?P<group>…), (?P<number>…) and (?P<node>…) in {PATTERN_VARIABLE}"
 _MARK_OF_OTHER_NODE = {"a": "b", "b": "a", "A": "B", "B": "A"}
 # The node mark in a host name of an unknown fleet, such as a name in a file of another project.
+# The name of the product, activemq, is no mark.
 _FOREIGN_MARK = re.compile(
-    r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE
+    r"(?:master|slave|primary|secondary|standby|backup|active(?!mq)|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE
 )
 
 

@@ -39,7 +39,7 @@ def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
     if broker is not None and broker.get("useVirtualTopics", "true").strip().lower() == "false":
         return
     if not any(
-        topic.get("name") in (_DEFAULT_VIRTUAL_TOPIC, ">") for topic in interceptors.descendants("virtualTopic")
+        topic.get("name", ">") in (_DEFAULT_VIRTUAL_TOPIC, ">") for topic in interceptors.descendants("virtualTopic")
     ):
         message = (
             f"these destinationInterceptors replace the default virtual topic {_DEFAULT_VIRTUAL_TOPIC}: messages to "

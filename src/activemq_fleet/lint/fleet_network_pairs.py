@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.topology import Broker, Connector
 
 _INACTIVITY_OPTION = "wireFormat.maxInactivityDuration"
+_DEFAULT_TIMEOUT_MS = 30_000
 _LONG_TIMEOUT_MS = 60_000  # twice the default
 
 
@@ -57,26 +59,35 @@ def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
 
 @rule("N038", "warning", scope="fleet")
 def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
-    """A duplex link of a pair connects to a connector that detects lost connections late.
+    """A duplex link of a pair, and the connector that it connects to, detect lost connections late.
 
     Why: after a failover, the other node of the pair opens the same link. The remote broker still has the old
-        connection, and rejects the new connection until it detects that the old one is lost.
-    Fix: remove wireFormat.maxInactivityDuration from the connector of the remote broker (activemq_connectors), so that
-        the default of 30000 ms applies. Do not set it to 0, because 0 disables the detection.
-    Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
+        connection, and rejects the new connection until it detects that the old one is lost. The smaller
+        wireFormat.maxInactivityDuration of both ends applies.
+    Fix: remove wireFormat.maxInactivityDuration from the link's URI (activemq_xml_fragments), so that the default of
+        30000 ms applies. Do not set it to 0, because 0 disables the detection.
+    Source: TransportConnection.processBrokerInfo, InactivityMonitor.configuredOk of 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
         all:
-          activemq_links: [{from: north, to: south, duplex: true}]
           activemq_connectors:
             - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "600000"}}
-        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+        hosts:
+          north-mq01-a: &link
+            activemq_xml_fragments:
+              - parent: broker/networkConnectors
+                xml: >-
+                  <networkConnector name="south" duplex="true"
+                  uri="static:(tcp://south-mq01-a:61616?wireFormat.maxInactivityDuration=600000)"/>
+          north-mq01-b: *link
+          south-mq01-a: {}
+          south-mq01-b: {}
 
     Silent on 5.18.3::
 
         all:
-          activemq_links: [{from: north, to: south}]
+          activemq_links: [{from: north, to: south, duplex: true}]
           activemq_connectors:
             - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "600000"}}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
@@ -85,22 +96,29 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
     for bridge in view.bridge_graph.planned:
         if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_pair_name]) < 2:
             continue
+        link_timeout = min(
+            map(_inactivity_timeout, Uri.parse(bridge.connector.uri).transport_uris), default=_DEFAULT_TIMEOUT_MS
+        )
         for broker in view.brokers_by_pair[bridge.target]:
             listener = broker.openwire
-            if listener and broker.host not in reported and _has_long_inactivity_timeout(listener):
+            if listener is None or broker.host in reported:
+                continue
+            timeout = min(link_timeout, _inactivity_timeout(listener))
+            if timeout > _LONG_TIMEOUT_MS:
                 reported.add(broker.host)
-                option_text = f"{_INACTIVITY_OPTION}={listener.options[_INACTIVITY_OPTION]}"
                 message = (
-                    f"connector {listener.name} has a long timeout for lost connections ({option_text}): after a "
-                    f"failover of pair {bridge.source_pair_name}, it rejects the duplex link {bridge.connector_name} "
-                    "until this timeout ends"
+                    f"connector {listener.name} and the duplex link {bridge.connector_name} of pair "
+                    f"{bridge.source_pair_name} have a long timeout for lost connections ({timeout} ms, from "
+                    f"{_INACTIVITY_OPTION}): after a failover of the pair, the connector rejects the link until this "
+                    "timeout ends"
                 )
                 yield Problem(message, host=broker.host)
 
 
-def _has_long_inactivity_timeout(listener: Connector) -> bool:
-    value = listener.options.get(_INACTIVITY_OPTION, "")
-    return value.isdecimal() and int(value) > _LONG_TIMEOUT_MS
+def _inactivity_timeout(transport: Uri | Connector) -> int:
+    """Return the time in ms after which a transport or listener without traffic counts as lost."""
+    value = transport.options.get(_INACTIVITY_OPTION, "")
+    return int(value) if value.isdecimal() else _DEFAULT_TIMEOUT_MS
 
 
 @rule("N040", "warning", scope="fleet")

@@ -9,10 +9,11 @@ from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.connectors import DEFAULT_CONNECTOR_NAME
 from activemq_fleet.network.uri_parser import has_placeholder
+from activemq_fleet.schema import split_name_into_words
 
 _ILLEGAL_CHARACTER = re.compile(r"[^A-Za-z0-9._:\-]")
 _NAME_PLACEHOLDER = re.compile(r"[$#]\{([^}]*)\}")
-_CHANGES_AT_EVERY_START = re.compile(r"random|uuid|\bpid\b|time|millis|date", re.IGNORECASE)
+_WORDS_OF_CHANGING_VALUES = frozenset({"random", "uuid", "pid", "time", "timestamp", "millis", "now", "date"})
 _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNORECASE)
 _VM_URI = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
@@ -120,7 +121,7 @@ def restart_changes_broker_or_link_name(document: Document) -> Iterator[Problem]
     nodes_and_attributes += [(link, "name") for link in document.network_connectors]
     for node, attribute in nodes_and_attributes:
         for placeholder in _NAME_PLACEHOLDER.finditer(node.get(attribute)):
-            if _CHANGES_AT_EVERY_START.search(placeholder[1]):
+            if _WORDS_OF_CHANGING_VALUES & split_name_into_words(placeholder[1]):
                 message = (
                     f"the {attribute} of this {node.name} contains {placeholder[0]}, which changes at each start: the "
                     "durable subscriptions that bridges created under the old name collect messages"

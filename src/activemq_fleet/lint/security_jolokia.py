@@ -17,12 +17,13 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 @rule("S007", "warning", releases="5.17.1 6.0.0")
 def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
-    """Jolokia permits every authenticated user to add connectors and links to the broker.
+    """Jolokia permits its users to add connectors and links to the broker.
 
     Why: up to 5.19.3 and 6.2.2 the URI of an added connector or link can load a remote file and run code
         (CVE-2026-34197). In later releases a user can still open ports and forward messages. The shipped policies,
         including those of 5.19.10 and 6.2.9, permit addConnector: their <allow> has <operation>*</operation>. If
-        <commands> does not list exec, Jolokia ignores the operations in <deny>.
+        <commands> does not list exec, Jolokia ignores the operations in <deny>. The shipped jetty.xml permits every
+        authenticated user to use Jolokia. From 5.19.7 and 6.2.6 on, it permits only the role of administrators.
     Fix: if <commands> of jolokia-access.xml does not list exec, replace <operation>*</operation> in <allow> with the
         names of the operations that users need, such as browse*. If <commands> lists exec or does not exist, add
         addConnector and addNetworkConnector to <deny>.
@@ -55,8 +56,8 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
     if permitting_elements:
         element = next(iter(permitting_elements.values()))
         yield element.problem(
-            f"{_POLICY_FILE} permits every authenticated user to call {' and '.join(permitting_elements)}: such a "
-            "user can open ports and forward messages",
+            f"{_POLICY_FILE} permits each user of Jolokia to call {' and '.join(permitting_elements)}: such a user can "
+            "open ports and forward messages",
             fix=_remedy_of_permission(element, tuple(permitting_elements)),
         )
 

@@ -150,5 +150,5 @@ def _parse_options(query: str) -> dict[str, str]:
     for option in query.split("&"):
         name, _, value = option.strip().partition("=")
         if name:
-            options.setdefault(name, value)
+            options[name] = value  # URISupport.parseQuery of every release: the last value of an option applies
     return options

@@ -208,7 +208,14 @@ def test_failover_without_discovery_agent_has_no_link_finding() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "severity"),
-    [("south-a", "south-b", "info"), ("south-1a", "south-1b", "warning"), ("master", "slave", "warning")],
+    [
+        ("south-a", "south-b", "info"),
+        ("south-1a", "south-1b", "warning"),
+        ("master", "slave", "warning"),
+        ("activemq-a", "activemq-b", "info"),
+        ("activemq-1a", "activemq-1b", "warning"),
+        ("activemq-active", "activemq-passive", "warning"),
+    ],
 )
 def test_host_names_that_differ_only_by_last_letter_are_info(first: str, second: str, severity: str) -> None:
     release = Release.of("5.18.3")

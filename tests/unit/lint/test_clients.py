@@ -241,3 +241,9 @@ def test_memory_limit_of_policy_with_two_destinations_counts_once() -> None:
     assert rule_findings("C006", policy.format(200)) == []
     (finding,) = rule_findings("C006", policy.format(300))
     assert finding.message.startswith("topic b may use 300 MB")
+
+
+def test_last_value_of_repeated_uri_option_applies() -> None:
+    uri = "nio://0.0.0.0:61617?maximumConnections={}&amp;maximumConnections={}"
+    assert severities("C009", connector(uri.format(0, 1000))) == []
+    assert severities("C009", connector(uri.format(1000, 0))) == ["warning"]

@@ -205,10 +205,28 @@ def test_pair_links_alone_require_no_replay() -> None:
     assert findings_of_rule("N019", "a-mq01", pair_links="static") == []
 
 
-def test_connector_with_long_inactivity_limit_is_reported_once_per_broker() -> None:
+@pytest.mark.parametrize(
+    ("of_link", "of_connector", "timeout"),
+    [("90000", "120000", 90000), ("120000", "90000", 90000), ("", "120000", 0), ("120000", "", 0), ("0", "120000", 0)],
+)
+def test_long_timeout_of_both_ends_of_duplex_link_is_reported(of_link: str, of_connector: str, timeout: int) -> None:
+    option = "wireFormat.maxInactivityDuration"
+    options = {option: of_connector} if of_connector else {}
+    connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}]
+    query = f"?{option}={of_link}" if of_link else ""
+    uri = f"masterslave:(tcp://b-mq01-a:61616{query},tcp://b-mq01-b:61616{query})"
+    xml = f'<networkConnector name="more" duplex="true" uri="{uri}"/>'
+    fragments = {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}
+    hosts = {"a-mq01-a": fragments, "a-mq01-b": fragments}
+    findings = findings_of_rule("N038", "a-mq01", "b-mq01", connectors=connectors, variables_by_host=hosts)
+    assert {finding.host for finding in findings} == (
+        {"b-mq01-a.example.com", "b-mq01-b.example.com"} if timeout else set()
+    )
+    assert all(f"({timeout} ms," in finding.message for finding in findings)
+
+
+def test_long_timeout_of_connector_alone_is_no_finding() -> None:
     options = {"wireFormat.maxInactivityDuration": "120000"}
     connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}]
-    findings = findings_of_rule(
-        "N038", "a-mq01", "b-mq01", connectors=connectors, links=[{"from": "a", "to": "b", "duplex": True}]
-    )
-    assert {finding.host for finding in findings} == {"b-mq01-a.example.com", "b-mq01-b.example.com"}
+    links = [{"from": "a", "to": "b", "duplex": True}]
+    assert findings_of_rule("N038", "a-mq01", "b-mq01", connectors=connectors, links=links) == []

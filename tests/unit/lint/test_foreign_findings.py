@@ -535,3 +535,50 @@ def test_listener_option_that_is_no_number_is_reported(option: str, fires: bool)
 )
 def test_link_address_without_valid_host_and_port_is_reported(uri: str, fires: bool) -> None:
     assert ("N062" in rules_of(f'<networkConnector name="s" uri="{uri}"/>')) is fires
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "fires"),
+    [
+        ("runtime.id", False),
+        ("update.site", False),
+        ("activemq.candidate.name", False),
+        ("rapid.name", False),
+        ("user.timezone", False),
+        ("random.uuid", True),
+        ("START_TIMESTAMP", True),
+        ("startTime", True),
+        ("env.PID", True),
+    ],
+)
+def test_name_that_changes_at_each_start_is_recognized_by_words(placeholder: str, fires: bool) -> None:
+    link = LINKS.format(f'<networkConnector name="south-${{{placeholder}}}" uri="static:(tcp://a:1)"/>')
+    assert ("N016" in rules_of(f"<broker>{link}</broker>")) is fires
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "T(java.lang.System).currentTimeMillis()",
+        "T(java.util.UUID).randomUUID()",
+        "new java.util.Date()",
+        "T(java.time.Instant).now()",
+        "T(java.lang.ProcessHandle).current().pid()",
+    ],
+)
+def test_expression_that_changes_at_each_start_is_recognized(expression: str) -> None:
+    link = LINKS.format(f'<networkConnector name="south-#{{{expression}}}" uri="static:(tcp://a:1)"/>')
+    assert "N016" in rules_of(f"<broker>{link}</broker>")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fires"),
+    [("", False), ('name="&gt;"', False), ('name="VirtualTopic.&gt;"', False), ('name="x"', True)],
+)
+def test_virtual_topic_without_name_includes_default_topic(attributes: str, fires: bool) -> None:
+    interceptors = (
+        "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
+        f'<virtualTopic {attributes} prefix="Consumer.*." selectorAware="false"/>'
+        "</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
+    )
+    assert ("C018" in rules_of(interceptors)) is fires

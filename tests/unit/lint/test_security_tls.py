@@ -28,3 +28,33 @@ def test_connector_without_tls_on_public_address_is_info(uri: str, number: int) 
     )
     assert len(findings) == number
     assert {finding.severity for finding in findings} <= {"info"}
+
+
+def ssl_context(protocol: str) -> str:
+    return (
+        f'<sslContext><sslContext keyStore="file:a.ks" keyStorePassword="${{p}}" protocol="{protocol}"/></sslContext>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "severities"),
+    [
+        ("SSL", []),
+        ("TLS", []),
+        ("TLSv1.2", []),
+        ("SSLv3", ["warning"]),
+        ("TLSv1", ["warning"]),
+        ("TLSv1.1", ["warning"]),
+    ],
+)
+def test_obsolete_protocol_of_ssl_context_limits_links(protocol: str, severities: list[str]) -> None:
+    link = '<networkConnectors><networkConnector name="s" uri="static:(ssl://s:61617)"/></networkConnectors>'
+    findings = rule_findings("S020", in_broker(ssl_context(protocol) + link))
+    assert [finding.severity for finding in findings] == severities
+    assert all(f"limits links over ssl: to {protocol} and older" in finding.message for finding in findings)
+
+
+def test_obsolete_protocol_of_ssl_context_without_tls_link_is_info() -> None:
+    link = '<networkConnectors><networkConnector name="s" uri="static:(tcp://s:61616)"/></networkConnectors>'
+    (finding,) = rule_findings("S020", in_broker(ssl_context("TLSv1") + link))
+    assert finding.severity == "info"
