@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.network.uri_parser import Uri
+from activemq_fleet.lint.known_uri_options import discovery_agent_options
+from activemq_fleet.network.uri_parser import COMPOSITE, Uri
+from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire
 
 _WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to
@@ -199,17 +201,18 @@ def inactivity_monitor_disabled_for_bridges(document: Document) -> Iterator[Prob
                           uri="static:(tcp://south:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
     for link in document.network_connectors:
-        for transport in link.uri_attribute_or_empty().transport_uris:
-            for option in options_that_disable_inactivity_monitor(transport):
-                message = (
-                    f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "
-                    f"{transport.host}"
-                )
-                yield link.problem(message, "uri", option, fix=_remedy_without_monitor(option))
+        for uri, option in link_options_that_disable_inactivity_monitor(link):
+            hosts = [transport.host for transport in uri.transport_uris if transport.scheme != "multicast"]
+            peers = " or ".join(dict.fromkeys(hosts))
+            message = (
+                f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "
+                f"{peers or 'a broker that it discovers'}"
+            )
+            yield link.problem(message, "uri", option, fix=_remedy_without_monitor(option))
     for connector in document.transport_connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
-            for option in options_that_disable_inactivity_monitor(uri):
+            for option in _options_that_disable_inactivity_monitor(uri):
                 message = (
                     f"{option} disables keep-alive: connector {connector.get('name')} does not detect lost "
                     "connections of clients and bridges"
@@ -227,13 +230,38 @@ def _remedy_without_monitor(option: str) -> str:
     return f"remove {option} from the URI, so that the default applies (keep-alive, with a limit of 30000 ms)"
 
 
-def options_that_disable_inactivity_monitor(uri: Uri) -> Iterator[str]:
-    """Yield the options of a transport's URI that disable its inactivity monitor.
+def link_options_that_disable_inactivity_monitor(link: Element) -> Iterator[tuple[Uri, str]]:
+    """Yield the options of a link that disable its inactivity monitor, each with its URI, as written in the file.
 
-    They are yielded as written in the file.
+    A URI with brackets sets options of its transports with a prefix, such as ``nested.``.
     """
-    if uri.integer_option(_INACTIVITY_OPTION) == 0:
-        yield f"{_INACTIVITY_OPTION}={uri.options[_INACTIVITY_OPTION]}"
-    for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):
+    for uri in link.uri_attribute_or_empty().uri_and_nested_uris():
+        prefix = _prefix_of_transport_options(uri, link.document.release)
+        if prefix is not None:
+            for option in _options_that_disable_inactivity_monitor(uri, prefix):
+                yield uri, option
+
+
+def _prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
+    """Return the prefix of the options that a URI of a link sets on its transports; None if the URI cannot set them.
+
+    Source: FailoverTransportFactory, MasterSlaveDiscoveryAgent and DiscoveryNetworkConnector.onServiceAdd.
+    """
+    has_nested_options = release.is_within_span("5.9.0")
+    if uri.scheme == "failover":
+        return "nested." if has_nested_options else None
+    if discovery_agent_options(uri.scheme, release) is None:
+        return None if uri.scheme in COMPOSITE else ""
+    if uri.scheme != "masterslave" and not any(part.scheme == "failover" for part in uri.parts):
+        return "discovered."
+    return "discovered.nested." if has_nested_options else None
+
+
+def _options_that_disable_inactivity_monitor(uri: Uri, prefix: str = "") -> Iterator[str]:
+    option = prefix + _INACTIVITY_OPTION
+    if uri.integer_option(option) == 0:
+        yield f"{option}={uri.options[option]}"
+    for name in ("useInactivityMonitor", "transport.useInactivityMonitor"):
+        option = prefix + name
         if uri.options.get(option, "").lower() == "false":
             yield f"{option}={uri.options[option]}"

@@ -44,11 +44,12 @@ _FAILOVER_URL = re.compile(
 
 @rule("L009", "error", releases="5.7.0", needs="lease-database-locker")
 def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
-    """A lease expires before its master renews it.
+    """A lease expires before its master renews it, or may expire after a short delay of the renewal.
 
     Why: lockAcquireSleepInterval of the locker is the length of the lease. lockKeepAlivePeriod of the store is the
         interval at which the master renews the lease. When the lease expires, the slave acquires it and opens the store
-        while the master runs.
+        while the master runs. If the interval is more than half of the lease, one late renewal suffices, such as after
+        a pause of the JVM or a slow answer of the database. The finding is then a warning.
     Fix: set lockKeepAlivePeriod="5000" on the store and lockAcquireSleepInterval="10000" on <lease-database-locker> (in
         milliseconds). The renewal interval must be at most half of the lease. In 5.7, set lockKeepAlivePeriod="2000",
         because there a lease always lasts 5000 ms.
@@ -77,8 +78,9 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
         if locker is None or locker.name != _LEASE_LOCKER or not has_enabled_lock(store):
             continue
         lease, interval = _lease_length(store, locker), _renewal_interval(store)
-        if lease is None or interval is None or 0 < interval < lease:
+        if lease is None or interval is None or 0 < interval <= lease / 2:
             continue
+        is_renewed_in_time = 0 < interval < lease
         default_note = "" if store.has_attribute("lockKeepAlivePeriod") else " by default"
         length = "" if locker.has_attribute("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
@@ -93,10 +95,16 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
         )
         if not document.release.has_adjustable_lease:
             fix = f'set lockKeepAlivePeriod="2000" on <{store.name}>'
+        effect = (
+            f"a renewal that is {lease - interval} ms late lets the slave open the store while the master runs"
+            if is_renewed_in_time
+            else "the slave opens the store while the master runs"
+        )
         yield location[0].problem(
             f"the database lease expires after {lease} ms{length}, but {renewal}{default_note} "
-            "(lockKeepAlivePeriod): the slave opens the store while the master runs",
+            f"(lockKeepAlivePeriod): {effect}",
             location[1],
+            severity="warning" if is_renewed_in_time else None,
             fix=f"{fix}. The renewal interval must be at most half of the lease",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients_connectors import listener_uri, options_that_disable_inactivity_monitor
+from activemq_fleet.lint.clients_connectors import link_options_that_disable_inactivity_monitor, listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import (
@@ -142,13 +142,12 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
-    for transport in link.uri_attribute_or_empty().transport_uris:
-        for option in options_that_disable_inactivity_monitor(transport):
-            text = (
-                f"{option} disables the inactivity monitor of this link, so the link waits indefinitely for a "
-                "broker that accepts the connection and sends nothing"
-            )
-            yield link.problem(text, "uri", option)
+    for _, option in link_options_that_disable_inactivity_monitor(link):
+        text = (
+            f"{option} disables the inactivity monitor of this link, so the link waits indefinitely for a "
+            "broker that accepts the connection and sends nothing"
+        )
+        yield link.problem(text, "uri", option)
 
 
 @rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5", texts="soWriteTimeout")

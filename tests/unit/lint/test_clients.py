@@ -243,6 +243,33 @@ def test_memory_limit_of_policy_with_two_destinations_counts_once() -> None:
     assert finding.message.startswith("topic b may use 300 MB")
 
 
+@pytest.mark.parametrize(
+    ("uri", "release", "option", "peers"),
+    [
+        ("static:(failover:(tcp://a:1,tcp://b:1)?nested.{})", "6.3.1", "nested.{}", "a or b"),
+        ("static:(failover:(tcp://a:1,tcp://b:1)?nested.{})", "5.8.0", None, ""),
+        ("static:(failover:(tcp://a:1,tcp://b:1)?{})", "6.3.1", None, ""),
+        ("static:(tcp://a:1,tcp://b:1)?discovered.{}", "6.3.1", "discovered.{}", "a or b"),
+        ("static:(tcp://a:1,tcp://b:1)?{}", "6.3.1", None, ""),
+        ("masterslave:(tcp://a:1,tcp://b:1)?discovered.nested.{}", "6.3.1", "discovered.nested.{}", "a or b"),
+        ("masterslave:(tcp://a:1,tcp://b:1)?discovered.{}", "6.3.1", None, ""),
+        ("multicast://default?discovered.{}", "6.3.1", "discovered.{}", "a broker that it discovers"),
+        ("multicast://default?{}", "6.3.1", None, ""),
+    ],
+)
+@pytest.mark.parametrize("setting", ["wireFormat.maxInactivityDuration=0", "useInactivityMonitor=false"])
+def test_option_with_prefix_disables_monitor_of_link(
+    uri: str, release: str, option: str | None, peers: str, setting: str
+) -> None:
+    snippet = f'<networkConnector name="south" uri="{uri.format(setting)}"/>'
+    findings = rule_findings("C011", snippet, release)
+    assert [finding.message for finding in findings] == (
+        [f"{option.format(setting)} disables keep-alive: link south does not detect a lost connection to {peers}"]
+        if option
+        else []
+    )
+
+
 def test_last_value_of_repeated_uri_option_applies() -> None:
     uri = "nio://0.0.0.0:61617?maximumConnections={}&amp;maximumConnections={}"
     assert severities("C009", connector(uri.format(0, 1000))) == []

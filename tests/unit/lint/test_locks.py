@@ -99,25 +99,38 @@ def test_disabled_lock_on_probable_share_is_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep_alive", "locker", "release", "fires"),
+    ("keep_alive", "locker", "release", "severities_of_findings"),
     [
-        ('lockKeepAlivePeriod="10000"', 'lockAcquireSleepInterval="10000"', "5.18.3", True),
-        ('lockKeepAlivePeriod="9999"', 'lockAcquireSleepInterval="10000"', "5.18.3", False),
-        ('lockKeepAlivePeriod="5000"', "", "5.18.3", False),
-        ("", 'lockAcquireSleepInterval="40000"', "5.18.3", False),
-        ("", "", "5.18.3", True),
-        ('lockKeepAlivePeriod="0"', "", "5.18.3", True),
-        ('lockKeepAlivePeriod="${p}"', "", "5.18.3", False),
-        ('lockKeepAlivePeriod="5000"', 'lockAcquireSleepInterval="60000"', "5.7.0", True),
-        ('lockKeepAlivePeriod="2500"', 'lockAcquireSleepInterval="1"', "5.7.0", False),
+        ('lockKeepAlivePeriod="10000"', 'lockAcquireSleepInterval="10000"', "5.18.3", ["error"]),
+        ('lockKeepAlivePeriod="9999"', 'lockAcquireSleepInterval="10000"', "5.18.3", ["warning"]),
+        ('lockKeepAlivePeriod="5001"', "", "5.18.3", ["warning"]),
+        ('lockKeepAlivePeriod="5000"', "", "5.18.3", []),
+        ("", 'lockAcquireSleepInterval="40000"', "5.18.3", ["warning"]),
+        ("", 'lockAcquireSleepInterval="60000"', "5.18.3", []),
+        ("", "", "5.18.3", ["error"]),
+        ('lockKeepAlivePeriod="0"', "", "5.18.3", ["error"]),
+        ('lockKeepAlivePeriod="${p}"', "", "5.18.3", []),
+        ('lockKeepAlivePeriod="5000"', 'lockAcquireSleepInterval="60000"', "5.7.0", ["error"]),
+        ('lockKeepAlivePeriod="2500"', 'lockAcquireSleepInterval="1"', "5.7.0", []),
     ],
 )
-def test_lease_that_expires_before_renewal_is_reported(keep_alive: str, locker: str, release: str, fires: bool) -> None:
+def test_lease_that_may_expire_before_renewal_is_reported(
+    keep_alive: str, locker: str, release: str, severities_of_findings: list[str]
+) -> None:
     store = (
         f'<jdbcPersistenceAdapter dataSource="#db" {keep_alive}>'
         f"<locker><lease-database-locker {locker}/></locker></jdbcPersistenceAdapter>"
     )
-    assert bool(rule_findings("L009", store, release)) is fires
+    assert severities("L009", store, release) == severities_of_findings
+
+
+def test_late_renewal_that_lease_outlasts_is_named() -> None:
+    store = (
+        '<jdbcPersistenceAdapter dataSource="#db" lockKeepAlivePeriod="9900">'
+        "<locker><lease-database-locker/></locker></jdbcPersistenceAdapter>"
+    )
+    (finding,) = rule_findings("L009", store)
+    assert "a renewal that is 100 ms late lets the slave open the store while the master runs" in finding.message
 
 
 def test_kahadb_lease_without_renewal_by_default_is_reported() -> None:
