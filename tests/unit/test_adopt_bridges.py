@@ -27,8 +27,9 @@ from tests.unit.adopt_files import document, write_files
     [
         ({"networkTTL": "-1"}, -1),
         ({"messageTTL": "9999", "consumerTTL": "1"}, {"consumer": 1, "message": 9999}),
-        ({"networkTTL": "3", "messageTTL": "-1"}, {"consumer": 3, "message": -1}),
-        ({"networkTTL": "5", "messageTTL": "2", "consumerTTL": "1"}, {"consumer": 1, "message": 2}),
+        ({"messageTTL": "3"}, {"consumer": 1, "message": 3}),
+        ({"networkTTL": "3", "messageTTL": "-1"}, 3),
+        ({"networkTTL": "5", "messageTTL": "2", "consumerTTL": "1"}, 5),
     ],
 )
 def test_unlimited_or_separate_ttl_of_bridge_becomes_activemq_network_ttl(

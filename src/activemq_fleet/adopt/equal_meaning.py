@@ -124,8 +124,10 @@ def may_rendered_file_omit_attribute(
         return True  # The name is a label: the broker names each usage.
     if name == "inactiveTimoutBeforeGC" and rendered is not None:
         return rendered.get("inactiveTimeoutBeforeGC") == node.get(name)  # the spelling of the attribute from 5.11 on
+    if node.name == "networkConnector" and name in ("consumerTTL", "messageTTL"):
+        return "networkTTL" in node.attributes  # which replaces both
     if node.name == "networkConnector" and name == "networkTTL" and rendered is not None:
-        return bool(rendered.get("consumerTTL") and rendered.get("messageTTL"))
+        return rendered.get("consumerTTL") == rendered.get("messageTTL") == node.get("networkTTL")
     if node.name == "storeUsage" and name == "limit" and rendered is not None:
         return rendered.get("percentLimit") == "100" and rendered.get("total") == node.get("limit")
     if node.name == "managementContext" and name in (

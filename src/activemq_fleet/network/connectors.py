@@ -52,7 +52,7 @@ class NetworkConnector:
     duplex: bool | None
     """None for a text that is no boolean."""
     consumer_ttl: int | None
-    """The consumerTTL, or else the networkTTL; None for a text that is no number, such as a placeholder."""
+    """The networkTTL, or else the consumerTTL; None for a text that is no number, such as a placeholder."""
     message_ttl: int | None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class NetworkConnector:
     user: str | None = None
     """The userName, "" for none. None for the userName of a link of the inventory, which T009 compares."""
     has_split_ttl: bool = field(default=False, compare=False)
-    """Whether consumerTTL or messageTTL is set, and not only networkTTL."""
+    """Whether consumerTTL or messageTTL is set, and no networkTTL, which replaces both."""
     has_plain_destinations: bool = field(default=True, compare=False)
     """Whether each destination in its lists is a queue or topic with a physicalName alone."""
     uri: str = field(default="", compare=False)
@@ -123,14 +123,16 @@ def parse_network_connector(element: Any) -> NetworkConnector:
     network_ttl = attributes.get("networkTTL", "1")
     near = attributes.get("decreaseNetworkConsumerPriority")
     lists = {name: list(_destinations_below(element, name)) for name in _LIST_NAMES}
+    # The broker sets networkTTL last, in alphabetical order, and it replaces both (measured on 5.11.4 to 6.3.1).
+    has_split_ttl = "networkTTL" not in attributes and bool({"consumerTTL", "messageTTL"} & attributes.keys())
     return NetworkConnector(
         name=attributes.get("name", ""),
         way=way,
         addresses=tuple(address for address, _ in targets),
         multicast=multicast_endpoint_and_group(uri) if way == "multicast" else None,
         duplex=spring_boolean(attributes.get("duplex", "false")),
-        consumer_ttl=_parse_ttl(attributes.get("consumerTTL", network_ttl)),
-        message_ttl=_parse_ttl(attributes.get("messageTTL", network_ttl)),
+        consumer_ttl=_parse_ttl(attributes.get("consumerTTL", "1") if has_split_ttl else network_ttl),
+        message_ttl=_parse_ttl(attributes.get("messageTTL", "1") if has_split_ttl else network_ttl),
         include=_qualified_names(lists[_INCLUDE]),
         exclude=_qualified_names(lists[_EXCLUDE]),
         static=_qualified_names(lists[_STATIC]),
@@ -138,7 +140,7 @@ def parse_network_connector(element: Any) -> NetworkConnector:
         subscribes=spring_boolean(attributes.get("staticBridge", "")) is not True,
         secure=tuple(address for address, tls in targets if tls),
         user=attributes.get("userName", ""),
-        has_split_ttl=bool({"consumerTTL", "messageTTL"} & attributes.keys()),
+        has_split_ttl=has_split_ttl,
         has_plain_destinations=all(_has_only_physical_name(child) for children in lists.values() for child in children),
         uri=uri,
         attributes=attributes,

@@ -221,3 +221,33 @@ def test_host_names_that_differ_only_by_last_letter_are_info(first: str, second:
     release = Release.of("5.18.3")
     document = complete(link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"), release)
     assert [f.severity for f in file_findings(document, release) if f.rule == "N005"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_reported"),
+    [
+        ({"networkTTL": "0"}, True),
+        ({"messageTTL": "0", "consumerTTL": "1"}, True),
+        ({"messageTTL": "5", "networkTTL": "0"}, True),
+        ({"messageTTL": "0", "networkTTL": "5"}, False),
+        ({"consumerTTL": "0"}, False),
+        ({"networkTTL": "-1"}, False),
+        ({"networkTTL": "${ttl}"}, False),
+    ],
+)
+def test_link_whose_message_ttl_is_zero_is_reported(attributes: dict[str, str], is_reported: bool) -> None:
+    assert bool(findings_of_rule("N064", link("static:(tcp://a:1)", **attributes))) is is_reported
+
+
+@pytest.mark.parametrize(
+    ("attributes", "replaced"),
+    [
+        ({"networkTTL": "2", "messageTTL": "5", "consumerTTL": "1"}, ["consumerTTL=1", "messageTTL=5"]),
+        ({"networkTTL": "2", "messageTTL": "2"}, []),
+        ({"networkTTL": "2"}, []),
+        ({"messageTTL": "5", "consumerTTL": "1"}, []),
+    ],
+)
+def test_ttl_that_network_ttl_replaces_is_reported(attributes: dict[str, str], replaced: list[str]) -> None:
+    findings = findings_of_rule("N065", link("static:(tcp://a:1)", **attributes))
+    assert sorted(finding.message.partition(" of link")[0] for finding in findings) == replaced

@@ -1,0 +1,60 @@
+"""Rules N about the TTLs of links: links that forward nothing, and TTLs without an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Element, Problem
+from activemq_fleet.lint.engine import rule
+
+
+@rule("N064", "error", each="networkConnector", needs="@networkTTL @messageTTL")
+def link_with_message_ttl_zero(link: Element) -> Iterator[Problem]:
+    """A link has a networkTTL or messageTTL of 0, and forwards no message.
+
+    Why: the TTL is the number of bridges that a message may cross. The bridge is established, subscribes to the
+        messages and ignores each of them. Only DEBUG and TRACE lines of the log report it.
+    Fix: remove the attribute, so that the default of 1 applies, or set it to the number of bridges that a message may
+        cross.
+    Source: NetworkBridgeFilter; measured on 5.5.1, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" networkTTL="0"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" consumerTTL="1" messageTTL="-1"/>
+    """
+    if link.parsed_network_connector.message_ttl == 0:
+        attribute = "networkTTL" if link.has_attribute("networkTTL") else "messageTTL"
+        yield link.problem(f"{attribute} of link {link.get('name')} is 0: the link forwards no message", attribute)
+
+
+@rule("N065", "warning", each="networkConnector", releases="5.9.0", needs="@networkTTL")
+def network_ttl_replaces_other_ttls(link: Element) -> Iterator[Problem]:
+    """A link sets networkTTL and also consumerTTL or messageTTL, which then have no effect.
+
+    Why: networkTTL sets both of them. The broker sets it last, in whichever order the file has the attributes.
+    Fix: remove networkTTL if consumerTTL and messageTTL are intended, and otherwise remove those two.
+    Source: NetworkBridgeConfiguration.setNetworkTTL of 5.9.0 and 6.3.1; measured on 5.11.4, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" networkTTL="1" messageTTL="4"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" consumerTTL="1" messageTTL="4"/>
+    """
+    if link.document.is_from_inventory(link):
+        return  # A fragment that sets networkTTL intends to replace the rendered TTLs.
+    network_ttl = link.get("networkTTL")
+    replaced = [
+        name for name in ("consumerTTL", "messageTTL") if network_ttl and link.get(name, network_ttl) != network_ttl
+    ]
+    for name in replaced:
+        yield link.problem(
+            f"{name}={link.get(name)} of link {link.get('name')} has no effect: networkTTL={network_ttl} replaces it",
+            name,
+        )
