@@ -252,9 +252,18 @@ def _prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
         return "nested." if has_nested_options else None
     if discovery_agent_options(uri.scheme, release) is None:
         return None if uri.scheme in COMPOSITE else ""
-    if uri.scheme != "masterslave" and not any(part.scheme == "failover" for part in uri.parts):
+    if not opens_failover_connections(uri):
         return "discovered."
     return "discovered.nested." if has_nested_options else None
+
+
+def opens_failover_connections(uri: Uri) -> bool:
+    """Return whether a link with the URI of a discovery agent connects through failover:, as with masterslave:.
+
+    The options ``discovered.NAME`` of the URI are then options of failover:, and ``discovered.nested.NAME`` those of
+    its transports (measured on 5.18.3 and 6.3.1).
+    """
+    return uri.scheme == "masterslave" or any(part.scheme == "failover" for part in uri.parts)
 
 
 def _options_that_disable_inactivity_monitor(uri: Uri, prefix: str = "") -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.lint import known_uri_options as known
-from activemq_fleet.lint.clients_connectors import listener_uri
+from activemq_fleet.lint.clients_connectors import listener_uri, opens_failover_connections
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
@@ -31,7 +31,8 @@ _NUMERIC_OPTIONS = frozenset({
 _BYTE_OPTIONS = frozenset({"ioBufferSize", "maxFrameSize", "socketBufferSize"})
 _COUNT_OPTIONS = frozenset({"backlog", "maximumConnections"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_OPTION_PREFIX = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
+_ANY_TRANSPORT = ""  # the scheme of an option that a composite URI sets on its transports, whatever their schemes are
+_OPTION_PREFIX = re.compile(r"(?:discovered\.)?(?:nested\.)?(?:(?:transport\.)?socket\.)?")
 _WIRE_FORMAT_PREFIX = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 _IGNORED_EFFECT = "the broker ignores the option"
 _CONNECTION_EFFECT = "the broker cannot open the connection"
@@ -57,7 +58,9 @@ def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
 
     Why: the broker starts, but each attempt to connect fails with "Invalid connect parameters", and the bridge is never
         established.
-    Fix: remove the option, or correct its spelling. Write options of failover: and of static: after their brackets.
+    Fix: remove the option, or correct its spelling. Write options of failover: and of static: after their brackets. For
+        options of a transport, write the prefix nested. after failover: (from 5.9), discovered. after static:, and
+        discovered.nested. after masterslave:.
     Source: measured on 5.5.1, where the broker does not retry, 5.18.3 and 6.3.1; TransportFactory.doConnect
 
     Fires on 5.18.3::
@@ -195,25 +198,25 @@ def _known_options_if_rejected(uri: Uri, option: str, release: Release) -> froze
 
     The result is None otherwise.
     """
-    transports = known.connection_uri_options_of_all_schemes(release)
-    if uri.scheme == "failover":
-        prefix, names = "nested." if release.is_within_span("5.9.0") else "", known.failover_options(release)
-    elif known.discovery_agent_options(uri.scheme, release) is not None:
+    scheme, name = uri.scheme, option
+    if known.discovery_agent_options(scheme, release) is not None:
         if not option.startswith("discovered."):
             return None
-        prefix, names = "discovered.", transports
-        transports |= known.failover_options(release)
-    elif uri.scheme in known.DIALLED:
-        prefix, names = "", known.connection_uri_options(uri.scheme, release)
+        name = option.removeprefix("discovered.")
+        scheme = "failover" if opens_failover_connections(uri) else _ANY_TRANSPORT
+    if scheme == "failover":
+        if not (name.startswith("nested.") and release.is_within_span("5.9.0")):
+            names = known.failover_options(release)
+            return None if _is_known_or_placeholder(name, names) else names
+        name, scheme = name.removeprefix("nested."), _ANY_TRANSPORT
+    if scheme == _ANY_TRANSPORT:
+        names = known.connection_uri_options_of_all_schemes(release)
+    elif scheme in known.DIALLED:
+        names = known.connection_uri_options(scheme, release)
     else:
         return None
-    is_nested = bool(prefix) and option.startswith(prefix)
-    name = option.removeprefix(prefix) if is_nested else option
-    names = transports if is_nested else names
-    if is_nested or uri.scheme in known.DIALLED:
-        is_removed_first = name.startswith("socket.") or (name.startswith("auto.") and release.is_within_span("5.13.0"))
-        if is_removed_first:
-            return None
+    if name.startswith("socket.") or (name.startswith("auto.") and release.is_within_span("5.13.0")):
+        return None  # The broker removes these options before it searches for unknown ones.
     return None if _is_known_or_placeholder(name, names) else names
 
 

@@ -196,6 +196,16 @@ def test_static_uri_of_pair_has_position_of_its_scheme() -> None:
         ("5.8.0", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;nested.keepAlive=true)", True),
         ("5.9.0", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;nested.keepAlive=true)", False),
         ("5.18.3", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;socket.keepAlive=true)", True),
+        ("6.3.1", "masterslave:(tcp://a:1,tcp://b:1)?discovered.keepAlive=true", True),
+        ("6.3.1", "masterslave:(tcp://a:1,tcp://b:1)?discovered.nested.keepAlive=true", False),
+        ("5.8.0", "masterslave:(tcp://a:1,tcp://b:1)?discovered.nested.keepAlive=true", True),
+        ("6.3.1", "masterslave:(tcp://a:1,tcp://b:1)?discovered.timeout=3000", False),
+        ("6.3.1", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0)?discovered.keepAlive=true", True),
+        ("6.3.1", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0)?discovered.nested.keepAlive=true", False),
+        ("6.3.1", "static:(tcp://a:1)?discovered.keepAlive=true", False),
+        ("6.3.1", "static:(tcp://a:1)?discovered.socket.keepAlive=true", False),
+        ("6.3.1", "static:(tcp://a:1)?discovered.maxReconnectAttempts=0", True),
+        ("6.3.1", "static:(tcp://a:1)?discovered.nested.keepAlive=true", True),
     ],
 )
 def test_link_option_is_accepted_for_releases_that_support_it(release: str, uri: str, is_reported: bool) -> None:
