@@ -229,7 +229,7 @@ class Guard:
 
     def _try_to_acquire_lock(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
         """Try to acquire the pair's lock; the other node may have written since an earlier copy, so it is outdated."""
-        # If the store could not be read, the number is 0, and the claim of this node's last broker is still without end.
+        # If the store could not be read, the number is 0, and the claim of this node's last broker still has no end.
         self._record_dead_brokers(number or max(self._store.claim_numbers(), default=0))
         has_it = self._store.try_to_acquire_pair_lock(self._lock_token)
         if has_it and self._fence_command is None and not self._store.block_unguarded_brokers():
