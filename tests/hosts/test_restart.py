@@ -152,7 +152,7 @@ def test_restart_stops_if_first_node_does_not_start_and_next_run_continues(
     print(completed.stdout)
     assert completed.returncode == 2
     assert f"{standby.name} did not start again: " in completed.stdout
-    assert f"Its peer {active.name} was not changed and serves alone" in completed.stdout
+    assert f"This run did not change its peer {active.name}, which serves alone" in completed.stdout
     assert process(active) == active_process
     wait_until(lambda: state(standby) == "standby", f"{standby.name} is standby", standby)
     standby_process = process(standby)

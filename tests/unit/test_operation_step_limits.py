@@ -25,15 +25,15 @@ PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 HOSTS = ["x-mq01-a", "x-mq01-b"]
 
 
-def maximum_steps(playbook: str, decision: str, ready: float = READY) -> int:
-    """Return the maximum number of steps of the play of a playbook that runs an operation on a pair."""
+def maximum_steps(playbook: str, decision: str, *, ready: float = READY, pair_count: int = 1) -> int:
+    """Return the maximum number of steps of the play of a playbook that runs an operation on pairs."""
     plays = yaml.safe_load((PLAYBOOKS / playbook).read_text())
     (limit,) = (
         play["vars"]["__activemq_max_steps"]
         for play in plays
         if play.get("vars", {}).get("__activemq_decision") == decision
     )
-    variables = {"__activemq_target": {"hosts": HOSTS}, "__activemq_ready_timeout": ready}
+    variables = {"__activemq_target": {"hosts": HOSTS * pair_count}, "__activemq_ready_timeout": ready}
     return int(Templar(DataLoader(), variables=variables).template(trust_as_template(limit)))
 
 
@@ -58,14 +58,16 @@ def test_site_refuses_to_wait_before_it_reaches_maximum_number_of_steps(ready: f
         return next_site_step(nodes, replace(progress, waited=waited))
 
     acts, refusal = len(HOSTS), 1
-    assert acts * number_of_waits(decide) + acts + refusal <= maximum_steps("site.yml", "site", ready)
+    assert acts * number_of_waits(decide) + acts + refusal <= maximum_steps("site.yml", "site", ready=ready)
 
 
-def test_resync_refuses_to_wait_before_it_reaches_maximum_number_of_steps() -> None:
+@pytest.mark.parametrize("pair_count", [1, 10])
+def test_resync_refuses_to_wait_before_it_reaches_maximum_number_of_steps(pair_count: int) -> None:
     pair = pair_node(master_store("| 1"), "starting"), pair_node(slave_store("| 1"), "standby")
 
     def decide(waited: float) -> OperationStep:
         return next_resync_step({"x-mq01": pair}, waited=waited)
 
     acts, refusal = 8, 1
-    assert number_of_waits(decide) + acts + refusal <= maximum_steps("plays/resync.yml", "resync")
+    steps_of_all_pairs = pair_count * (number_of_waits(decide) + acts)
+    assert steps_of_all_pairs + refusal <= maximum_steps("plays/resync.yml", "resync", pair_count=pair_count)

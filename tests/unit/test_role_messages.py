@@ -205,7 +205,7 @@ def test_upgrade_rolls_back_peer_only_if_it_did_not_take_over(tmp_path: Path, ca
     ("done", "message"),
     [
         (["b1"], "This run restarted its peer b1 before, which keeps the configuration that it read then."),
-        ([], "Its peer b1 was not changed and serves alone."),
+        ([], "This run did not change its peer b1, which serves alone."),
     ],
 )
 def test_failed_restart_reports_whether_peer_was_restarted_before(

@@ -20,9 +20,10 @@ from . import journal
 REMOVED_SUFFIX = ".removed-batch"
 """The suffix of the file, next to the data file, that keeps the removed batch. No broker reads it."""
 _LOSS_AND_REMEDY = (
-    "The messages in it, and all later ones, are lost, unless a copy or a backup has the complete data file: in this "
-    "case stop the broker and, in a pair, the broker of the other node, and restore the data file. Without a copy, let "
-    "the broker serve the other messages"
+    "The messages in it, and all later ones, are lost, unless a copy or a backup has the complete data file. To restore "
+    "it, stop the broker and, in a pair, the broker of the other node, before clients send messages: the restored file "
+    "replaces the file to which the broker writes messages after this start. Without a copy, let the broker serve the "
+    "other messages"
 )
 
 
