@@ -239,7 +239,7 @@ class _StrictInventoryManager(InventoryManager):  # type: ignore[misc]  # Ansibl
         if reserved_names := GROUPS_OF_EVERY_INVENTORY.intersection(self._inventory.hosts):
             raise InputError(
                 f"{source}: a host is named {min(reserved_names)}, but every Ansible inventory has a group of this "
-                "name: rename the host"
+                "name: rename the host, and set its ansible_host to its address"
             )
         return True
 

@@ -144,8 +144,8 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
             raise InputError(f"host argument {name!r}: {error}") from None
         if name in GROUPS_OF_EVERY_INVENTORY:
             raise InputError(
-                f"host argument {name!r}: every Ansible inventory has a group of this name. Use another name of the "
-                "host, and set ansible_host to its address"
+                f"host argument {name!r}: every Ansible inventory has a group of this name. Give the host another "
+                "name, and set its ansible_host in the inventory to its address"
             )
         if name in checked_names:
             raise InputError(f"the arguments list the host {name} twice: list each host once")

@@ -106,7 +106,7 @@ def test_start_without_repair_settings_loses_more_than_damaged_message(tmp_path:
     assert len(DamagedStore(tmp_path, release).messages_lost_with({})["one"]) > COUNT // 2
 
 
-@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3")])
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")])
 def test_broker_removes_messages_that_inspect_reports_after_end_of_cut_off_journal(
     tmp_path: Path, release: str
 ) -> None:

@@ -172,7 +172,7 @@ def write_load_status(run: DrillRun, at: float, **fields: object) -> None:
     ("output", "reason"),
     [
         ("Traceback:\nOSError: [Errno 28] No space left on device\n", r"OSError: \[Errno 28\] No space left on device"),
-        ("", "its process ended without a message: check the kernel log of this machine for an out-of-memory kill"),
+        ("", "its process ended without a message: the kernel log of this machine shows whether memory was exhausted"),
     ],
 )
 def test_drill_fails_if_process_of_load_ended_without_report(

@@ -204,7 +204,7 @@ def test_upgrade_rolls_back_peer_only_if_it_did_not_take_over(tmp_path: Path, ca
 @pytest.mark.parametrize(
     ("done", "message"),
     [
-        (["b1"], "This run restarted its peer b1 before, which keeps the configuration that it read then."),
+        (["b1"], "Earlier, this run restarted its peer b1, which keeps its present configuration."),
         ([], "This run did not change its peer b1, which serves alone."),
     ],
 )

@@ -27,7 +27,7 @@ considers it hung."""
 STORE_ANSWER = 20.0
 """Seconds within which a shared store must answer its guard. A guard without an answer kills its broker, which cannot
 serve clients either."""
-GUARD_SILENCE = 30
+MAX_GUARD_SILENCE = 30
 """Seconds without a sign of life after which systemd kills a guard (``WatchdogSec``). It is longer than
 ``STORE_ANSWER``, because a guard whose store does not answer must first be able to kill its broker."""
 

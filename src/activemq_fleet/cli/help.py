@@ -88,7 +88,7 @@ def _unknown_subcommand(root: click.Context, name: str, words: Sequence[str]) ->
     if isinstance(command, click.Group):
         return f"the command {name} has no subcommand {' '.join(words)}: `activemq-fleet help {name}` lists them"
     return (
-        f"the command {name} has no subcommands: `activemq-fleet help {name}` shows its arguments. To run it, write "
+        f"the command `{name}` has no subcommands: `activemq-fleet help {name}` shows its arguments. To run it, write "
         f"`activemq-fleet {' '.join([name, *words])}`"
     )
 

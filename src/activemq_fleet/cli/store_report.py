@@ -102,8 +102,7 @@ def _index_lines(report: dict[str, Any]) -> Iterator[str]:
             yield f"    lost: {escape_unprintable(row['destination'])}  {number} in the index"
         yield (
             "  Later messages, which the index does not have yet, may also be lost. Restore the data files from a copy "
-            "or a backup before a broker opens the store. Brokers up to 5.8 do not start with this store, and later "
-            "brokers remove the lost messages from the index"
+            "or a backup before a broker opens the store, because the broker removes the lost messages from the index"
         )
 
 

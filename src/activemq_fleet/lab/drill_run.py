@@ -54,7 +54,7 @@ _END_TIMEOUT = 900.0
 _SECONDS_PER_FAULT = 600.0
 _POLL = 0.2
 _STATUS_MAX_AGE = 15.0  # Seconds. The load writes its status twice per second.
-_CORRECT_HINT = "Correct this error, and run the drill again"
+_CORRECT_HINT = "Correct the cause, and run the drill again"
 
 
 class LoadEndedError(LabError):
@@ -325,7 +325,7 @@ class DrillRun:
                     return words[-1].rstrip(".")
         if is_load_running(self.directory):
             return "its process still runs, and printed nothing"
-        return "its process ended without a message: check the kernel log of this machine for an out-of-memory kill"
+        return "its process ended without a message: the kernel log of this machine shows whether memory was exhausted"
 
     def _load_status(self, pair: str) -> dict[str, Any]:
         with suppress(OSError, ValueError, KeyError):

@@ -252,12 +252,12 @@ def _prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
         return "nested." if has_nested_options else None
     if discovery_agent_options(uri.scheme, release) is None:
         return None if uri.scheme in COMPOSITE else ""
-    if not opens_failover_connections(uri):
+    if not connects_through_failover_transport(uri):
         return "discovered."
     return "discovered.nested." if has_nested_options else None
 
 
-def opens_failover_connections(uri: Uri) -> bool:
+def connects_through_failover_transport(uri: Uri) -> bool:
     """Return whether a link with the URI of a discovery agent connects through failover:, as with masterslave:.
 
     The options ``discovered.NAME`` of the URI are then options of failover:, and ``discovered.nested.NAME`` those of

@@ -63,7 +63,7 @@ def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
 
 
 @rule("C044", "warning", each=" ".join(_ELEMENTS_FOR_ONE_DESTINATION))
-def entry_with_two_destinations(entry: Element) -> Iterator[Problem]:
+def entry_has_queue_and_topic(entry: Element) -> Iterator[Problem]:
     """A policyEntry or authorizationEntry has both a queue and a topic: it applies to only one of them.
 
     Why: such an element has one destination, and topic replaces queue, in whichever order the file has them. A nested

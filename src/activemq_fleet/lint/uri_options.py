@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.lint import known_uri_options as known
-from activemq_fleet.lint.clients_connectors import listener_uri, opens_failover_connections
+from activemq_fleet.lint.clients_connectors import connects_through_failover_transport, listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
@@ -203,7 +203,7 @@ def _known_options_if_rejected(uri: Uri, option: str, release: Release) -> froze
         if not option.startswith("discovered."):
             return None
         name = option.removeprefix("discovered.")
-        scheme = "failover" if opens_failover_connections(uri) else _ANY_TRANSPORT
+        scheme = "failover" if connects_through_failover_transport(uri) else _ANY_TRANSPORT
     if scheme == "failover":
         if not (name.startswith("nested.") and release.is_within_span("5.9.0")):
             names = known.failover_options(release)

@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.node.host_paths import PROGRAM_DIRECTORY, STORE_MARKER
 from activemq_fleet.node.process.service_names import watchdog_service_name
-from activemq_fleet.node.timeouts import GUARD_SILENCE
+from activemq_fleet.node.timeouts import MAX_GUARD_SILENCE
 from activemq_fleet.render.broker_paths import (
     FENCE_COMMAND,
     broker_directory_paths,
@@ -144,7 +144,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "command": _start_command(broker),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),
-        "guard": str(GUARD_SILENCE) if broker.has_guard else "",
+        "guard": str(MAX_GUARD_SILENCE) if broker.has_guard else "",
         "restart": not broker.ha_profile.needs_resync,
         # An unavailable share must fail in ExecStartPre, which reports it, and not during the mount.
         "writable": " ".join((paths.data, *(f"-{directory}" for directory in store))),

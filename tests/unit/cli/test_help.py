@@ -58,7 +58,10 @@ def test_help_prints_requested_section_of_page(words: list[str], text: str, caps
     [
         (["chekc"], "no command or topic has the name chekc: did you mean check?"),
         (["lab", "upp"], "lab has no subcommand upp: `activemq-fleet help lab` lists them"),
-        (["rule", "N003"], "rule has no subcommands: `activemq-fleet help rule` shows its arguments. To run it, write"),
+        (
+            ["rule", "N003"],
+            "`rule` has no subcommands: `activemq-fleet help rule` shows its arguments. To run it, write",
+        ),
         (["alerts", "ActiveMQBrokerHang"], "has no section ActiveMQBrokerHang: did you mean 'ActiveMQBrokerHung'?"),
     ],
 )

@@ -116,7 +116,7 @@ class InstalledVersion:
             ]
 
 
-def manifest_and_record_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
+def manifest_and_record_by_file_name(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
     """Return the manifest and the record of a version of a host's configuration, as file name -> JSON content.
 
     They contain the hashes and modes of the version's files.

@@ -21,7 +21,7 @@ from ..config.installation_diff import changed_file_paths, configuration_differe
 from ..config.versions import (
     DIRECTORY_MODE,
     ConfigurationPaths,
-    manifest_and_record_files,
+    manifest_and_record_by_file_name,
     read_installed_configuration,
     tree_sha256,
 )
@@ -247,7 +247,7 @@ def _ensure_version_exists(
         return
     staging = layout.directory(f".new-{name}")
     description_files = {
-        path: ConfigurationFile(content, 0o640) for path, content in manifest_and_record_files(tree).items()
+        path: ConfigurationFile(content, 0o640) for path, content in manifest_and_record_by_file_name(tree).items()
     }
     directories = {""}
     for path in tree:

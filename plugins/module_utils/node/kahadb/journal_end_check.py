@@ -73,10 +73,10 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
             return ""
         return (
             f"the comparison of the index of the store {store} with the store journal was stopped after "
-            f"{max_seconds:g} s and {count_with_noun(check.checked, 'destination')}, because it must not delay the "
-            "start. If the log of the broker reports 'Rolled back N messages from the index', the end of the journal "
-            "was missing, and these messages are lost. To compare all destinations, run activemq-fleet store inspect "
-            "before a start"
+            f"{max_seconds:g} s, because it must not delay the start. It found no missing record in the first "
+            f"{count_with_noun(check.checked, 'destination')}. If the log of the broker reports 'Rolled back N "
+            "messages from the index', the end of the journal was missing, and these N messages are lost. To compare "
+            f"all destinations, stop the broker and run activemq-fleet store inspect {store} before its next start"
         )
     file, offset = check.missing
     rows = sorted(check.messages.items(), key=lambda row: (-row[1], row[0]))
@@ -90,11 +90,11 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
     lost = f"{at_least}these messages in the index: {', '.join(names)}" if names else f"{at_least}the last records"
     return (
         f"the end of the journal of the store {store} is missing: the index refers to a record at byte {offset} of "
-        f"db-{file}.log, which does not exist. The store lost {lost}. Later messages, which the index does not have "
-        "yet, may also be lost. If a copy or a backup has the complete data files, stop the broker and, in a pair, the "
-        "broker of the other node, and restore the data files before the next start: brokers up to 5.8 do not start "
-        "with this store, and later brokers remove the lost messages from the index, after which the restored data "
-        "files alone do not return them. Without a copy, no action returns these messages"
+        f"db-{file}.log that the journal does not have. The store lost {lost}. Later messages, which the index does "
+        "not have yet, may also be lost. When a broker starts with this store, it removes the lost messages from the "
+        "index ('Rolled back N messages from the index'), and serves the others. If a copy or a backup has the "
+        "complete data files, stop the broker and, in a pair, the broker of the other node, before clients send "
+        "messages, and restore the data files together with the index. Without such a copy, no action is necessary"
     )
 
 
