@@ -4,6 +4,10 @@ ActiveMQ also acknowledges messages that it rejects (for a missing right or a fu
 nothing. So the publisher subscribes to a canary topic, ``PREFIX/__canary__/AGENT``, for each topic prefix that it uses
 on a connection, and sends a canary (a test message) to it. Until the canary is received, acknowledged events of that
 prefix stay in the outbox. If the canary is not received in time, the events are kept separately as unconfirmed.
+
+A canary confirms only events of its own prefix that were sent after it on the same connection. A prefix without a
+received canary gets a new canary every minute. It confirms none of the events that were sent before it, because the
+broker may have rejected these for a permission that was granted later: they stay unconfirmed.
 """
 
 from __future__ import annotations
@@ -59,12 +63,14 @@ class _PrefixState:
     """The state of a topic prefix on the publisher's current connection: whether delivery on it is proved.
 
     ``held``: acknowledged events that wait for the canary, a test message that proves delivery. ``canary`` is the
-    payload that must return: it is random, so that only a client that received it can send it.
+    payload of the last canary, which must return: it is random, so that only a client that received it can send it.
+    ``last_place_before_canary``: position in the outbox of the last event that was sent before this canary.
     """
 
     state: Literal["pending", "proved", "unproved"]
     canary_sent_at: float
-    canary: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
+    canary: bytes = b""
+    last_place_before_canary: int = 0
     held: list[SentEvent] = field(default_factory=list)
 
 
@@ -122,6 +128,7 @@ class Publisher:
         self._held_count = 0
         self._buffer: deque[OutgoingEvent] = deque()
         self._last_read_seq = 0
+        self._last_sent_place = 0
         self._read_at = 0.0
         self._next_read_at = 0.0  # when to read the outbox again without a wake-up
 
@@ -215,12 +222,13 @@ class Publisher:
         if unacknowledged is None:
             return
         self.acknowledged += 1
-        prefix = unacknowledged.prefix
+        sent, prefix = unacknowledged.sent, unacknowledged.prefix
         if prefix.state == "pending":
-            prefix.held.append(unacknowledged.sent)
+            prefix.held.append(sent)
             self._held_count += 1
         else:
-            self._queue_for_recording(prefix.state, [unacknowledged.sent])
+            is_proved = prefix.state == "proved" and sent.seq > prefix.last_place_before_canary
+            self._queue_for_recording("proved" if is_proved else "unproved", [sent])
 
     def _process_received_message(self, message: MessageReceived) -> None:
         """Process a message that the publisher received: its canary proves a topic prefix; drop other messages."""
@@ -235,7 +243,7 @@ class Publisher:
             return
         if prefix.state == "unproved":
             self._record_events(force=True)
-            self._store.confirm_and_delete_events_below_prefix(name, self.link.conn)
+            self._store.confirm_and_delete_events_below_prefix(name, self.link.conn, prefix.last_place_before_canary)
         self._set_prefix_state(prefix, "proved")
 
     def _mark_unproved(self, name: str, reason: str, remedy: str = "") -> None:
@@ -285,12 +293,15 @@ class Publisher:
         return prefix
 
     def _send_canary(self, name: str) -> None:
+        """Send a new canary on a topic prefix. An earlier one proves nothing any more."""
         session, topic = self.link.session, canary_topic(name, self._config.agent)
+        prefix = self._prefixes[name]
+        prefix.canary, prefix.last_place_before_canary = secrets.token_hex(16).encode(), self._last_sent_place
         if session is not None:
             mid = session.subscribe(topic, 1)
             if mid is not None:
                 self._subscribing[mid] = name
-            session.publish(topic, self._prefixes[name].canary)
+            session.publish(topic, prefix.canary)
 
     def _drop_prefix(self, name: str) -> None:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
@@ -340,6 +351,7 @@ class Publisher:
             if mid is None:
                 return  # the connection ends: the event is in the queue
             self._buffer.popleft()
+            self._last_sent_place = row.seq
             sent = SentEvent(row.seq, self.link.conn, mid, broker)
             self._unacknowledged[mid] = _UnacknowledgedEvent(sent, prefix, now)
             self.sent += 1

@@ -177,15 +177,76 @@ def test_topic_prefix_without_canary_does_not_affect_other_prefixes(bench: Bench
 
 
 def test_late_canary_confirms_unconfirmed_events(bench: Bench) -> None:
+    """The canary was sent before the events, so the broker has accepted them, too."""
     topic = canary_topic("a/b", "host-1")
     bench.broker.muted_topics.add(topic)
     bench.accept(2)
     bench.run_loop(300, 0.02)
+    assert bench.store.row_and_byte_counts().unconfirmed == 2
     bench.broker.muted_topics.clear()
-    bench.run_loop(70, 1.0)
+    bench.broker.last.publish(topic, bench.publisher._prefixes["a/b"].canary)
+    bench.run_loop()
     assert bench.store.row_and_byte_counts().unconfirmed == 0
     assert len(bench.journal_records("acknowledged")) == 2
     assert bench.publisher.topic_prefixes_without_received_canary == ()
+
+
+def test_retried_canary_confirms_only_events_that_were_sent_after_it(bench: Bench) -> None:
+    """The broker rejected the first events, and later received the permission, which lets the retried canary return."""
+    topic = canary_topic("a/b", "host-1")
+    bench.broker.muted_topics.add(topic)
+    rejected_ids = bench.accept(2)
+    bench.run_loop(300, 0.02)
+    first_canary = bench.publisher._prefixes["a/b"].canary
+    bench.run_loop(58, 1.0)
+    retried_canary = bench.publisher._prefixes["a/b"].canary
+    assert retried_canary != first_canary, "a canary that was sent again has the payload of the first one"
+    ids_after_retry = bench.accept(2)
+    bench.run_loop()
+    assert bench.store.row_and_byte_counts().unconfirmed == 4
+    bench.broker.muted_topics.clear()
+    bench.broker.last.publish(topic, first_canary)
+    bench.run_loop()
+    assert bench.store.row_and_byte_counts().unconfirmed == 4
+    bench.broker.last.publish(topic, retried_canary)
+    bench.run_loop()
+    assert bench.publisher.topic_prefixes_without_received_canary == ()
+    assert [record["event_id"] for record in bench.journal_records("acknowledged")] == ids_after_retry
+    assert bench.store.requeue_expired_events(rejected_ids) == 2
+    bench.run_loop()
+    assert [record["event_id"] for record in bench.journal_records("acknowledged")] == ids_after_retry + rejected_ids
+
+
+def test_event_acknowledged_after_retried_canary_returned_stays_unconfirmed(bench: Bench) -> None:
+    topic = canary_topic("a/b", "host-1")
+    bench.broker.muted_topics.add(topic)
+    bench.accept()
+    bench.run_loop(270, 0.02)
+    bench.run_loop(50, 1.0)
+    bench.broker.acknowledges = False
+    bench.accept()
+    bench.run_loop()
+    bench.broker.muted_topics.clear()
+    bench.run_loop(20, 1.0)
+    assert bench.publisher.topic_prefixes_without_received_canary == ()
+    bench.broker.last.put(PubackReceived(1, bench.broker.last.published[-1][0]))
+    bench.run_loop()
+    assert bench.journal_records("acknowledged") == []
+    assert bench.store.row_and_byte_counts().unconfirmed == 2
+
+
+def test_canary_of_prefix_confirms_no_event_of_longer_prefix(bench: Bench) -> None:
+    topics = [canary_topic(prefix, "host-1") for prefix in ("a", "a/b")]
+    bench.broker.muted_topics.update(topics)
+    (event_id,) = bench.accept(topic="a/E")
+    bench.accept(topic="a/b/E")
+    bench.run_loop(300, 0.02)
+    bench.broker.muted_topics.remove(topics[0])
+    bench.broker.last.publish(topics[0], bench.publisher._prefixes["a"].canary)
+    bench.run_loop()
+    assert bench.publisher.topic_prefixes_without_received_canary == ("a/b",)
+    assert [record["event_id"] for record in bench.journal_records("acknowledged")] == [event_id]
+    assert bench.store.row_and_byte_counts().unconfirmed == 1
 
 
 def test_canary_of_earlier_connection_confirms_no_event(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -21,8 +21,31 @@ LIMITS = StoreLimits(
     outbox_rows=4, expired_rows=2, unconfirmed_rows=2, inbox_rows=4, topic_rows=2, filters=("a/#",), timeout=100,
     remember=10_000,
 )  # fmt: skip
-TOPICS = st.sampled_from(["a", "a/b", "c"])
+TOPICS = st.sampled_from(["a", "a/b", "a/b/d", "c"])
 IDS = st.sampled_from(["e1", "e2", None])
+
+
+class Connection:
+    """A connection of the model: no other one is equal to it, whatever their numbers are."""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """A canary of the model that the broker accepted, and that has not returned to the agent yet.
+
+    The broker checked the permission for ``prefix`` when it accepted the canary. So it proves that the broker accepted
+    those events that need the same permission and that it received later on the same connection, and no others.
+    """
+
+    prefix: tuple[str, ...]
+    sent_at: int
+    last_place: int
+    connection: Connection
+
+    def proves(self, event: Event) -> bool:
+        levels = tuple(event.topic.split("/"))
+        has_same_permission = (levels[:-1] or levels) == self.prefix
+        return has_same_permission and event.connection is self.connection and event.sent_at > self.sent_at
 
 
 @dataclass
@@ -35,7 +58,8 @@ class Event:
     deadline: float
     timeout: float
     place: int
-    conn: int = 0
+    sent_at: int = 0
+    connection: Connection | None = None
 
 
 @dataclass
@@ -71,13 +95,20 @@ class StoreMachine(RuleBasedStateMachine):
         self.copies = 0
         self.clock = SimulatedClock()
         self.model = Model()
-        self.conn = 0
+        self.conn = 1
+        self.start_connection(1)
+        self.steps = 0
         self.store: Store = open_store(self.directory, self.clock, LIMITS)
         self.epoch = self.store.epoch
 
     def teardown(self) -> None:
         self.store.close()
         shutil.rmtree(self.base)
+
+    def start_connection(self, number: int) -> None:
+        """Start a connection; the numbers of connections begin with 1 in each run of the agent."""
+        self.conn, self.connection, self.last_place = number, Connection(), 0
+        self.canaries: list[Canary] = []
 
     # Rules of the publisher
 
@@ -109,31 +140,40 @@ class StoreMachine(RuleBasedStateMachine):
     def send_and_acknowledge(self, data: st.DataObject, proved: bool) -> None:
         model = self.model
         unexpired = [event for event in model.outbox if event.deadline > self.clock.seconds]
-        chosen = data.draw(st.lists(st.sampled_from(unexpired), unique_by=id)) if unexpired else []
+        unsent = [event for event in unexpired if event.place > self.last_place]  # a connection sends events in order
+        chosen = data.draw(st.lists(st.sampled_from(unsent), unique_by=id)) if unsent else []
+        chosen.sort(key=lambda event: event.place)
         sent_events = [SentEvent(event.place, self.conn, 1, "b") for event in chosen]
         self.store.queue_journal_records_for_sent_events(sent_events).result()
         acknowledge(self.store, *[event.place for event in chosen], proved=proved, conn=self.conn)
         model.jseq += 2 * len(chosen)
         for event in chosen:
+            self.steps += 1
+            event.sent_at, event.connection, self.last_place = self.steps, self.connection, event.place
             model.outbox.remove(event)
             if not proved:
-                event.conn = self.conn
                 model.unconfirmed.append(event)
                 model.unconfirmed.sort(key=lambda event: event.place)
                 del model.unconfirmed[: -LIMITS.unconfirmed_rows]
 
     @rule()
     def connect(self) -> None:
-        self.conn += 1
+        self.start_connection(self.conn + 1)
 
-    @rule(prefix=st.sampled_from(["a", "c", "a/b"]))
-    def confirm(self, prefix: str) -> None:
-        proved = [
-            event
-            for event in self.model.unconfirmed
-            if event.conn == self.conn and (event.topic == prefix or event.topic.startswith(prefix + "/"))
-        ]
-        assert self.store.confirm_and_delete_events_below_prefix(prefix, self.conn) == len(proved)
+    @rule(prefix=st.sampled_from([("a",), ("c",), ("a", "b")]))
+    def send_canary(self, prefix: tuple[str, ...]) -> None:
+        self.steps += 1
+        self.canaries.append(Canary(prefix, self.steps, self.last_place, self.connection))
+
+    @precondition(lambda self: self.canaries)
+    @rule(data=st.data())
+    def receive_canary(self, data: st.DataObject) -> None:
+        canary = data.draw(st.sampled_from(self.canaries))
+        proved = [event for event in self.model.unconfirmed if canary.proves(event)]
+        confirmed = self.store.confirm_and_delete_events_below_prefix(
+            "/".join(canary.prefix), self.conn, canary.last_place
+        )
+        assert confirmed == len(proved)
         self.model.unconfirmed = [event for event in self.model.unconfirmed if event not in proved]
         self.model.jseq += len(proved)
 
@@ -221,6 +261,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
         self.clock.reboot(takes) if reboot else self.clock.pass_time(takes)
         self.store = open_store(self.directory, self.clock, LIMITS)
+        self.start_connection(1)
 
     @rule()
     def crash(self) -> None:
@@ -232,6 +273,7 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
         self.directory = copy
         self.store = open_store(self.directory, self.clock, LIMITS)
+        self.start_connection(1)
 
     # Invariants
 
@@ -265,3 +307,43 @@ StoreMachine.TestCase.settings = settings(
     max_examples=max(10, settings().max_examples // 4), stateful_step_count=40, deadline=None
 )
 test_agent_store_matches_model_after_any_sequence_of_calls = StoreMachine.TestCase
+
+
+STEPS = [("event", "a/E"), ("event", "a/b/E"), ("canary", "a"), ("canary", "a/b"), ("return", ""), ("connect", "")]
+
+
+@given(
+    steps=st.lists(st.sampled_from([*STEPS, ("return", ""), ("restart", "")]), min_size=3, max_size=12),
+    data=st.data(),
+)
+def test_canary_confirms_only_events_that_it_proves(steps: list[tuple[str, str]], data: st.DataObject) -> None:
+    """The events are acknowledged and unconfirmed; ``return`` receives any earlier canary of the connection."""
+    conn, connection, unconfirmed = 1, Connection(), list[Event]()
+    canaries: list[Canary] = []
+    with tempfile.TemporaryDirectory() as directory:
+        store = open_store(Path(directory))
+        for number, (kind, topic) in enumerate(steps):
+            last_place = max((event.place for event in unconfirmed if event.connection is connection), default=0)
+            if kind == "event":
+                event_id = store.accept_event(topic, b"{}")
+                (outgoing,) = store.outgoing_events(2)
+                acknowledge(store, outgoing.seq, proved=False, conn=conn)
+                unconfirmed.append(Event(event_id, topic, b"{}", 0, 0, outgoing.seq, number, connection))
+            elif kind == "canary":
+                canaries.append(Canary(tuple(topic.split("/")), number, last_place, connection))
+            elif kind == "return" and canaries:
+                canary = data.draw(st.sampled_from(canaries))
+                proved = [event for event in unconfirmed if canary.proves(event)]
+                confirmed = store.confirm_and_delete_events_below_prefix(
+                    "/".join(canary.prefix), conn, canary.last_place
+                )
+                assert confirmed == len(proved)
+                unconfirmed = [event for event in unconfirmed if event not in proved]
+            elif kind in ("connect", "restart"):
+                conn, connection, canaries = conn + 1, Connection(), []
+                if kind == "restart":
+                    conn = 1
+                    store.close()
+                    store = open_store(Path(directory))
+        assert store.requeue_expired_events([event.event_id for event in unconfirmed]) == len(unconfirmed)
+        store.close()

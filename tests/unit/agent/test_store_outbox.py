@@ -138,12 +138,39 @@ def test_event_with_proved_acknowledgement_is_removed_from_outbox(tmp_path: Path
 
 def test_event_with_unproved_acknowledgement_is_kept_until_canary_proves_its_topic(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
-        acknowledge(store, 1, 2, 3, proved=False, conn=7)
-        acknowledge(store, 4, proved=False, conn=6)
-        assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 4)
-        assert store.confirm_and_delete_events_below_prefix("a", 7) == 2
+        accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/__barrier__/h", b"x"), ("a/y", b"x")])
+        acknowledge(store, 1, 2, 3, 4, proved=False, conn=7)
+        acknowledge(store, 5, proved=False, conn=6)
+        assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 5)
+        assert store.confirm_and_delete_events_below_prefix("a", 7) == 3
         assert store.row_and_byte_counts().unconfirmed == 2
+
+
+def test_canary_confirms_no_event_with_more_topic_levels(tmp_path: Path) -> None:
+    """The permission for ``a/*`` lets the canary of ``a`` return, but not events of ``a/b/*`` be accepted."""
+    with open_store(tmp_path) as store:
+        event_ids = accept_all(store, [("a/E", b"x"), ("a/b/E", b"x")])
+        acknowledge(store, 1, 2, proved=False, conn=1)
+        assert store.confirm_and_delete_events_below_prefix("a", 1) == 1
+        assert store.requeue_expired_events([event_ids[1]]) == 1
+
+
+def test_canary_confirms_no_event_that_was_sent_before_it(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        event_ids = accept_all(store, [("a/E", b"x")] * 3)
+        acknowledge(store, 1, 2, 3, proved=False, conn=1)
+        assert store.confirm_and_delete_events_below_prefix("a", 1, after=2) == 1
+        assert store.requeue_expired_events(event_ids[:2]) == 2
+
+
+def test_canary_confirms_no_event_of_earlier_run_on_connection_with_same_number(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        event_id = store.accept_event("a/E", b"x")
+        acknowledge(store, 1, proved=False, conn=1)
+    with open_store(tmp_path) as store:
+        assert store.confirm_and_delete_events_below_prefix("a", 1) == 0
+        assert store.damage is None
+        assert store.requeue_expired_events([event_id]) == 1
 
 
 def test_unconfirmed_events_are_limited_and_dropped_ones_are_counted(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def open_database(
             f"{path}: this store belongs to the agent {counters.agent!r}, not to {agent!r}: in agent.conf, "
             f"set agent.name to {counters.agent!r}, or set a separate state.directory for this agent"
         )
+    # The numbers of connections start at 1 in each run: a canary of this run confirms no event of an earlier one.
+    db.execute("UPDATE unconfirmed SET conn = NULL WHERE conn IS NOT NULL")
     _sort_into_lanes(db, limits)
     _count_rows(db, counters)
     Transaction(db, counters, limits, clock, elapsed).write_journal_and_counters()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
+from activemq_agent.agent_topics import topic_without_last_level
 from activemq_agent.payload_envelope import event_id_in, validated_event_id
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store.rows import SentEvent, size_in_bytes
@@ -142,17 +143,24 @@ def _delete_excess_unconfirmed(transaction: Transaction) -> None:
         counters.unconfirmed_dropped += 1
 
 
-def confirm_and_delete_events_below_prefix(transaction: Transaction, topic_prefix: str, conn: int) -> int:
-    """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
+def confirm_and_delete_events_below_prefix(
+    transaction: Transaction, topic_prefix: str, conn: int, after: int = 0
+) -> int:
+    """Confirm the delivery of an agent's sent events with a topic prefix: delete them; return their number.
 
-    They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it rejects.
-    Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.
+    Called when the prefix's canary (a test message of the agent to itself) came back. The canary confirms the events
+    that were sent after it on its connection ``conn``, that is, those with a position in the outbox greater than
+    ``after``, and whose topic without its last level is ``topic_prefix``. They were acknowledged, but unconfirmed:
+    ActiveMQ also acknowledges messages that it rejects. Events that were sent before the canary, or whose topics have
+    more levels, may have been rejected for a permission that was granted later, or that is still missing.
     """
     confirmed = 0
-    rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
+    rows = transaction.db.execute(
+        "SELECT place, event_id, topic FROM unconfirmed WHERE conn = ? AND place > ?", (conn, after)
+    ).fetchall()
     for place, event_id, topic in rows:
-        is_below = topic == topic_prefix or topic.startswith(topic_prefix.rstrip("/") + "/") or topic_prefix == ""
-        if is_below and transaction.take_row("unconfirmed", place) is not None:
+        has_prefix = topic_without_last_level(topic) == topic_prefix
+        if has_prefix and transaction.take_row("unconfirmed", place) is not None:
             transaction.add_journal_record("acknowledged", event_id=event_id, topic=topic, conn=conn)
             confirmed += 1
     return confirmed

@@ -186,14 +186,16 @@ class Store:
             lambda transaction: outbox.remove_acknowledged_events(transaction, events, is_delivery_proved)
         )
 
-    def confirm_and_delete_events_below_prefix(self, topic_prefix: str, conn: int) -> int:
-        """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
+    def confirm_and_delete_events_below_prefix(self, topic_prefix: str, conn: int, after: int = 0) -> int:
+        """Confirm the delivery of an agent's sent events with a topic prefix: delete them; return their number.
 
-        They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it
-        rejects. Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.
+        Called when the prefix's canary (a test message of the agent to itself) came back. The canary confirms the
+        unconfirmed events that were sent after it on its connection ``conn`` since the store was opened, that is, those
+        with a position in the outbox greater than ``after``, and whose topic without its last level is
+        ``topic_prefix``.
         """
         return self._writer.submit(
-            lambda transaction: outbox.confirm_and_delete_events_below_prefix(transaction, topic_prefix, conn)
+            lambda transaction: outbox.confirm_and_delete_events_below_prefix(transaction, topic_prefix, conn, after)
         ).result()
 
     def remove_expired_events_from_outbox(self) -> int:
