@@ -6,6 +6,7 @@ Executables that other users could write are rejected.
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import re
@@ -65,14 +66,19 @@ def event_name(topic: str) -> str:
 def find_event_program(directory: Path | None, event_name: str) -> Path | None:
     """Return the executable in a directory that handles the events with a name, or None if the directory has none.
 
-    The executable has the name of the event. The result is also None if this is no plain file name. Raises AgentError
-    for a file that exists and must not be run: the event must not count as handled.
+    The executable has the name of the event. Hidden files are no handlers. Raises AgentError for a file that exists and
+    must not be run, and if the agent cannot find out whether it exists: the event must not count as handled.
     """
-    if directory is None or not _PROGRAM_NAME.fullmatch(event_name):
+    if directory is None or not event_name or event_name.startswith("."):
         return None
     path = directory / event_name
-    if not os.path.lexists(path):
+    if not _is_file_present(path):
         return None
+    if not _PROGRAM_NAME.fullmatch(event_name):
+        raise AgentError(
+            f"the agent does not run the handler {event_name!r} in the directory {directory}, because its name is not "
+            "supported: rename it, and the events that it handles, with at most 128 of the characters A-Z a-z 0-9 _ . -"
+        )
     program = raise_if_replaceable_by_other_users(path)
     if not stat.S_ISREG(os.stat(program).st_mode):
         raise AgentError(
@@ -82,6 +88,36 @@ def find_event_program(directory: Path | None, event_name: str) -> Path | None:
     if not os.access(program, os.X_OK):
         raise AgentError(f"the handler {path} is not executable for the agent's user: run chmod +x {path}")
     return program
+
+
+def _is_file_present(path: Path) -> bool:
+    """Return whether a directory of handlers has a file; raise AgentError if the directory cannot be read."""
+    try:
+        path.lstat()
+    except ValueError:
+        return False  # no file has such a name, for example one with a null character
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
+            raise _unreadable_directory_error(path.parent, error) from error
+        raise_if_no_directory_of_handlers(path.parent)
+        return False
+    return True
+
+
+def raise_if_no_directory_of_handlers(directory: Path) -> None:
+    """Raise AgentError if a path is no directory that the agent can read: it would find no handlers there."""
+    try:
+        os.stat(f"{directory}/.")  # fails for a file, and without the permission x
+    except OSError as error:
+        raise _unreadable_directory_error(directory, error) from error
+
+
+def _unreadable_directory_error(directory: Path, error: OSError) -> AgentError:
+    return AgentError(
+        f"the agent cannot find handlers in the directory {directory} ({error.strerror}): create or mount this "
+        "directory, set the permission x for the agent's user on it and on the directories above it, or correct the "
+        "key handlers of agent.conf"
+    )
 
 
 def raise_if_replaceable_by_other_users(path: Path) -> Path:
@@ -154,7 +190,7 @@ def handler_safety_problems(directory: Path | None) -> list[str]:
         return [f"{directory}: {error.strerror}"]
     problems = []
     for name in names:
-        if _PROGRAM_NAME.fullmatch(name) and not (directory / name).is_dir():
+        if not (directory / name).is_dir():
             try:
                 find_event_program(directory, name)
             except AgentError as error:

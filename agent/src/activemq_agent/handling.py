@@ -24,7 +24,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
-from activemq_agent.executable_handlers import HandlerEvent, ProgramRunner, event_name, find_event_program
+from activemq_agent.executable_handlers import (
+    HandlerEvent,
+    ProgramRunner,
+    event_name,
+    find_event_program,
+    raise_if_no_directory_of_handlers,
+)
 from activemq_agent.store import IncomingMessage
 
 if TYPE_CHECKING:
@@ -55,8 +61,8 @@ class MessageHandlerRunner:
     """A runner of an agent's message handlers.
 
     It has one worker thread for each topic filter, from ``start`` to ``close``. ``observe`` is called with an event's
-    name and the seconds of each run. Raises AgentError for an entry point that cannot be loaded: its events would
-    otherwise count as handled.
+    name and the seconds of each run. Raises AgentError for an entry point that cannot be loaded, and for a directory of
+    handlers that cannot be read: their events would otherwise count as handled, or be quarantined.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class MessageHandlerRunner:
         self.workers = [HandlerWorker(self, (topic,)) for topic in config.topics]
         if unconfigured_lanes:
             self.workers.append(HandlerWorker(self, tuple(unconfigured_lanes)))  # lanes that are no longer configured
+        if self.workers and config.handlers is not None:
+            raise_if_no_directory_of_handlers(config.handlers)
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property

@@ -325,8 +325,46 @@ class TestPrograms:
 
     def test_missing_handler_program_is_not_found(self, bench: HandlerBench) -> None:
         assert find_event_program(bench.programs, "E") is None
-        assert find_event_program(bench.directory / "nothing", "E") is None
         assert find_event_program(None, "E") is None
+
+    @pytest.mark.parametrize("name", ["E", "a b", "x" * 300])
+    def test_handler_in_missing_directory_is_error(self, bench: HandlerBench, name: str) -> None:
+        directory = bench.programs / "nothing"
+        message = rf"cannot find handlers in the directory {directory} \(No such file or directory\): create or mount"
+        with pytest.raises(AgentError, match=message):
+            find_event_program(directory, name)
+        assert str(directory) in str(handler_safety_problems(directory))
+
+    def test_handlers_below_file_are_error(self, bench: HandlerBench) -> None:
+        path = bench.write_program("file", "true")
+        with pytest.raises(AgentError, match=r"cannot find handlers in the directory .*/file \(Not a directory\)"):
+            find_event_program(path, "E")
+
+    def test_agent_with_topics_refuses_to_start_without_directory_of_handlers(self, bench: HandlerBench) -> None:
+        for directory in (bench.programs / "nothing", bench.write_program("file", "true")):
+            with pytest.raises(AgentError, match=f"cannot find handlers in the directory {directory} "):
+                bench.start(handlers=directory)
+            bench.start(handlers=directory, topics=())
+
+    @pytest.mark.parametrize("name", ["Bestellung-geändert", "Order Created", "-x", "x" * 129])
+    def test_handler_program_with_unsupported_name_is_refused(self, bench: HandlerBench, name: str) -> None:
+        bench.write_program(name, "true")
+        with pytest.raises(AgentError, match=r"the handler .*, because its name is not supported: rename it"):
+            find_event_program(bench.programs, name)
+        assert "because its name is not supported" in str(handler_safety_problems(bench.programs))
+
+    def test_hidden_file_is_no_handler_program(self, bench: HandlerBench) -> None:
+        (bench.programs / ".gitkeep").touch()
+        assert find_event_program(bench.programs, ".gitkeep") is None
+        assert handler_safety_problems(bench.programs) == []
+
+    def test_event_is_quarantined_if_directory_of_handlers_disappears(self, bench: HandlerBench) -> None:
+        bench.start(handler_attempts=2)
+        bench.programs.rmdir()
+        bench.receive("a/E")
+        bench.wait_empty()
+        assert bench.journal("handled") == []
+        assert "cannot find handlers in the directory" in bench.journal("quarantined")[0]["reason"]
 
     @pytest.mark.parametrize(
         ("mode", "message"),
@@ -422,6 +460,22 @@ class TestAnotherAccount:
         (trusted_directory / "handlers.d" / "E").symlink_to("../of-other-user/E")
         with pytest.raises(AgentError, match=r"of-other-user is part of .*, but belongs to neither root nor"):
             find_event_program(trusted_directory / "handlers.d", "E")
+
+    def test_handlers_in_directory_of_another_user_without_permission_are_error(self, trusted_directory: Path) -> None:
+        directory = trusted_directory / "closed" / "handlers.d"
+        directory.mkdir(parents=True)
+        write_program(directory / "E")
+        (trusted_directory / "closed").chmod(0o700)
+        run_as_other_user(lambda: self.assert_unreadable(directory))
+        (trusted_directory / "closed").chmod(0o755)
+        directory.chmod(0o700)
+        run_as_other_user(lambda: self.assert_unreadable(directory))
+
+    @staticmethod
+    def assert_unreadable(directory: Path) -> None:
+        for name in ("E", "Other"):
+            with pytest.raises(AgentError, match=r"cannot find handlers in the directory .* \(Permission denied\)"):
+                find_event_program(directory, name)
 
     def test_handler_below_tmp_is_error(self, tmp_path: Path) -> None:
         write_program(tmp_path / "E")
