@@ -126,7 +126,8 @@ class MessageHandlerRunner:
     def close(self, wait: float) -> None:
         """Close the runner of message handlers: start no more handlers, and wait for running ones.
 
-        It waits at most ``wait`` seconds, then kills executables that still run.
+        It waits at most ``wait`` seconds, then kills executables that still run. Runs that it interrupts do not count
+        as attempts.
         """
         self.stop.set()
         deadline = time.monotonic() + wait
@@ -140,6 +141,8 @@ class MessageHandlerRunner:
         for worker in self.workers:
             if worker.thread.is_alive():
                 worker.thread.join(1.0)
+        for worker in self.workers:
+            worker.withdraw_interrupted_attempt()  # of a Python handler, which cannot be killed
 
 
 class HandlerWorker:
@@ -157,6 +160,7 @@ class HandlerWorker:
         self._last_loop_start = handlers.clock()
         self._busy_until: float | None = None
         self._pending: deque[IncomingMessage] = deque()
+        self._running_rx: int | None = None  # the message whose handlers run
 
     @property
     def last_loop_start(self) -> float:
@@ -172,6 +176,13 @@ class HandlerWorker:
     def is_overdue(self, now: float) -> bool:
         """Return whether a worker's message handler is overdue: it has been running for longer than its timeout."""
         return self._busy_until is not None and now > self._busy_until
+
+    def withdraw_interrupted_attempt(self) -> None:
+        """Withdraw the attempt of the handlers that still run when the agent stops; do nothing if none run."""
+        rx, self._running_rx = self._running_rx, None
+        if rx is not None:
+            with suppress(AgentError):  # the attempt then counts, as after a crash
+                self._runner.store.withdraw_interrupted_attempt(rx)
 
     def _run(self) -> None:
         last_read_at = self._runner.clock()
@@ -217,7 +228,7 @@ class HandlerWorker:
         config, store, log = self._runner.config, self._runner.store, self._runner.log
         attempt = message.attempts
         reason = (
-            f"the agent stopped or crashed {attempt} times while it ran the handlers of a message on the topic "
+            f"the agent was killed or crashed {attempt} times while it ran the handlers of a message on the topic "
             f"{message.topic!r}: check whether one of these handlers crashes the agent"
         )
         while not self._runner.stop.is_set():
@@ -231,17 +242,21 @@ class HandlerWorker:
                 self._record_messages_without_handler(message)
                 return
             attempt = store.begin_handling_attempt(message.rx)
+            self._running_rx = message.rx
             event = HandlerEvent(message.event_id, message.rx_id, message.topic, message.payload, attempt)
             try:
                 self._run_handlers(handlers, event)
                 self._record_handled(message, event)
             except _HandlerFailure as failure:
                 reason = str(failure)
+                if self._runner.stop.is_set():
+                    self.withdraw_interrupted_attempt()
+                    return
             else:
                 self._runner.handled += 1
                 return
-            if self._runner.stop.is_set():
-                return  # a run that the agent's stop interrupted does not count as a failure
+            finally:
+                self._running_rx = None
             self._runner.failures += 1
             log.warning(
                 "handler failed", topic=message.topic, event_id=_message_id(message), attempt=attempt, reason=reason

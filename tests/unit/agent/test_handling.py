@@ -250,6 +250,44 @@ def test_interrupted_handler_attempt_is_counted_and_event_is_handled_again(bench
     assert attempts == [2]
 
 
+def test_orderly_stops_do_not_quarantine_event_whose_handler_they_interrupt(
+    bench: HandlerBench, tmp_path: Path
+) -> None:
+    bench.write_program("E", f'echo "$ATTEMPT" >> {tmp_path}/attempts; test -e {tmp_path}/done || exec sleep 300')
+    (tmp_path / "attempts").touch()
+    bench.receive("a/E")
+    for number in range(1, 5):
+        handlers = bench.start(handler_attempts=2)
+        bench.wait_until(lambda: len((tmp_path / "attempts").read_text().split()) == number)  # noqa: B023
+        handlers.close(0.0)
+        assert handlers.failures == 0
+    (tmp_path / "done").touch()
+    bench.start(handler_attempts=2)
+    bench.wait_empty()
+    assert bench.journal("quarantined") == []
+    assert (tmp_path / "attempts").read_text().split() == ["1", "2", "2", "2", "2"], (
+        "the first attempt must stay recorded, because the interrupted handler may have had effects"
+    )
+
+
+def test_orderly_stops_do_not_quarantine_event_whose_python_handler_they_interrupt(bench: HandlerBench) -> None:
+    began, release, attempts = threading.Semaphore(0), threading.Event(), list[int]()
+
+    def handle(event: HandlerEvent) -> None:
+        attempts.append(event.attempt)
+        began.release()
+        release.wait(100)
+
+    rx = bench.receive("a/E")
+    for _ in range(3):
+        handlers = bench.start({"E": [handle]}, handler_attempts=2)
+        assert began.acquire(timeout=60)
+        handlers.close(0.0)
+    assert attempts == [1, 2, 2]
+    assert bench.store.begin_handling_attempt(rx) == 2
+    release.set()
+
+
 def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: HandlerBench) -> None:
     rx = bench.receive("a/E")
     for _ in range(6):
@@ -257,7 +295,7 @@ def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: 
     bench.start({"E": [lambda _: pytest.fail("the agent ran the handler")]})
     bench.wait_empty()
     assert bench.journal("quarantined")[0]["reason"].startswith(
-        "the agent stopped or crashed 6 times while it ran the handlers of a "
+        "the agent was killed or crashed 6 times while it ran the handlers of a "
     )
 
 

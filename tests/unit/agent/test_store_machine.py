@@ -224,7 +224,7 @@ class StoreMachine(RuleBasedStateMachine):
         model.jseq += 1
 
     @precondition(lambda self: self.model.inbox)
-    @rule(data=st.data(), end=st.sampled_from(["handled", "quarantine", "crash", "failed"]))
+    @rule(data=st.data(), end=st.sampled_from(["handled", "quarantine", "crash", "failed", "stopped"]))
     def handle(self, data: st.DataObject, end: str) -> None:
         model = self.model
         message = data.draw(st.sampled_from(model.inbox))
@@ -234,6 +234,9 @@ class StoreMachine(RuleBasedStateMachine):
         model.jseq += 1
         if end == "crash":
             self.crash()
+        elif end == "stopped":
+            self.store.withdraw_interrupted_attempt(rx)
+            model.attempts[rx] = max(1, model.attempts[rx] - 1)
         elif end != "failed":
             if end == "handled":
                 self.store.record_handled(rx)

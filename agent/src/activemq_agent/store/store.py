@@ -257,6 +257,14 @@ class Store:
             lambda transaction: inbox.begin_handling_attempt(transaction, inbox_position)
         ).result()
 
+    def withdraw_interrupted_attempt(self, rx: int) -> None:
+        """Withdraw the last attempt to handle a message of an agent's inbox, because the agent's stop interrupted it.
+
+        One attempt stays recorded, so that the next run is not the first. This does nothing if the message is not in
+        the inbox.
+        """
+        self._writer.submit(lambda transaction: inbox.withdraw_interrupted_attempt(transaction, rx)).result()
+
     def record_handled(self, rx: int) -> None:
         """Record that a message of an agent's inbox was handled.
 
