@@ -15,10 +15,8 @@ separate thread, so that a caller that dies, stalls or sends invalid data does n
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import json
-import math
 import os
 import socket
 import threading
@@ -29,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 from activemq_agent.agent_topics import BARRIER, CANARY, is_barrier_topic, is_canary_topic
+from activemq_agent.store.outbox import is_valid_event_timeout
 
 if TYPE_CHECKING:
     from activemq_agent.logs import LogInterface
@@ -212,7 +211,7 @@ class LocalRequestServer:
                 "the request to the agent has a topic or id that is not text: write both as JSON strings"
             )
         if timeout is not None and (
-            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not is_valid_event_timeout(timeout)
         ):
             raise _InvalidRequestError(
                 "the request to the agent has no valid timeout: write a number of seconds above 0"
@@ -288,7 +287,7 @@ def _decode_payload(request: dict[str, Any]) -> bytes:
         )
     try:
         return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
-    except (UnicodeEncodeError, binascii.Error):
+    except ValueError:
         raise _InvalidRequestError(
             "the payload of the request to the agent is not valid: write Unicode text in payload, or base64 in "
             "payload_base64"

@@ -157,6 +157,17 @@ def test_control_socket_answers_status_and_requeue_requests(control_socket: Path
             ),
         ),
         (
+            '{"op":"publish","topic":"a","payload_base64":"é"}'.encode(),
+            (
+                "the payload of the request to the agent is not valid: write Unicode text in payload, or base64 in "
+                "payload_base64"
+            ),
+        ),
+        (
+            b'{"op":"publish","topic":"a","payload":"","timeout":1%s}' % (b"0" * 400),
+            "the request to the agent has no valid timeout: write a number of seconds above 0",
+        ),
+        (
             b'{"op":"publish","topic":"a","payload":"","timeout":-1}',
             "the request to the agent has no valid timeout: write a number of seconds above 0",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
+from activemq_agent.agent_topics import barrier_topic, canary_topic
 from activemq_agent.store import SentEvent, Store, StoreLimits, outbox
 from activemq_agent.store.transaction import Transaction
 from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store
@@ -83,7 +85,21 @@ def test_store_refuses_event_with_invalid_topic(tmp_path: Path, topic: str) -> N
         store.accept_event(topic, b"x")
 
 
-@pytest.mark.parametrize("timeout", [0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize("rest", ["", "/e"])
+def test_topic_is_accepted_only_if_test_messages_can_be_sent_for_it(tmp_path: Path, rest: str) -> None:
+    with open_store(tmp_path) as store:
+        for length in range(65500, 65536 - len(rest)):
+            prefix = "ä" + "x" * (length - 2)
+            fits = max(len(topic(prefix, "a1").encode()) for topic in (canary_topic, barrier_topic)) <= 65535
+            with contextlib.nullcontext() if fits else pytest.raises(RequestRefusedError, match=r" to 65520 bytes$"):
+                store.accept_event(prefix + rest, b"x")
+        longest_prefix = max((event.topic for event in store.outgoing_events(99)), key=len).removesuffix(rest)
+        assert len(longest_prefix.encode()) == 65520
+        store.accept_event(barrier_topic(longest_prefix, "a1"), b"{}")
+        store.accept_event("a/" + "x" * 65533, b"x")
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, math.inf, math.nan, 10**400])
 def test_event_timeout_that_agent_conf_does_not_accept_is_refused(tmp_path: Path, timeout: float) -> None:
     with (
         open_store(tmp_path) as store,

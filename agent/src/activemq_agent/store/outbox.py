@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.agent_topics import topic_without_last_level
+from activemq_agent.agent_topics import barrier_topic, topic_without_last_level
 from activemq_agent.payload_envelope import event_id_in, validated_event_id
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store.rows import SentEvent, size_in_bytes
@@ -18,17 +19,25 @@ _SEQ = re.compile(r"[1-9][0-9]*")
 _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
-def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | None) -> str | None:
+def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | None, agent: str) -> str | None:
     """Return the event id that the publisher chose for an event; None if it chose none.
 
-    It is an argument or the payload's ``eventId``. Raises RequestRefusedError for a topic, payload or id that cannot be
-    published.
+    It is an argument or the payload's ``eventId``. Raises RequestRefusedError for a topic, payload or id that the agent
+    with the name ``agent`` cannot publish.
     """
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
         raise RequestRefusedError(
             f"{topic[:80]!r} is not a topic to which events can be published: use 1 to {LONGEST_TOPIC} bytes of "
             "printable characters without + and #"
+        )
+    prefix = topic_without_last_level(topic)
+    excess = len(barrier_topic(prefix, agent).encode()) - LONGEST_TOPIC  # the topic of a canary is shorter
+    if excess > 0:
+        raise RequestRefusedError(
+            f"the topic {topic[:80]!r} of the event is too long, because the topics of the agent's test messages for "
+            f"it must not have more than {LONGEST_TOPIC} bytes: shorten the topic without its last level to "
+            f"{len(prefix.encode()) - excess} bytes"
         )
     if not isinstance(payload, bytes):
         raise RequestRefusedError(f"the payload of the event has the type {type(payload).__name__}: pass bytes")
@@ -41,6 +50,17 @@ def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | Non
             "for both"
         )
     return validated_event_id(event_id)
+
+
+def is_valid_event_timeout(timeout: float) -> bool:
+    """Return whether a number of seconds can be the timeout of an event: it is above 0 and finite.
+
+    An integer may be too large for the arithmetic of times.
+    """
+    try:
+        return 0 < float(timeout) < math.inf
+    except OverflowError:
+        return False
 
 
 def accept_event(

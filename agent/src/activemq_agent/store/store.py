@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -141,8 +140,10 @@ class Store:
 
         Raises RequestRefusedError for an event that can never be sent.
         """
-        chosen_id = outbox.event_id_chosen_by_publisher(topic, payload, event_id)
-        if timeout is not None and not 0 < timeout < math.inf:
+        chosen_id = outbox.event_id_chosen_by_publisher(
+            topic, payload, event_id, self._writer.committed_counters.agent
+        )  # fmt: skip
+        if timeout is not None and not outbox.is_valid_event_timeout(timeout):
             raise RequestRefusedError(
                 f"the timeout {timeout} of the event is not valid: write a number of seconds above 0"
             )
