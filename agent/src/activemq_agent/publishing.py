@@ -48,6 +48,9 @@ CANARY_RETRY_INTERVAL = 60.0
 MAX_PREFIXES = 256
 """Largest number of topic prefixes that are remembered and subscribed to; the longest unused one is dropped first."""
 BARRIER_EVERY = 60.0
+LARGEST_BATCH = 8 << 20
+"""Bytes of events that are read ahead, and of events that wait for their PUBACK (twice in memory, in paho-mqtt); one
+event may exceed each limit. The unit limits the agent's memory."""
 DELETE_BATCH = 500
 """Largest number of acknowledged events that wait for deletion; after a crash they are sent again, as is the window."""
 
@@ -75,19 +78,24 @@ class _PrefixState:
 
 
 class _UnacknowledgedEvent(NamedTuple):
-    """An event that was sent at time ``sent_at``, and whose acknowledgement (PUBACK) has not arrived."""
+    """An event that was sent at time ``sent_at``, and whose acknowledgement (PUBACK) has not arrived.
+
+    ``size``: bytes of the payload that was sent.
+    """
 
     sent: SentEvent
     prefix: _PrefixState
     sent_at: float
+    size: int
 
 
 class Publisher:
     """A publisher of an agent, which sends the events in the store's outbox to the broker.
 
     One thread calls ``run``; other methods and counters are for any thread. At most ``config.publisher_window`` events
-    wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged events for their deletion. Raises
-    ConfigError for TLS files that cannot be used.
+    wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged events for their deletion. Events
+    that wait for their PUBACK have at most ``LARGEST_BATCH`` bytes, not counting the last one. Raises ConfigError for
+    TLS files that cannot be used.
     """
 
     def __init__(
@@ -122,6 +130,7 @@ class Publisher:
     def _reset_connection_state(self) -> None:
         """Reset the state of one connection, so that the outbox is read from its beginning again."""
         self._unacknowledged: dict[int, _UnacknowledgedEvent] = {}
+        self._unacknowledged_bytes = 0
         self._prefixes: dict[str, _PrefixState] = {}
         self._prefix_of_canary: dict[str, str] = {}  # prefix by canary topic
         self._subscribing: dict[int, str] = {}  # prefix by packet number
@@ -222,6 +231,7 @@ class Publisher:
         if unacknowledged is None:
             return
         self.acknowledged += 1
+        self._unacknowledged_bytes -= unacknowledged.size
         sent, prefix = unacknowledged.sent, unacknowledged.prefix
         if prefix.state == "pending":
             prefix.held.append(sent)
@@ -343,19 +353,26 @@ class Publisher:
             if self._recording:
                 self._recording[0][0].add_done_callback(lambda _: self.wake())
             return
-        while len(self._unacknowledged) + self._held_count < self._config.publisher_window and self._has_events(now):
+        while self._has_room_in_window() and self._has_events(now):
             row = self._buffer[0]
             name = topic_without_last_level(row.topic)
             prefix = self._prefixes.get(name) or self._send_first_canary(name, now)
-            mid = session.publish(row.topic, add_event_id(row.payload, row.event_id, self._config.publisher_envelope))
+            payload = add_event_id(row.payload, row.event_id, self._config.publisher_envelope)
+            mid = session.publish(row.topic, payload)
             if mid is None:
                 return  # the connection ends: the event is in the queue
             self._buffer.popleft()
             self._last_sent_place = row.seq
             sent = SentEvent(row.seq, self.link.conn, mid, broker)
-            self._unacknowledged[mid] = _UnacknowledgedEvent(sent, prefix, now)
+            self._unacknowledged[mid] = _UnacknowledgedEvent(sent, prefix, now, len(payload))
+            self._unacknowledged_bytes += len(payload)
             self.sent += 1
             self._queue_for_recording("sent", [sent])
+
+    def _has_room_in_window(self) -> bool:
+        """Return whether another event may be sent before the broker acknowledges earlier ones."""
+        waiting = len(self._unacknowledged) + self._held_count
+        return waiting < self._config.publisher_window and self._unacknowledged_bytes < LARGEST_BATCH
 
     def _has_events(self, now: float) -> bool:
         """Return whether events of the outbox are buffered for sending; read the outbox if necessary.
@@ -368,11 +385,11 @@ class Publisher:
             self._next_read_at = 0.0
         if not self._buffer and now >= self._next_read_at:
             limit = self._config.publisher_window
-            self._buffer.extend(self._store.outgoing_events(limit, self._last_read_seq))
+            self._buffer.extend(self._store.outgoing_events(limit, self._last_read_seq, LARGEST_BATCH))
             self._read_at = now
             if self._buffer:
                 self._last_read_seq = self._buffer[-1].seq
-            if len(self._buffer) < limit:
+            else:
                 self._next_read_at = now + POLL
         return bool(self._buffer)
 

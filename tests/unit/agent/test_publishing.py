@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.connection_events import PubackReceived
-from activemq_agent.publishing import MAX_PREFIXES, Publisher
+from activemq_agent.publishing import LARGEST_BATCH, MAX_PREFIXES, Publisher
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, FakeBroker, RecordingLog, config, provide_benches
@@ -100,6 +100,39 @@ def test_number_of_unacknowledged_events_is_limited_to_window(create_bench: Call
     bench.broker.last.put(PubackReceived(1, bench.broker.last.published[0][0]))
     bench.run_loop()
     assert len(bench.broker.last.published) == 8
+
+
+def test_bytes_of_unacknowledged_events_and_of_read_events_are_limited(bench: Bench) -> None:
+    """A window of large events would otherwise exceed the memory that the service unit permits."""
+    bench.broker.acknowledges = False
+    payload = b"x" * (1 << 20)
+    for _ in range(20):
+        bench.store.accept_event("a/b/E", payload)
+    bench.run_loop()
+    connection = bench.broker.last
+    assert len(connection.published) == LARGEST_BATCH >> 20
+    assert sum(len(event.payload) for event in bench.publisher._buffer) < LARGEST_BATCH
+    connection.put(PubackReceived(1, connection.published[0][0]))
+    bench.run_loop()
+    assert len(connection.published) == (LARGEST_BATCH >> 20) + 1
+    for _ in range(3):
+        for mid, _, _ in list(connection.published):
+            connection.put(PubackReceived(1, mid))
+        bench.run_loop()
+    assert len(connection.published) == 20
+    assert bench.rows == 0
+
+
+def test_event_above_limit_of_bytes_is_sent_alone(bench: Bench) -> None:
+    for _ in range(3):
+        bench.store.accept_event("a/b/E", b"x" * (LARGEST_BATCH + 1))
+    bench.broker.acknowledges = False
+    for count in (1, 2, 3):
+        bench.run_loop()
+        assert len(bench.broker.last.published) == count
+        bench.broker.last.put(PubackReceived(1, bench.broker.last.published[-1][0]))
+    bench.run_loop()
+    assert bench.rows == 0
 
 
 def test_after_connection_loss_only_unacknowledged_events_are_sent_again_in_order(bench: Bench) -> None:

@@ -153,10 +153,11 @@ class Store:
         future.add_done_callback(self._notify_sender)
         return future
 
-    def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
+    def outgoing_events(self, limit: int, after: int = 0, most_bytes: int | None = None) -> list[OutgoingEvent]:
         """Return the next outgoing events of an agent's outbox, at most ``limit``, after a position.
 
-        Expired events are left out. They are in sending order.
+        Expired events are left out. They are in sending order. ``most_bytes`` bounds all events together; the first one
+        is returned whatever its size.
         """
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.undamaged_rows(
@@ -165,6 +166,7 @@ class Store:
             after,
             self._writer.elapsed.seconds_since_outbox_creation(),
             limit=limit,
+            most_bytes=most_bytes,
         )
         return [OutgoingEvent(*row[:4]) for row in rows]
 
