@@ -57,6 +57,10 @@ MAX_CANARIES = 8
 """Number of unanswered canaries that are remembered, so that a late answer counts; two misses end a connection."""
 PUBLISHERS_PACKET = 1 << 17
 """Largest number of bytes of a packet that a publisher receives: a canary with a topic of 65,535 bytes."""
+PREFETCH = 100
+"""Number of unacknowledged messages of a topic filter after which the broker sends no more of its messages."""
+WITHHELD_MESSAGES_ALARM = PREFETCH // 2
+"""Number of messages that are dropped without an acknowledgement, on one connection, at which an alarm is raised."""
 FRUITLESS = 2
 """Consecutive connections without a received canary after which the PUBACK of a canary counts as its answer."""
 
@@ -110,7 +114,7 @@ class AgentConnection:
         self.losses: dict[str, int] = {}
         """How often a connection was lost, by reason."""
         self.alarm: str | None = None
-        """The problem that an operator must fix, such as refused credentials; None once a connection is up."""
+        """The problem that an operator must fix, such as refused credentials; None once a new connection is up."""
         self.failure_reasons: dict[str, str] = {}
         """The reason why the last attempt failed, by broker as ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
@@ -127,6 +131,8 @@ class AgentConnection:
         self._store = store
         self._log = log
         self._clock = clock
+        self._role = role
+        self._withheld_count = 0  # messages of this connection that were dropped without an acknowledgement
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._unreported_changes: list[
             ReportConnectionUpAction | ReportConnectionDownAction
@@ -217,6 +223,8 @@ class AgentConnection:
             if not isinstance(event, PubackReceived | MessageReceived | SubackReceived):
                 raise
             self.dropped.count_dropped_message(type(error).__name__, error=error, event_kind=type(event).__name__)
+            if isinstance(event, MessageReceived) and event.qos:
+                self._count_withheld_message()
             return True
 
     # -- events of sessions -----------------------------------------------------------------------
@@ -232,6 +240,8 @@ class AgentConnection:
                 pass  # an event of an earlier connection
             case OversizedMessageReceived():
                 self.dropped.count_dropped_message("larger than packet.bytes", broker=self.broker)
+                if item.qos and item.conn == self.conn:
+                    self._count_withheld_message()
             case TransportUp() | ConnackReceived() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
                     self._record_failure(item)
@@ -239,6 +249,27 @@ class AgentConnection:
                 yield from self._yield_state_changes()
             case _:
                 yield item
+
+    def _count_withheld_message(self) -> None:
+        """Count a message that was dropped without an acknowledgement; raise an alarm before the broker sends no more.
+
+        The broker keeps the message, and it takes one place of the prefetch of its topic filter.
+        """
+        self._withheld_count += 1
+        if self._role == "subscriber" and self._withheld_count == WITHHELD_MESSAGES_ALARM:
+            self.alarm = (
+                f"the agent discarded {self._withheld_count} messages of the broker {self.broker} without an "
+                "acknowledgement, because they are larger than packet.bytes or cannot be processed. After "
+                f"{PREFETCH} such messages of one topic filter, the broker sends no more messages of this filter: "
+                "increase packet.bytes in agent.conf and restart the agent, or delete these messages on the broker"
+            )
+            self._log.error(
+                "messages of a topic filter stay on the broker until you correct the cause that the field `reason` of "
+                "this record names",
+                reason=self.alarm,
+                broker=self.broker,
+                dropped=dict(self.dropped.counts),
+            )
 
     def _record_failure(self, item: ConnackReceived | ConnectionEnded) -> None:
         """Keep the reason why a connection attempt failed, and log it once per broker and reason."""
@@ -336,6 +367,7 @@ class AgentConnection:
     def _record_connection_up(self, action: ReportConnectionUpAction) -> None:
         self.broker, self.alarm = self.names[action.broker], None
         self.failure_reasons.clear()
+        self._withheld_count = 0  # the broker sends these messages again
         self.connections += 1
         self._canary_topic_refused = self._canary_returned = self._canary_acknowledged = False
         self._canary_number_by_mid.clear()

@@ -64,10 +64,11 @@ class MessageReceived(NamedTuple):
 class OversizedMessageReceived(NamedTuple):
     """Event of an agent's MQTT connection to a broker: a message above the size limit was received.
 
-    The message is discarded and not acknowledged.
+    The message is discarded and not acknowledged. ``qos`` is its QoS: the broker keeps a message of QoS 1.
     """
 
     conn: int
+    qos: int
 
 
 class ConnectionEnded(NamedTuple):

@@ -96,11 +96,11 @@ class MessageMemoryReservation:
 class ReceivedMqttPacketFilter:
     """A filter of received MQTT packets, which skips oversized messages and rejects packets that no broker may send.
 
-    It is between a socket and the MQTT client. ``on_oversized_message`` is called for each message above ``limit``
-    bytes, which is read and discarded.
+    It is between a socket and the MQTT client. ``on_oversized_message`` is called with the QoS of each message above
+    ``limit`` bytes, which is read and discarded.
     """
 
-    def __init__(self, limit: int, on_oversized_message: Callable[[], None]) -> None:
+    def __init__(self, limit: int, on_oversized_message: Callable[[int], None]) -> None:
         self._limit, self._on_oversized_message = limit, on_oversized_message
         self._header = bytearray()  # incomplete header of the packet that is being read
         self._complete_header = bytearray()  # complete header to return to the client
@@ -153,7 +153,7 @@ class ReceivedMqttPacketFilter:
             return
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
         if kind == PUBLISH and length > self._limit:
-            self._on_oversized_message()
+            self._on_oversized_message(self._header[0] >> 1 & 0b11)
             self._skip_bytes_left = length
         else:
             shortest, longest = _PACKET_LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
@@ -197,7 +197,7 @@ class BoundedMqttClient(Client):
         clean: bool,
         limit: int,
         intake: ReceiveMemoryLimit,
-        on_oversized_message: Callable[[], None],
+        on_oversized_message: Callable[[int], None],
     ) -> None:
         super().__init__(
             CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean, protocol=MQTTv311,

@@ -83,7 +83,7 @@ class Session:
         self._ended = threading.Event()
         client: Any = BoundedMqttClient(
             client_id, clean=clean, limit=largest or config.packet_bytes, intake=self._intake,
-            on_oversized_message=lambda: on_event(OversizedMessageReceived(conn)),
+            on_oversized_message=lambda qos: on_event(OversizedMessageReceived(conn, qos)),
         )  # fmt: skip
         self._client = client  # None after the end: its sockets are closed with the last reference
         client.connect_timeout = CONNECT_TIMEOUT

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.connection_events import MessageReceived
+from activemq_agent.connection_events import MessageReceived, OversizedMessageReceived
 from activemq_agent.store import InboxStorageOutcome, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
@@ -63,6 +63,10 @@ class Bench:
 
     def handle_first(self, topic_filter: str = "a/#") -> None:
         self.store.record_handled(self.store.pending_messages(topic_filter, 1)[0].rx)
+
+    @property
+    def alarm(self) -> str:
+        return self.subscriber.link.alarm or ""
 
     @property
     def conn(self) -> Conn:
@@ -259,6 +263,37 @@ def test_large_messages_for_full_topic_stay_on_broker_until_inbox_has_room(
         == "the agent discarded unacknowledged messages, because its memory for received messages was full: it "
         "reconnects, and the broker sends these messages again"
     )
+
+
+def test_alarm_is_raised_before_oversized_messages_stop_topic_filter(bench: Bench) -> None:
+    """The broker stops a topic filter after 100 messages that the agent did not acknowledge."""
+    for qos, count in ((0, 200), (1, 49)):
+        for _ in range(count):
+            bench.conn.put(OversizedMessageReceived(bench.conn.number, qos))
+    bench.conn.put(OversizedMessageReceived(bench.conn.number - 1, 1))
+    bench.run_loop()
+    assert bench.alarm == ""
+    bench.conn.put(OversizedMessageReceived(bench.conn.number, 1))
+    bench.run_loop()
+    alarm = bench.alarm
+    assert alarm.startswith("the agent discarded 50 messages of the broker b1:1883 without an acknowledgement")
+    records = [fields for event, fields in bench.log.records if event.startswith("messages of a topic filter stay on")]
+    assert [fields["reason"] for fields in records] == [alarm]
+    bench.clock.now += 40
+    bench.conn.drop()
+    for _ in range(10):
+        bench.run_loop(0.5)
+    assert bench.subscriber.link.connections == 2
+    assert bench.alarm == ""
+
+
+def test_alarm_is_raised_if_many_messages_cannot_be_processed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("activemq_agent.subscribing.is_barrier_topic", lambda topic: topic.fail())
+    for mid in range(1, 51):
+        bench.deliver(mid)
+    bench.run_loop()
+    assert bench.conn.acked == []
+    assert "cannot be processed" in bench.alarm
 
 
 def test_canaries_of_any_agent_are_acknowledged_and_dropped(bench: Bench) -> None:
