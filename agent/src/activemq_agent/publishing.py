@@ -5,7 +5,7 @@ nothing. So the publisher subscribes to a canary topic, ``PREFIX/__canary__/AGEN
 on a connection, and sends a canary (a test message) to it. Until the canary is received, acknowledged events of that
 prefix stay in the outbox. If the canary is not received in time, the events are kept separately as unconfirmed.
 
-A canary confirms only events of its own prefix that were sent after it on the same connection. A prefix without a
+A canary confirms only events with its prefix that were sent after it on the same connection. A prefix without a
 received canary gets a new canary every minute. It confirms none of the events that were sent before it, because the
 broker may have rejected these for a permission that was granted later: they stay unconfirmed.
 """
@@ -265,7 +265,8 @@ class Publisher:
             f"{canary_topic(name, self._config.agent)}, in the broker's ACL"
         )
         self._log.warning(
-            f"the agent cannot confirm the delivery of events below the topic {name!r}: {remedy or permission}",
+            f"the agent cannot confirm the delivery of events below the topic {name!r}: {remedy or permission}. "
+            "Then send the events that stay unconfirmed again with activemq-agent requeue",
             prefix=name,
             broker=self.link.broker,
             reason=reason,
