@@ -159,7 +159,7 @@ def test_drill_fails_if_load_has_stopped(drill: DrillRun) -> None:
     (drill.directory / "failed").write_text("the publisher of orders-mq01 stopped unexpectedly\n")
 
     with pytest.raises(
-        LabError, match=r"stopped \(the publisher of orders-mq01 stopped unexpectedly\)\. Correct this error"
+        LabError, match=r"stopped \(the publisher of orders-mq01 stopped unexpectedly\)\. Correct the cause"
     ):
         drill.next_drill_fault(STATES)
 
@@ -182,7 +182,7 @@ def test_drill_fails_if_process_of_load_ended_without_report(
     (run.directory / "load.log").write_text(output)
     write_load_status(run, time.time(), steady=True, accepted=100.0, handled=100.0, last=98.0)
 
-    message = rf"the test load of the drill stopped \({reason}.*\)\. Correct this error"
+    message = rf"the test load of the drill stopped \({reason}.*\)\. Correct the cause"
     with pytest.raises(LoadEndedError, match=message):
         run.next_drill_fault(STATES)
     with pytest.raises(LoadEndedError, match=message):
