@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import OperationDecisionRequest, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 from tests.support.facts_of_brokers import facts_of_broker
 from tests.support.played_sites import A, B, make_local_site
@@ -17,7 +17,8 @@ from tests.support.played_sites import A, B, make_local_site
 PAIRS = {"x-mq01": ("x-mq01-a", "x-mq01-b"), "x-mq02": ("x-mq02-a", "x-mq02-b"), "x-mq03": ("x-mq03-a",)}
 BROKERS = {host: facts_of_broker(host, pair=pair) for pair, hosts in PAIRS.items() for host in hosts}
 FENCED = {"exists": True, "mounted": True, "used": True, "fenced": True}
-NOT_FENCED = {**FENCED, "fenced": False}
+NOT_FENCED = {**FENCED, "fenced": False, "marked": ["x-mq01", "1"]}
+NOT_MOUNTED = {"exists": False, "mounted": False, "used": False, "fenced": False, "marked": None}
 
 
 def decide_hosts_and_notes(name: str, evidence: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -45,9 +46,26 @@ def test_unfence_of_group_stops_only_brokers_of_pairs_with_fence() -> None:
     assert [note.partition(",")[0] for note in notes] == ["pair x-mq01 has no fence", "pair x-mq03 has no fence"]
 
 
-def test_unfence_stops_pair_of_which_one_node_sees_fence() -> None:
-    stores = {"x-mq01-a": NOT_FENCED, "x-mq01-b": FENCED}
-    assert decide_hosts_and_notes("x-mq01", stores)[0] == ["x-mq01-a", "x-mq01-b"]
+@pytest.mark.parametrize(
+    ("store_of_a", "problem"),
+    [
+        (NOT_MOUNTED, "is not the store of pair x-mq01, because it contains no file .activemq-fleet-pair"),
+        ({**NOT_MOUNTED, "exists": True}, "is not the store of pair x-mq01, because it contains no file"),
+        (NOT_FENCED, "is not the store of host x-mq01-b, because only the store of x-mq01-b has a fence"),
+    ],
+)
+def test_unfence_refuses_pair_of_which_one_node_sees_fence(store_of_a: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RefusalError) as error:
+        decide_hosts_and_notes("x-mq01", {"x-mq01-a": store_of_a, "x-mq01-b": FENCED})
+    [line] = error.value.problems
+    assert line.startswith("x-mq01-a: directory ")
+    assert problem in line
+
+
+def test_unfence_refuses_pair_whose_store_no_node_sees() -> None:
+    with pytest.raises(RefusalError) as error:
+        decide_hosts_and_notes("x-mq01", dict.fromkeys(PAIRS["x-mq01"], NOT_MOUNTED))
+    assert [line.partition(":")[0] for line in error.value.problems] == ["x-mq01-a", "x-mq01-b"]
 
 
 def test_unfence_refuses_empty_target() -> None:
@@ -63,10 +81,16 @@ def test_unfence_refuses_single_node_of_pair() -> None:
 
 def test_playbook_unfence_stops_no_broker_without_target_or_fence(tmp_path: Path) -> None:
     site = make_local_site(tmp_path)
-    site.write_inventory(A, B, ha="shared-file", store_directory=f"{tmp_path}/store", service="systemd")
+    store = tmp_path / "store"
+    site.write_inventory(A, B, ha="shared-file", store_directory=str(store), service="systemd")
     status, output = site.play("unfence")
     assert status == 2
     assert "activemq_target is not set, but the playbook unfence stops only" in output
+    status, output = site.play("unfence", "-e", "activemq_target=orders-mq01")
+    assert status == 2
+    assert "no broker is stopped, because a node does not see the store of its pair" in output
+    store.mkdir()
+    (store / ".activemq-fleet-pair").write_text("orders-mq01\n1\n")
     status, output = site.play("unfence", "-e", "activemq_target=orders-mq01")
     assert status == 0, output
     assert "pair orders-mq01 has no fence, so this run of the playbook unfence does not stop its brokers" in output
