@@ -18,6 +18,7 @@ from activemq_fleet.node.files.untrusted_paths import (
     UntrustedPathError,
     open_directory,
     open_file,
+    open_file_owned_by_directory_owner_or_root,
     owner_of_first_untrusted_directory,
     read_file,
 )
@@ -144,6 +145,44 @@ def test_circular_symbolic_links_are_refused(common: Path) -> None:
     (common / "two").symlink_to("one")
     with pytest.raises(UntrustedPathError, match="more than 16 symbolic links"):
         open_directory(str(common / "one"))
+
+
+def read_through_link(path: Path) -> bytes:
+    with open_directory(str(path.parent)) as directory:
+        descriptor = open_file_owned_by_directory_owner_or_root(directory, path.name)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def test_file_is_read_through_two_links_of_root(common: Path) -> None:
+    (common / "live").mkdir()
+    (common / "live" / "certificate").symlink_to("../secret/file")
+    (common / "link").symlink_to(common / "live" / "certificate")
+    assert read_through_link(common / "link") == b"root's secret"
+
+
+def test_second_link_to_file_in_directory_of_other_account_is_refused(common: Path, data: Path) -> None:
+    (data / "link").symlink_to(common / "secret" / "file")
+    (common / "link").symlink_to(data / "link")
+    with pytest.raises(UntrustedPathError, match=f"{data}/link is a link, not a regular file"):
+        read_through_link(common / "link")
+
+
+def test_file_through_link_of_root_has_owner_of_its_directory(common: Path, data: Path) -> None:
+    (data / "file").write_text("certificate")
+    os.chown(data / "file", BROKER, BROKER)
+    (common / "link").symlink_to(data / "file")
+    assert read_through_link(common / "link") == b"certificate"
+    os.chown(data / "file", STRANGER, STRANGER)
+    with pytest.raises(UntrustedPathError, match=f"{data}/file belongs to "):
+        read_through_link(common / "link")
+
+
+def test_circular_links_to_file_are_refused(common: Path) -> None:
+    (common / "one").symlink_to("two")
+    (common / "two").symlink_to("one")
+    with pytest.raises(UntrustedPathError, match="more than 16 symbolic links"):
+        read_through_link(common / "one")
 
 
 def test_file_name_that_leads_out_of_directory_is_refused(data: Path) -> None:

@@ -28,7 +28,7 @@ from ..errors import NodeError
 from . import new_files
 
 MAX_LINKS = 16
-"""Maximum number of trusted links in the path of one directory."""
+"""Maximum number of trusted links in the path of one directory or file."""
 MAX_DEPTH = 32
 """Maximum depth of a directory tree that is walked, which limits the stack and the number of descriptors."""
 
@@ -305,9 +305,7 @@ def open_directory(path: str, root: int | None = None) -> Directory:
         if isinstance(opened, Directory):
             return opened
         path = opened
-    raise UntrustedPathError(
-        f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened. Remove the loop of links"
-    )
+    raise _too_many_links_error(path)
 
 
 def open_file(
@@ -351,15 +349,21 @@ def open_file_owned_by_directory_owner_or_root(directory: Directory, name: str) 
 
     In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.
     In a directory that only root and this process's account can write, any regular file is accepted, also through a
-    link of one of the two. Raises UntrustedPathError, OSError.
+    link of one of the two. The target of a link may again be a link, and the same conditions apply to it in its own
+    directory. Raises UntrustedPathError, OSError.
     """
-    if not directory.is_trusted_directory:
-        return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
-    status = directory.entry_status(name)
-    if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
-        target = os.readlink(_checked_name(name), dir_fd=directory.descriptor)
-        return open_file(os.path.join(directory.path, target))
-    return directory.open_file(name)
+    with contextlib.ExitStack() as opened_directories:
+        for _index in range(MAX_LINKS + 1):
+            if not directory.is_trusted_directory:
+                return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
+            status = directory.entry_status(name)
+            if not stat.S_ISLNK(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+                return directory.open_file(name)
+            target = os.readlink(_checked_name(name), dir_fd=directory.descriptor)
+            path = os.path.abspath(os.path.join(directory.path, target))
+            directory = opened_directories.enter_context(open_directory(os.path.dirname(path)))
+            name = os.path.basename(path)
+    raise _too_many_links_error(os.path.join(directory.path, name))
 
 
 def owner_of_first_untrusted_directory(path: str) -> tuple[int, int] | None:
@@ -428,6 +432,12 @@ def _trusted_link_target(directory: int, name: str, prefix: str, is_private: boo
         kind = f"that belongs to {account_name(status.st_uid)}"
     raise UntrustedPathError(
         f"{path} is a symbolic link {kind}, so it was not followed. Use the path of its target instead"
+    )
+
+
+def _too_many_links_error(path: str) -> UntrustedPathError:
+    return UntrustedPathError(
+        f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened. Remove the loop of links"
     )
 
 
