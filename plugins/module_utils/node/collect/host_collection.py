@@ -67,12 +67,14 @@ _MAX_ENTRIES = 50_000
 _MAX_UNREAD_LOGS = 100
 _TIMEOUT = 60
 _ZONE_TIMEOUT = 10
-_JAVA_OFFSET = re.compile(r"GMT(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?")
+_JAVA_OFFSET = re.compile(r"GMT(?P<sign>[+-])(?P<hours>[01]?\d|2[0-3])(?::?(?P<minutes>[0-5]\d))?")
+_IGNORED_TZ_PREFIX = re.compile(r"\A:?(?:posix/)?")
+"""What Java ignores at the start of ``TZ``, but not of ``user.timezone``."""
 _ZONE_NAME = re.compile(
-    r":?(?:posix/)?(?!right/|(?:localtime|posixrules)\Z)"
+    r"(?!(?:posix|right)/|(?:localtime|posixrules)\Z)"
     r"(?P<name>[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)*|(?:EST5E|CST6C|MST7M|PST8P)DT|GB-Eire|NZ-CHAT|W-SU)"
 )
-"""The name of a time zone; ``right/``, ``localtime`` and ``posixrules`` are files that Java does not know by name."""
+"""The name of a time zone. Java does not know ``posix/``, ``right/``, ``localtime`` and ``posixrules`` by name."""
 _UNREAD_LOG = (
     "the name of the file is similar to that of a broker log, but audit does not read logs with this name. If the file "
     "contains records of the broker and is compressed, unpack it, or pack it with gzip. Rename it to "
@@ -302,17 +304,15 @@ def broker_timezone(process: Process | None, etc_directory: str = "/etc") -> str
 
     It is the time zone of the JVM ``process``, or else that of the host, which ``etc_directory`` configures.
     """
-    for word in process.command if process else ():
-        option, _equals, value = word.partition("=")
-        if option == "-Duser.timezone" and (zone := _java_time_zone(value)):
+    if process:
+        options = [word.partition("=") for word in process.command]
+        # Java uses the last of several options, and ignores an empty one.
+        java_option = next((value for name, _equals, value in reversed(options) if name == "-Duser.timezone"), "")
+        environment = [entry.partition("=") for entry in read_proc_file(process.pid, "environ").split("\0")]
+        tz = next((value for name, _equals, value in environment if name == "TZ"), None)
+        setting = java_option or _IGNORED_TZ_PREFIX.sub("", tz or "")
+        if (java_option or tz) and (zone := _java_time_zone(setting) or _utc_offset_at_start(process, tz)):
             return zone
-    environment = read_proc_file(process.pid, "environ").split("\0") if process else []
-    for entry in environment:
-        variable, _equals, value = entry.partition("=")
-        if process and variable == "TZ" and value.lstrip(":"):
-            zone = _java_time_zone(value) or _utc_offset_at_start(process, value)
-            if zone:
-                return zone
     name = read_system_file(f"{etc_directory}/timezone").strip()
     target = os.path.realpath(f"{etc_directory}/localtime")
     if "/zoneinfo/" in target:
@@ -322,7 +322,10 @@ def broker_timezone(process: Process | None, etc_directory: str = "/etc") -> str
 
 
 def _java_time_zone(value: str) -> str:
-    """Return the time zone that Java reads in ``user.timezone`` or ``TZ``: a name or offset; "" if it reads none."""
+    """Return the time zone that Java reads in ``user.timezone``, or in ``TZ`` after the prefixes that it ignores there.
+
+    It is a name or an offset; "" if Java reads neither.
+    """
     offset = _JAVA_OFFSET.fullmatch(value)
     if offset:
         return f"{offset['sign']}{int(offset['hours']):02}:{offset['minutes'] or '00'}"
@@ -330,11 +333,13 @@ def _java_time_zone(value: str) -> str:
     return name["name"] if name else ""
 
 
-def _utc_offset_at_start(process: Process, tz: str) -> str:
-    """Return the offset of a JVM for a ``TZ`` that is not the name of a time zone, such as a path; "" if unknown.
+def _utc_offset_at_start(process: Process, tz: str | None) -> str:
+    """Return the offset of a JVM for a setting that is not the name of a time zone, such as a path; "" if unknown.
 
-    Java then uses the offset at its start, without daylight saving time (measured with Java 17 and 25). Only the
-    account of the process opens the file that ``tz`` may name.
+    Java then uses the offset that the C library returns for ``tz`` (None: not set) at its start, also after a change of
+    daylight saving time, and UTC for an offset of 24 hours or more (measured with Java 17 and 25). Java 6 to 8 instead
+    use the offset without daylight saving time: after a start in summer, the result is one hour too high for them. Only
+    the account of the process opens the file that ``tz`` may name.
     """
     uid, gid = uid_of_process(process.pid), gid_of_process(process.pid)
     if uid is None or gid is None:
@@ -345,12 +350,14 @@ def _utc_offset_at_start(process: Process, tz: str) -> str:
         )
     except (NodeError, OSError):
         return ""
-    return f"{offset[:3]}:{offset[3:]}"
+    return _java_time_zone(f"GMT{offset}") or "+00:00"
 
 
-def _local_offset(tz: str, seconds: float) -> str:
+def _local_offset(tz: str | None, seconds: float) -> str:
     """Return the offset from UTC, such as ``+0200``, at a time; it changes the time zone of this process."""
-    os.environ["TZ"] = tz
+    os.environ.pop("TZ", None)
+    if tz is not None:
+        os.environ["TZ"] = tz
     time.tzset()
     return time.strftime("%z", time.localtime(seconds))
 
