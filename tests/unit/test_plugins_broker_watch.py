@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.probe import connector_probe
 from activemq_fleet.node.probe.pair_watch import (
     PairProbeRound,
     summarize_answers_and_interruptions,
@@ -142,6 +143,15 @@ def test_broker_watch_without_first_answer_fails_with_last_answers(tmp_path: Pat
     )
     assert f"; {unknown}: the host name no-such-host.invalid cannot be resolved" in str(caught.value)
     assert not flag.exists()
+
+
+def test_broker_watch_masks_secrets_in_last_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    detail = "the broker rejects the STOMP frame CONNECT of the test connection: jdbc:oracle:thin:amq/Canary99@db1"
+    answer = connector_probe.ProbeAnswer(False, None, detail)
+    monkeypatch.setattr(connector_probe, "probe_connector", lambda *_unused, **_unused_options: answer)
+    outcome = watch_which_address_answers(["stomp://127.0.0.1:1"], None, 0.01, 0.01, 0.01, None)
+    assert "jdbc:oracle:thin:amq/" in outcome["last"]["stomp://127.0.0.1:1"]
+    assert "Canary99" not in outcome["last"]["stomp://127.0.0.1:1"]
 
 
 def test_broker_watch_with_first_answer_continues_after_time_of_first_within(tmp_path: Path) -> None:

@@ -101,6 +101,16 @@ def test_watchdog_sample_is_classified_by_process_log_and_probes(
     assert diagnosis_kind(process, phase, *answers, known=known, slave=slave) == expected
 
 
+def test_secrets_of_log_and_answers_are_masked_in_reason_of_watchdog() -> None:
+    uri = "jdbc:oracle:thin:amq/Canary99@db1"
+    silent, full = (replace(answer, detail=f"{answer.detail}: {uri}") for answer in (SILENT, FULL))
+    for answers in ({"stomp": silent}, {"stomp": full}):
+        evidence = Evidence(ALIVE, Phase("started", f"Failed: {uri}"), answers)
+        text = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence)).text
+        assert "jdbc:oracle:thin:amq/" in text
+        assert "Canary99" not in text
+
+
 ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILENT]), max_size=3)
 
 

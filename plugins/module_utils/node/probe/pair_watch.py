@@ -15,6 +15,7 @@ from ..config.broker_configuration import read_deployed_configuration, scheme_ho
 from ..config.probe_account import Login
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
+from ..masking import mask_text
 from ..process.proc import uid_of_broker_data_owner
 from . import connector_probe
 from .broker_connection import ExpectedBroker
@@ -46,11 +47,12 @@ def watch_which_address_answers(
     """Watch which address of a pair of brokers answers, by repeated probes, and return a summary as a dictionary.
 
     It is the result of ``summarize_answers_and_interruptions`` for an Ansible module, with the ``last`` answer of each
-    address. A listener on this machine must belong to the account of the broker in ``base``. For a broker of another
-    host only the account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's
-    certificates. The probes are ``interval`` seconds apart and end after ``seconds``. The file ``flag`` is created
-    after the first answer; the probes end early if it is removed. Raises NodeError for an address or a configuration
-    that cannot be read, and if no address answers in the first ``first_within`` seconds.
+    address, in which secrets are masked. A listener on this machine must belong to the account of the broker in
+    ``base``. For a broker of another host only the account of probes is used, over TLS only if the certificate is
+    verified by ``ca_file`` or the system's certificates. The probes are ``interval`` seconds apart and end after
+    ``seconds``. The file ``flag`` is created after the first answer; the probes end early if it is removed. Raises
+    NodeError for an address or a configuration that cannot be read, and if no address answers in the first
+    ``first_within`` seconds.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _read_login(base) if base else Login()
@@ -115,7 +117,7 @@ def _probe_addresses(
     for text in sorted(targets, key=lambda text: text != before):
         scheme, address = targets[text]
         answer = connector_probe.probe_connector(scheme, address, login, timeout, expected=expected)
-        last[text] = answer.detail
+        last[text] = mask_text(answer.detail)
         if answer.answered:
             return PairProbeRound(began, time.time(), text)
     return PairProbeRound(began, time.time(), None)

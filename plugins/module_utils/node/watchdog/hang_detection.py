@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..judge import BrokerState, Evidence, conclude_state, describe_probe_answer
+from ..masking import mask_text
 from ..process.proc import Process
 from ..timeouts import MISSES, WATCH_BUSY
 
@@ -64,8 +65,14 @@ class HangDiagnosis:
 def classify_sample(sample: WatchdogSample) -> HangDiagnosis:
     """Classify a watchdog's sample of a broker, and return the diagnosis: fine, idle, odd or hung, with the reason.
 
-    Idle means that there is nothing to watch, odd that a warning is due.
+    Idle means that there is nothing to watch, odd that a warning is due. Secrets in the reason are masked, because all
+    accounts of the host can read it in the status of the watchdog's unit.
     """
+    diagnosis = _classify_unmasked(sample)
+    return replace(diagnosis, text=mask_text(diagnosis.text))
+
+
+def _classify_unmasked(sample: WatchdogSample) -> HangDiagnosis:
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connector_descriptions
     if process is None:
