@@ -158,7 +158,8 @@ SWITCHOVER_FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"__activemq_return_job_start": {"failed": False}, "__activemq_takeover": {"state": "active"}},
         "the broker is hung",
         "the switchover from a1 to b1 did not complete: the broker is hung. b1 serves clients with release 5.18.3, "
-        "without a standby, so no rollback was done. No further host is changed. Correct the cause on a1, and run the same command again",
+        "without a standby, so no rollback was done. No further host is changed. Correct the cause on a1, and run the "
+        "same command again",
     ),
     "the peer did not take over": (
         {"__activemq_return_job_start": {"failed": False}, "__activemq_takeover": {"state": "stopped"}},

@@ -20,10 +20,8 @@ from . import journal
 REMOVED_SUFFIX = ".removed-batch"
 """The suffix of the file, next to the data file, that keeps the removed batch. No broker reads it."""
 _LOSS_AND_REMEDY = (
-    "The messages in it, and all later ones, are lost, unless a copy or a backup has the complete data file. Do not "
-    "replace the data file in this store, because brokers append new records to it from the next start on. Instead, "
-    "restore the copy or the backup of the whole store to a different directory, start another broker with it, and "
-    "move the lost messages from there to this broker. Without a copy, let the broker serve the other messages"
+    "The messages in this batch, and messages that were stored after it, are lost, unless a copy or a backup has the "
+    f"complete data file. {journal.RECOVERY_FROM_COPY}"
 )
 
 

@@ -44,6 +44,13 @@ _MAGIC = b"WRITE BATCH"
 _END_OF_FILE = b"-qMa4"
 """The bytes that 5.14 and later write after the last batch of a data file, and at its end (Journal.EOF_RECORD)."""
 _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
+RECOVERY_FROM_COPY = (
+    "With such a copy, do not replace the data file in this store, because brokers append new records to it from the "
+    "next start on. Instead, restore the copy of the whole store to a different directory, start another broker with "
+    "it, and move the lost messages from there to this broker. Without such a copy, no action is necessary: the broker "
+    "serves the other messages"
+)
+"""What to do if the end of a journal is missing, for messages to operators."""
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,8 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
         f"the end of the journal of the store {store} is missing: the index refers to a record at byte {offset} of "
         f"db-{file}.log that the journal does not have. The store lost {lost}. Later messages, which the index does "
         "not have yet, may also be lost. When a broker starts with this store, it removes the lost messages from the "
-        "index ('Rolled back N messages from the index'), and serves the others. If a copy or a backup has the "
-        "complete data files, stop the broker and, in a pair, the broker of the other node, before clients send "
-        "messages, and restore the data files together with the index. Without such a copy, no action is necessary"
+        "index ('Rolled back N messages from the index'). Only a copy or a backup that has the complete data file has "
+        f"these messages. {journal.RECOVERY_FROM_COPY}"
     )
 
 
