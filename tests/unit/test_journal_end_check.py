@@ -156,8 +156,8 @@ def test_remedy_for_cut_batch_does_not_overwrite_records_after_start(tmp_path: P
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), each=1, reserved=0)
     os.truncate(path, path.stat().st_size - 3)
     for text in (describe_cut_batch_in_copied_store(str(tmp_path)), remove_cut_batch(str(tmp_path))):
-        assert "Do not replace the data file in this store, because brokers append new records to it" in text
-        assert "restore the copy or the backup of the whole store to a different directory" in text
+        assert "do not replace the data file in this store, because brokers append new records to it" in text
+        assert "restore the copy of the whole store to a different directory" in text
 
 
 def test_removal_of_cut_batch_keeps_it_in_hard_links(tmp_path: Path) -> None:
