@@ -17,10 +17,11 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.logs.decompression import TRUNCATED
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.host_log_batches import CUT_OFF
+from activemq_fleet.logs.rolled_files import BEGINNING
 from activemq_fleet.spark.audit_job import read_and_write_log_events
 from activemq_fleet.spark.datasets import AtomicJobOutput
-from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_audit_inputs
-from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, map_log_events
+from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, binary_files_dataframe, list_audit_inputs
+from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, _read_beginnings, map_log_events
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
 
@@ -185,6 +186,34 @@ def test_large_gzip_logs_have_events_and_problems_of_small_ones(
         event_rows = sorted_event_rows(events(spark, inputs))
     assert event_rows == expected_rows
     assert {row["host"] for row in event_rows if row["problem"]} == {"torn", "damaged", "plain", "tail"}
+
+
+def test_only_beginning_of_large_log_is_read_to_order_it(
+    spark: SparkSession, tmp_path: Path, large_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older_log = STACK + b"".join(b"%s %d\n" % (OTHER, number) for number in range(40_000))
+    newer_log = older_log.replace(b"2026-03-02", b"2026-03-05")
+    logs = {"activemq.log.2": older_log, "activemq.log.1.gz": gzip.compress(newer_log), "activemq.log": LINE + b"\n"}
+    write_logs(tmp_path, "a", logs, timezone="UTC")
+    inputs = list_audit_inputs(spark, str(tmp_path))
+    whole_files: list[str] = []
+
+    def record_whole_files(spark: SparkSession, paths: list[str]) -> DataFrame:
+        whole_files.extend(paths)
+        return binary_files_dataframe(spark, paths)
+
+    monkeypatch.setattr("activemq_fleet.spark.log_events.binary_files_dataframe", record_whole_files)
+
+    with temporary_settings(spark, ONE_PARTITION):
+        beginnings = _read_beginnings(spark, inputs.files_of_kind("log"))
+
+    assert len(older_log) > BEGINNING
+    assert {Path(path).name: (beginning.head, beginning.first) for path, beginning in beginnings.items()} == {
+        "activemq.log": (b"", "2026-03-01 10:00:00,123"),
+        "activemq.log.1.gz": (STACK, "2026-03-05 02:30:00,000"),
+        "activemq.log.2": (STACK, "2026-03-02 02:30:00,000"),
+    }
+    assert [Path(path).name for path in whole_files] == ["activemq.log"]
 
 
 def test_spark_workers_write_same_log_events_as_spark_itself(

@@ -49,6 +49,7 @@ _PACKED_TEXT_OPTIONS = {
     # The relocation of packages in hadoop-client-api, the jar of Spark, renames the option.
     "org.apache.hadoop.shaded.io.compress.passthrough.extension": COMPRESSED_FILE_ENDING,
 }
+_BEGINNING_LINES = 1 << 16  # maximum number of lines in the beginning of a file that is read as lines
 _BEGINNING_SCHEMA = "path string, head binary, first string"
 
 
@@ -146,9 +147,14 @@ def _scan_file_by_lines(
     def scan(batches: Batches) -> Batches:
         return function(_select_event_columns(arrow_batches_of_log_lines(log, batches, size)))
 
+    return _lines_of_file(spark, file).mapInArrow(scan, schema)
+
+
+def _lines_of_file(spark: SparkSession, file: InputFile) -> DataFrame:
+    """Return the lines of a file as a DataFrame with the binary column ``line``."""
     options = _PACKED_TEXT_OPTIONS if file.compressed else {}
     lines = spark.read.options(lineSep="\n", **options).text(uri_with_escaped_wildcards(file.path))
-    return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
+    return lines.select(sf.col("value").cast("binary").alias("line"))
 
 
 def _select_event_columns(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -175,32 +181,49 @@ def _find_log_file_positions(
 
 def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, LogBeginning]:
     """Return the first bytes and the first record of each log file, by path."""
-    if not files:
+    small_files = [file for file in files if _is_read_as_one_row(file)]
+    frames = [_beginnings_of_small_files(spark, small_files)] if small_files else []
+    frames += [_beginning_of_large_file(spark, file) for file in files if not _is_read_as_one_row(file)]
+    if not frames:
         return {}
-    read = binary_files_dataframe(spark, [file.path for file in files])
-    part = sf.substring("content", 1, BEGINNING).alias("part")
-    compressed = frozenset(file.path for file in files if file.compressed)
-
-    def parse(batches: Batches) -> Batches:
-        return _parse_beginnings(batches, compressed)
-
-    rows = read.select("path", part).mapInArrow(parse, _BEGINNING_SCHEMA).toArrow().to_pylist()
+    rows = reduce(lambda frame, other_frame: frame.unionAll(other_frame), frames).toArrow().to_pylist()
     return {row["path"]: LogBeginning(row["head"], row["first"]) for row in rows}
 
 
-def _parse_beginnings(batches: Batches, compressed_paths: Collection[str]) -> Batches:
-    """Yield path, first bytes and first record of each file in batches of paths and beginnings."""
-    for batch in batches:
-        paths, parts = (column.to_pylist() for column in batch.columns)
-        beginnings = [
-            preamble_and_first_record_date(memoryview(part), compressed=path in compressed_paths)
-            for path, part in zip(paths, parts, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(
-            [
-                batch.column(0),
-                pa.array([beginning.head for beginning in beginnings], pa.binary()),
-                pa.array([beginning.first for beginning in beginnings], pa.string()),
-            ],
-            names=["path", "head", "first"],
-        )
+def _beginnings_of_small_files(spark: SparkSession, files: Sequence[InputFile]) -> DataFrame:
+    """Return a DataFrame with the columns ``_BEGINNING_SCHEMA`` and one row for each file that is read as one row."""
+    read = binary_files_dataframe(spark, [file.path for file in files])
+    part = sf.substring("content", 1, BEGINNING).alias("part")
+    compressed_paths = frozenset(file.path for file in files if file.compressed)
+
+    def parse(batches: Batches) -> Batches:
+        for batch in batches:
+            for path, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield _beginning_batch(path, part, compressed=path in compressed_paths)
+
+    return read.select("path", part).mapInArrow(parse, _BEGINNING_SCHEMA)
+
+
+def _beginning_of_large_file(spark: SparkSession, file: InputFile) -> DataFrame:
+    """Return a DataFrame with the columns ``_BEGINNING_SCHEMA`` and one row for a file that is read as lines.
+
+    Spark cannot read a file of 2 GiB or more as one row. Without the limit, Spark reads the file to its end.
+    """
+
+    def parse(batches: Batches) -> Batches:
+        part = b""
+        for batch in batches:
+            part += b"".join(line + b"\n" for line in batch.column(0).to_pylist())
+            if len(part) >= BEGINNING:
+                break
+        yield _beginning_batch(file.path, part[: min(BEGINNING, file.size)], compressed=file.compressed)
+
+    first_lines = _lines_of_file(spark, file).coalesce(1).limit(_BEGINNING_LINES)  # coalesce avoids a shuffle
+    return first_lines.mapInArrow(parse, _BEGINNING_SCHEMA)
+
+
+def _beginning_batch(path: str, part: bytes, *, compressed: bool) -> pa.RecordBatch:
+    """Return a batch with the columns ``_BEGINNING_SCHEMA`` of one file, whose first bytes are ``part``."""
+    beginning = preamble_and_first_record_date(memoryview(part), compressed=compressed)
+    columns = [pa.array([path]), pa.array([beginning.head], pa.binary()), pa.array([beginning.first], pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=["path", "head", "first"])
