@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import logging
+import lzma
 import os
 import subprocess
 import sys
@@ -193,15 +195,6 @@ def test_vendor_build_counts_as_its_release(tmp_path: Path) -> None:
     assert fetch_schema_to_cache(NEW, jar_file).read_bytes() == small_xsd()
 
 
-COMPRESSIBLE = b"".join(b"%d\n" % number for number in range(5000))
-
-
-def damage_compressed_data(archive: bytes) -> bytes:
-    """Return an archive with bytes in the middle that deflate cannot decompress."""
-    middle = len(archive) // 2
-    return archive[:middle] + b"\xff" * 100 + archive[middle + 100 :]
-
-
 def oversized_jar() -> bytes:
     return jar("activemq-spring", "5.18.3", xsd=b" " * (17 << 20))
 
@@ -219,7 +212,6 @@ def oversized_jar() -> bytes:
             "is damaged (File is not a zip file): download",
         ),
         (lambda: tar_gz({"a/README": os.urandom(9000)})[:5000], "is damaged ("),
-        (lambda: damage_compressed_data(tar_gz({"a/README": COMPRESSIBLE})), "is damaged ("),
         (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "activemq.xsd is not an XML schema of ActiveMQ"),
         (oversized_jar, "unpacks to more than 16 MiB"),
     ],
@@ -329,6 +321,21 @@ def test_failed_distribution_download_is_retried_after_one_day(repository: Path)
     assert fetch_and_unpack_distribution(NEW) == cache_directory() / "distributions/5.18.3"
 
 
+@pytest.mark.parametrize("variable", ["PATH", "JAVA_HOME"])
+def test_distribution_is_downloaded_after_missing_maven_or_java_is_installed(
+    repository: Path, tmp_path: Path, variable: str
+) -> None:
+    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution_archive())
+    with pytest.MonkeyPatch.context() as context:
+        context.setenv(variable, str(tmp_path / "nothing-installed"))
+        with pytest.raises(
+            ArtifactError, match=r"5\.18\.3 cannot be downloaded: (mvn .* is not on PATH|the directory)"
+        ):
+            fetch_and_unpack_distribution(NEW)
+
+    assert fetch_and_unpack_distribution(NEW) == cache_directory() / "distributions/5.18.3"
+
+
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_distribution_with_path_outside_its_directory_is_not_unpacked(repository: Path, name: str) -> None:
     write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution_archive(**{name: b"x"}))
@@ -348,12 +355,51 @@ def test_truncated_distribution_is_reported_and_leaves_no_files(repository: Path
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()
 
 
-def test_distribution_with_damaged_compressed_data_is_reported(repository: Path) -> None:
-    archive = distribution_archive(**{"apache-activemq-5.18.3/lib/b.jar": COMPRESSIBLE})
-    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", damage_compressed_data(archive))
-    with pytest.raises(ArtifactError, match=r"^the archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, "):
-        fetch_and_unpack_distribution(NEW)
-    assert unfinished_downloads() == []
+def with_inverted_bit(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+def with_damaged_middle(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + b"\xff" * 50 + data[middle + 50 :]
+
+
+@pytest.mark.parametrize("kind", ["content", "header", "checksum", "deflate", "xz"])
+def test_damaged_local_distribution_archive_is_refused_and_not_cached(tmp_path: Path, kind: str) -> None:
+    broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.3.jar": jar("activemq-broker", "5.18.3")}
+    text = b" ".join(b"%d" % (number**3) for number in range(30_000))
+    tar = gzip.decompress(distribution_archive(**broker, **{"top/text": text, "top/last": b"y" * 99}))
+    damaged = {
+        "content": with_inverted_bit(gzip.compress(tar, 0), -300),
+        "header": with_inverted_bit(gzip.compress(tar, 0), gzip.compress(tar, 0).index(b"top/last\0") + 120),
+        "checksum": with_inverted_bit(gzip.compress(tar), -8),
+        "deflate": with_damaged_middle(gzip.compress(tar)),
+        "xz": with_damaged_middle(lzma.compress(tar)),
+    }
+    archive = write_file(tmp_path / "release.tar.gz", damaged[kind])
+
+    with pytest.raises(ArtifactError, match=r"^the archive release\.tar\.gz is damaged, and cannot be unpacked"):
+        local_distribution_directory(archive, NEW, None)
+    assert list((cache_directory() / "distributions").glob("5*")) == []
+
+
+@pytest.mark.parametrize("kind", ["jar", "gzip", "xz"])
+def test_damaged_file_for_schema_is_reported_as_damaged(tmp_path: Path, kind: str) -> None:
+    text = b" ".join(b"%d" % (number**3) for number in range(30_000))
+    tar = gzip.decompress(tar_gz({"top/text": text}))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("activemq.xsd", text)
+    start = buffer.getvalue().index(b"activemq.xsd") + len("activemq.xsd")
+    damaged = {
+        "jar": buffer.getvalue()[:start] + b"\xff" + buffer.getvalue()[start + 1 :],  # an invalid type of block
+        "gzip": with_damaged_middle(gzip.compress(tar)),
+        "xz": with_damaged_middle(lzma.compress(tar)),
+    }
+    file = write_file(tmp_path / "given", damaged[kind])
+
+    with pytest.raises(SchemaUnavailableError, match=r"given is damaged \(.*\): download it again$"):
+        fetch_schema_to_cache(NEW, file)
 
 
 def test_local_distribution_archive_is_used_without_maven(repository: Path, tmp_path: Path) -> None:

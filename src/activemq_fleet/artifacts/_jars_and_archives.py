@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
 import shutil
 import tarfile
 import time
-import zlib
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_software_fetch_progress
+from activemq_fleet.artifacts._damaged_archives import ERRORS_OF_DAMAGED_ARCHIVES, verify_checksum_of_tar_archive
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.node.install.jars import releases_in_directory
 from activemq_fleet.releases import Release
@@ -75,7 +74,7 @@ def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_
 
     The directory is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
     (``release.distribution_available``) and not in the cache. Raises ArtifactError when a published distribution cannot
-    be fetched; for a day after that RecentDownloadFailureError is raised without another attempt.
+    be fetched; for a day after Maven failed, RecentDownloadFailureError is raised without another attempt.
     """
     name = f"distributions/{release}"
     if (cache_directory() / name).is_dir():
@@ -100,14 +99,16 @@ def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_
 def _download(release: Release, directory: Path, failure_file: Path) -> Path:
     """Return a release's downloaded archive.
 
-    Raises ArtifactError, whose message is also recorded in ``failure_file``.
+    Raises ArtifactError. If Maven ran and failed, the message is also recorded in ``failure_file``. A missing Maven or
+    Java is not recorded, because the next command can work after its installation.
     """
     try:
         return _maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", directory)
     except ArtifactError as error:
         message = f"the distribution of ActiveMQ {release} cannot be downloaded: {error}"
-        with contextlib.suppress(OSError):  # without a writable cache, each run repeats the download
-            failure_file.write_text(message, encoding="utf-8")
+        if isinstance(error, _maven.FailedMavenRunError):
+            with contextlib.suppress(OSError):  # without a writable cache, each run repeats the download
+                failure_file.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
 
 
@@ -266,7 +267,8 @@ def _unpack(archive: Path, directory: Path) -> None:
                 with content, target.open("wb") as file:
                     shutil.copyfileobj(content, file)
                 target.chmod(0o755 if entry.mode & 0o100 else 0o644)
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            verify_checksum_of_tar_archive(tar)
+    except ERRORS_OF_DAMAGED_ARCHIVES as error:
         raise ArtifactError(
             f"the archive {archive.name} is damaged, and cannot be unpacked ({error}): remove it, and its copy in the "
             "local repository of Maven (by default below ~/.m2/repository/org/apache/activemq), and download it again"

@@ -23,7 +23,11 @@ _ERROR_CAUSE = re.compile(
 )
 
 
-class MissingArtifactError(ArtifactError):
+class FailedMavenRunError(ArtifactError):
+    """An error for a run of Maven that failed; the message is the line of Maven's output that names the cause."""
+
+
+class MissingArtifactError(FailedMavenRunError):
     """An error for an artifact that Maven's repositories do not have.
 
     Maven itself works.
@@ -85,7 +89,7 @@ def _run_maven_goal(
         ) from None
     if run.returncode != 0:
         line = maven_error_line(run.stdout)
-        raise (MissingArtifactError if "Could not find artifact" in line else ArtifactError)(line)
+        raise (MissingArtifactError if "Could not find artifact" in line else FailedMavenRunError)(line)
 
 
 def maven_error_line(output: str) -> str:

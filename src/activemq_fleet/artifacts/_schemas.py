@@ -7,7 +7,6 @@ import re
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO
 
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_software_fetch_progress
+from activemq_fleet.artifacts._damaged_archives import ERRORS_OF_DAMAGED_ARCHIVES, verify_checksum_of_tar_archive
 from activemq_fleet.errors import ArtifactError, FleetError, SchemaUnavailableError
 from activemq_fleet.releases import Release, releases_with_published_schema
 from activemq_fleet.schema import CompiledActivemqXsd
@@ -207,13 +207,13 @@ def _schema_in_package(source: Path, release: Release) -> bytes:
                 if _XSD_NAME in jar.namelist():
                     _raise_if_jar_of_other_release(source, name, jar, release)
                     return _read_limited(jar.open(_XSD_NAME), _XSD_LIMIT, source)
+    except ERRORS_OF_DAMAGED_ARCHIVES as error:
+        raise SchemaUnavailableError(f"the file {source} is damaged ({error}): download it again") from None
     except OSError as error:
         raise SchemaUnavailableError(
             f"the file {source} cannot be read ({error.strerror or error}): correct its path, or allow this account "
             "to read it"
         ) from None
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError, zlib.error) as error:
-        raise SchemaUnavailableError(f"the file {source} is damaged ({error}): download it again") from None
     raise SchemaUnavailableError(
         f"the file {source} contains no schema {_XSD_NAME}: use {release.schema_jar}-{release}.jar, or the tar.gz or "
         "zip of the release"
@@ -241,6 +241,7 @@ def _activemq_jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile
             if content is not None:
                 with zipfile.ZipFile(io.BytesIO(_read_limited(content, _JAR_LIMIT, name))) as jar:
                     yield entry.name, jar
+        verify_checksum_of_tar_archive(tar)
 
 
 def _read_limited(content: IO[bytes], limit: int, source: Path | str) -> bytes:
