@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from activemq_fleet.drift.file_records import planned_file_record
 from activemq_fleet.drift.host_drift import FleetDrift
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput, read_dataset
@@ -119,13 +120,21 @@ def test_drift_lists_hosts_with_most_differences_first(fleet_drift: FleetDrift) 
     assert (fleet_drift.hosts[0].added, fleet_drift.hosts[0].by_hand) == (2, 2)
 
 
-def test_drift_compares_output_of_plan_like_output_of_render(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [True, False])
+def test_drift_compares_output_of_plan_like_output_of_render(
+    spark: SparkSession, tmp_path: Path, content: bool
+) -> None:
     fleet = Fleet(tmp_path / "planned", tmp_path / "found")
     fleet.host("one")
     with AtomicJobOutput(spark, str(tmp_path / "plan"), kind="plan") as output:
-        files = [("one", path, "0" * 64, text.format(host="one")) for path, text in FILES.items()]
-        files += [("", "clients/group.properties", "0" * 64, "x")]
-        plan_rows = [(host or None, *rest) for host, *rest in files]
+        texts = {path: text.format(host="one") for path, text in FILES.items()}
+        plan_rows: list[tuple[str | None, ...]] = [
+            ("one", path, "0" * 64, None, text)
+            if content
+            else ("one", path, "0" * 64, planned_file_record("one", path, text, None).planned, None)
+            for path, text in texts.items()
+        ]
+        plan_rows += [(None, "clients/group.properties", "0" * 64, None, "x")]
         output.write_dataset("files", spark.createDataFrame(plan_rows, SCHEMAS["files"]))
         output.commit()
     drift_result = report_drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))

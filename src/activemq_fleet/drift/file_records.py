@@ -40,13 +40,13 @@ class FileRecord(NamedTuple):
     collected: bool = False
 
 
-def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
+def planned_file_record(host: str, path: str, content: str | None, masked_sha256: str | None) -> FileRecord:
     """Return the record (hash and text) of a host's planned file, to compare it with the collected file.
 
-    Without its content (``plan --without-content``) only its hash is compared.
+    Without its content (``plan --without-content``) only the hash of its masked text, ``masked_sha256``, is compared.
     """
     if content is None:
-        return FileRecord(host, path, planned=sha256)
+        return FileRecord(host, path, planned=masked_sha256)
     text = masking.mask_configuration_file_text(path, content)
     return FileRecord(host, path, planned=_hash(text), planned_text=text)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.node.masking import mask_configuration_file_text
 from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
 from activemq_fleet.planning.host_facts import release_of_variables
 from activemq_fleet.planning.host_records import variables_from_json
@@ -110,17 +111,21 @@ class ComponentPlanRows:
     def add_file_rows(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
         """Add a row for each file that is rendered for a host to the dataset ``files`` of a fleet's plan.
 
-        ``host`` is None for the files of a group's clients.
+        ``host`` is None for the files of a group's clients. Without ``content``, a row has the hash of the masked text,
+        which ``drift`` compares with the collected file.
         """
-        self.rows["files"] += [
-            {
-                "host": host,
-                "path": path,
-                "sha256": hashlib.sha256(data).hexdigest(),
-                "content": data.decode() if content else None,
-            }
-            for path, data in tree.items()
-        ]
+        for path, data in tree.items():
+            text = data.decode()
+            masked_text = None if content else mask_configuration_file_text(path, text)
+            self.rows["files"].append(
+                {
+                    "host": host,
+                    "path": path,
+                    "sha256": hashlib.sha256(data).hexdigest(),
+                    "masked_sha256": None if masked_text is None else hashlib.sha256(masked_text.encode()).hexdigest(),
+                    "content": text if content else None,
+                }
+            )
 
 
 def plan_fleet_component(

@@ -72,7 +72,8 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
     _check_readable(planned)
     try:
         files = read_dataset(spark, planned, "files").where(sf.col("host").isNotNull())
-        return files.select("host", "path", "content", "sha256").mapInArrow(_records_of_planned_rows, OBJECTS_DDL)
+        sha256 = sf.coalesce("masked_sha256", "sha256")  # plans of earlier versions have no masked_sha256
+        return files.select("host", "path", "content", sha256).mapInArrow(_records_of_planned_rows, OBJECTS_DDL)
     except (InputError, AnalysisException) as error:
         if isinstance(error, AnalysisException) and not _is_path_not_found(error):
             raise

@@ -56,7 +56,7 @@ _COLUMNS = {
     "links": "host name kind target uri duplex:bool network_ttl:int consumer_ttl:int message_ttl:int include:texts "
     "exclude:texts",
     "findings": "rule severity host message fix why file line:int column:int waived",
-    "files": "host path sha256 content",
+    "files": "host path sha256 masked_sha256 content",
     "changes": "host path op",
     "components": "host component fingerprint",
     "drift": "host path status cause planned_sha256 found_sha256 diff",

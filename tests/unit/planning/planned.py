@@ -105,7 +105,13 @@ def whole_fleet_and_rows(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
         "links": links,
         "findings": [finding.to_dict() for finding in fleet.findings],
         "files": [
-            {"host": host, "path": path, "sha256": hashlib.sha256(content).hexdigest(), "content": content.decode()}
+            {
+                "host": host,
+                "path": path,
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "masked_sha256": None,
+                "content": content.decode(),
+            }
             for host, path, content in files
         ],
     }

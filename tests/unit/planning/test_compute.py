@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.drift.file_records import collected_file_records
 from activemq_fleet.planning.compute import PlanContext, component_fingerprint, plan_fleet_component
 from tests.unit.planning.components import context_of, hosts_by_component, plan_components, rows_of
 from tests.unit.planning.planned import (
@@ -81,6 +82,27 @@ def test_hashes_of_planned_files_do_not_depend_on_option_content(context: PlanCo
 
     assert {row["content"] for row in files_without_content} == {None}
     assert [row["sha256"] for row in files_without_content] == [row["sha256"] for row in files_with_content]
+
+
+def test_hash_of_planned_file_without_content_is_that_of_its_collected_masked_file() -> None:
+    hosts = pairs("a-mq01", java_options=["-Djavax.net.ssl.keyStorePassword=xyz"])
+    context = context_of(hosts)
+    plan = plan_components(hosts, context)
+    plan_without_content = plan_components(hosts, dataclasses.replace(context, content=False))
+    content_by_path = {
+        f"{row['host']}/configuration/{row['path']}": row["content"] for row in rows_of([*plan.values()], "files")
+    }
+
+    collected_hashes = {
+        path: [record.found_sha256 for record in collected_file_records(path, content.encode())]
+        for path, content in content_by_path.items()
+    }
+
+    assert "xyz" in content_by_path["a-mq01-a.example.com/configuration/bin/env"]
+    assert {
+        f"{row['host']}/configuration/{row['path']}": [row["masked_sha256"]]
+        for row in rows_of([*plan_without_content.values()], "files")
+    } == collected_hashes
 
 
 def test_plan_has_files_of_each_component_without_error() -> None:
