@@ -122,14 +122,11 @@ def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], i
         variables = {**listing["_meta"]["hostvars"]} if listing else {}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         reason = str(error) if isinstance(error, ValueError | RecursionError) else "it has no mapping _meta.hostvars"
-        raise InputError(
-            f"the file is not the output of ansible-inventory --list ({reason}): create the file again, or set "
-            "--hosts-format to the format of the file"
-        ) from None
+        raise _error_of_other_file(reason) from None
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:
         for name in _descendants(role, listing):
-            for position, host in enumerate(listing[name].get("hosts") or ()):
+            for position, host in enumerate(_listed_names(name, listing[name], "hosts")):
                 positions_by_role = roles.setdefault(host, {})
                 positions_by_role[role] = min(position, positions_by_role.get(role, position))
     return [
@@ -151,8 +148,23 @@ def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
         name = pending.pop()
         if name not in descendants and isinstance(listing.get(name), dict):
             descendants[name] = None
-            pending += listing[name].get("children") or ()
+            pending += _listed_names(name, listing[name], "children")
     return list(descendants)
+
+
+def _listed_names(group: str, group_fields: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names in the list ``hosts`` or ``children`` of a group in a listing."""
+    names = group_fields.get(key) or []
+    if not isinstance(names, list | dict) or not all(isinstance(name, str) for name in names):
+        raise _error_of_other_file(f"the key {key} of the group {group} is not a list of names")
+    return list(names)
+
+
+def _error_of_other_file(reason: str) -> InputError:
+    return InputError(
+        f"the file is not the output of ansible-inventory --list ({reason}): create the file again, or set "
+        "--hosts-format to the format of the file"
+    )
 
 
 def escape_lone_surrogates(text: str) -> str:
@@ -180,29 +192,20 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
 def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
     """Return the variables of a host as JSON text.
 
-    The text is in ASCII, and ``variables_from_json`` reads it. Raises InputError, which names host and variable, for a
-    value that JSON cannot represent.
+    The text is in ASCII, and ``variables_from_json`` reads it. Keys of mappings become texts. Raises InputError, which
+    names host and variable, for a key or value that JSON cannot represent.
     """
-    try:
-        return json.dumps(variables, sort_keys=True, default=_to_json_value)
-    except _UnrepresentableError as error:
-        name = next(name for name, value in variables.items() if not _is_representable(value))
-        raise InputError(
-            f"{host}: the variable {name} contains a value of the Python type {error}, which JSON cannot represent: "
-            "write a text, number, list or mapping"
-        ) from None
+    values: dict[str, Any] = {}
+    for name, value in variables.items():
+        try:
+            values[name] = _to_json_value(value)
+        except _UnrepresentableError as error:
+            raise InputError(f"{host}: the variable {name} contains {error}") from None
+    return json.dumps(values, sort_keys=True)
 
 
 class _UnrepresentableError(Exception):
-    """A value that JSON cannot represent; the message is its Python type."""
-
-
-def _is_representable(value: object) -> bool:
-    try:
-        json.dumps(value, sort_keys=True, default=_to_json_value)
-    except _UnrepresentableError:
-        return False
-    return True
+    """A key or value that JSON cannot represent; the message contains its Python type and the remedy."""
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
@@ -214,15 +217,33 @@ def variables_from_json(text: str) -> dict[str, Any]:
 def _to_json_value(value: object) -> Any:
     if isinstance(value, UndecryptedVaultValue):
         return {_VAULT_MARK: value.ciphertext}
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return dict(value)
+        return {_to_json_key(key): _to_json_value(inner) for key, inner in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(value)
-    if isinstance(value, tuple):
-        return list(value)
-    raise _UnrepresentableError(type(value).__name__)
+        return [_to_json_value(inner) for inner in sorted(value, key=str)]
+    if isinstance(value, list | tuple):
+        return [_to_json_value(inner) for inner in value]
+    raise _UnrepresentableError(
+        f"a value of the Python type {type(value).__name__}, which JSON cannot represent: write a text, number, list "
+        "or mapping"
+    )
+
+
+def _to_json_key(key: object) -> str:
+    """Return a key of a mapping as text, such as ``1`` and ``true``: json.dumps cannot sort keys of several types."""
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, int | float):
+        return json.dumps(key)
+    if isinstance(key, date):
+        return key.isoformat()
+    raise _UnrepresentableError(
+        f"a key of the Python type {type(key).__name__}, which JSON cannot represent: write the key as text"
+    )
 
 
 def _decoded_value(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -84,6 +85,24 @@ def test_error_of_value_that_json_cannot_represent_names_host_and_variable() -> 
         variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
 
 
+def test_mappings_with_keys_of_several_types_are_converted_to_json_with_text_keys() -> None:
+    keys: dict[Any, int] = {4: 1, "b": 2, True: 3, None: 4, 2.5: 5, date(2026, 11, 30): 6}
+    variables = {"activemq_broker_attributes": {"useJmx": True, 3: keys}, "activemq_hosts": {"b", 1, (2, "c")}}
+
+    assert json.loads(variables_to_json(HOST, variables)) == {
+        "activemq_broker_attributes": {
+            "useJmx": True,
+            "3": {"4": 1, "b": 2, "true": 3, "null": 4, "2.5": 5, "2026-11-30": 6},
+        },
+        "activemq_hosts": [[2, "c"], 1, "b"],
+    }
+
+
+def test_error_of_list_as_key_names_host_and_variable() -> None:
+    with pytest.raises(InputError, match=rf"^{HOST}: the variable activemq_heap contains a key of the Python type tup"):
+        variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{(1, 2): "1g"}]})
+
+
 def test_error_of_unresolved_template_in_ansible_inventory_list_names_host() -> None:
     with pytest.raises(InputError, match=rf"{HOST}: the variable activemq_heap is a template.*-i"):
         read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
@@ -115,7 +134,19 @@ def test_hosts_of_ansible_inventory_list_have_roles_of_groups_and_child_groups()
     }
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "3", '{"all": {}}', '{"_meta": {"hostvars": 3}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[1]",
+        "3",
+        '{"all": {}}',
+        '{"_meta": {"hostvars": 3}}',
+        '{"_meta": {"hostvars": {}}, "activemq_brokers": {"hosts": [{}]}}',
+        '{"_meta": {"hostvars": {}}, "activemq_brokers": {"hosts": 3}}',
+        '{"_meta": {"hostvars": {}}, "activemq_agents": {"children": [["x"]]}}',
+    ],
+)
 def test_text_that_is_not_output_of_ansible_inventory_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not the output of ansible-inventory --list"):
         parse_ansible_inventory_list(text)
