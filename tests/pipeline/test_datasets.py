@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput, read_dataset
+from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput, read_dataset, read_output_text_file
 
 
 def _drift(spark: SparkSession, *paths: str) -> DataFrame:
@@ -19,15 +19,16 @@ def _drift(spark: SparkSession, *paths: str) -> DataFrame:
     return spark.createDataFrame(drift_rows, SCHEMAS["drift"])
 
 
-def test_committed_dataset_of_job_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
-    output_directory = tmp_path / "out"
+@pytest.mark.parametrize("name", ["out", "out[1]", "{out,*}?"])
+def test_committed_dataset_and_text_file_of_job_can_be_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    output_directory = tmp_path / name
     with AtomicJobOutput(spark, str(output_directory), "drift") as output:
         assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
         output.add_text_file_to_commit("drift.json", "{}\n")
         output.commit()
     drift_rows = read_dataset(spark, str(output_directory), "drift").collect()
     assert sorted(row["path"] for row in drift_rows) == ["a", "b", "c"]
-    assert (output_directory / "drift.json").read_text() == "{}\n"
+    assert read_output_text_file(spark, str(output_directory), "drift.json") == "{}\n"
     assert json.loads((output_directory / "manifest.json").read_text())["rows"] == {"drift": 3}
 
 

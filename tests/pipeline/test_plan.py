@@ -153,18 +153,20 @@ def test_naming_pattern_of_single_host_applies_to_all_hosts(spark: SparkSession,
     assert len(dataset_rows(work_directory / "pattern", "brokers")) == len(hosts)
 
 
-def test_plan_reads_hosts_from_every_file_format(spark: SparkSession, work_directory: Path) -> None:
+def test_plan_reads_hosts_from_every_file_format_with_wildcards_in_name(
+    spark: SparkSession, work_directory: Path
+) -> None:
     hosts, groups = hosts_of_connected_groups()
     records = [json.loads(line) for line in inventory_json_lines(hosts, groups).splitlines()]
     table = pa.table({"host": [*hosts], "variables": [json.dumps(record["variables"]) for record in records]})
     table = table.append_column("groups", pa.array([",".join(record["groups"]) for record in records]))
-    pq.write_table(table, work_directory / "hosts.parquet")
-    write_csv(table, work_directory / "hosts.csv")
+    pq.write_table(table, work_directory / "hosts[1]*.parquet")
+    write_csv(table, work_directory / "hosts[1]*.csv")
     variables = {record["host"]: record["variables"] for record in records}
     listing = {"_meta": {"hostvars": variables}, **{name: {"hosts": members} for name, members in groups.items()}}
-    (work_directory / "hosts.json").write_text(json.dumps(listing))
+    (work_directory / "hosts[1]*.json").write_text(json.dumps(listing))
 
-    for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
+    for name in ("hosts[1]*.parquet", "hosts[1]*.csv", "hosts[1]*.json"):
         output_directory = work_directory / name.replace(".", "_")
         source = read_hosts(spark, str(work_directory / name))
         plan_result = plan(

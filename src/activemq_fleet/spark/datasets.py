@@ -270,8 +270,9 @@ def read_output_text_file(spark: SparkSession, out: str, name: str) -> str:
     The file, such as ``audit.json``, is next to the datasets.
     """
     directory = local_path(out)
-    paths = files_listed_in_manifest(spark, uri_of(out), name) if directory is None else [uri_of(directory / name)]
-    return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
+    paths = files_listed_in_manifest(spark, uri_of(out), name) if directory is None else [directory / name]
+    frame = spark.read.text([uri_with_escaped_wildcards(path) for path in paths], wholetext=True)
+    return "".join(str(row["value"]) for row in frame.collect())
 
 
 def _select_dataset_columns(name: str, frame: DataFrame, *extra_columns: str) -> DataFrame:

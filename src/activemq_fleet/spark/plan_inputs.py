@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet import Finding, InputError
 from activemq_fleet.planning.host_records import HOST_KEYS, parse_ansible_inventory_list, variables_to_json
 from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
-from activemq_fleet.spark.paths import local_path, uri_of
+from activemq_fleet.spark.paths import local_path, uri_with_escaped_wildcards
 from activemq_fleet.topology.hosts_by_role import ROLE_GROUPS
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
     local_input = local_path(path)
     if local_input is not None and not local_input.exists():
         raise InputError(f"{path}: the file or directory does not exist: correct --hosts")
-    where = path if local_input is None else uri_of(local_input)
+    where = path if local_input is None else uri_with_escaped_wildcards(local_input)
     if form == "auto":
         form = _detect_form(spark, where, path)
     if form == "lines":
@@ -75,7 +75,9 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
     if form == "parquet":
         frame = spark.read.parquet(where)
     else:
-        frame = spark.read.csv(where, header=True, multiLine=True, escape='"')
+        # With multiLine, Spark regards the name of the file as a pattern when it reads the header.
+        columns = spark.read.csv(where, header=True, escape='"').schema
+        frame = spark.read.schema(columns).csv(where, header=True, multiLine=True, escape='"')
     if not set(frame.columns) & set(HOST_KEYS):
         raise InputError(
             f"{path}: the table has no column 'host'; its columns are {', '.join(frame.columns[:10]) or 'none'}. "
