@@ -7,7 +7,7 @@ writes it, with ``.fleet-manifest.json`` and ``.fleet-found.json`` next to it, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from activemq_fleet.errors import InputError
@@ -71,10 +71,10 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
     if name == path_on_host:
         yield FileRecord(host, "", collected=True)
     elif name == CONFIGURATION_MANIFEST:
-        for listed_path, digest in _parse_notes(host, name, content).items():
-            yield FileRecord(host, listed_path, manifest=str(digest))
+        for listed_path, digest in _parse_notes(host, name, content, _is_text).items():
+            yield FileRecord(host, listed_path, manifest=digest)
     elif name == COLLECTED_FILE_STATES:
-        for listed_path, notes in _parse_notes(host, name, content).items():
+        for listed_path, notes in _parse_notes(host, name, content, _is_file_state).items():
             # Only the hash of a key store is collected. A file that is too large has not even a hash.
             why, noted_status = notes.get("why"), notes.get("status")
             digest = notes.get("sha256") if why else None
@@ -91,17 +91,30 @@ def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
         yield FileRecord(host, name, found_sha256=_hash(text), found_text=text)
 
 
-def _parse_notes(host: str, path: str, content: bytes) -> dict[str, Any]:
+def _parse_notes(host: str, path: str, content: bytes, is_valid: Callable[[object], bool]) -> dict[str, Any]:
+    """Return the notes about files by path. Raises InputError if ``is_valid`` is false for any of them."""
     try:
         notes = parse_untrusted_json(content)
     except ValueError:
         notes = None
     if not isinstance(notes, dict):
-        raise InputError(
-            f"{host}: the collected file {COLLECTED_CONFIGURATION}{path} is damaged, because it is not a JSON object. "
-            "Run the playbook collect again"
-        )
-    return notes
+        problem = "it is not a JSON object"
+    elif invalid_paths := [listed_path for listed_path, note in notes.items() if not is_valid(note)]:
+        problem = f"its entry {invalid_paths[0][:80]!r} has a value of a wrong type"
+    else:
+        return notes
+    raise InputError(
+        f"{host}: the collected file {COLLECTED_CONFIGURATION}{path} is damaged, because {problem}. Run the playbook "
+        "collect again"
+    )
+
+
+def _is_text(note: object) -> bool:
+    return isinstance(note, str)
+
+
+def _is_file_state(note: object) -> bool:
+    return isinstance(note, dict) and all(isinstance(note.get(key), str | None) for key in ("status", "sha256", "why"))
 
 
 def _hash(text: str) -> str:

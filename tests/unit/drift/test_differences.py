@@ -120,3 +120,23 @@ def test_error_of_damaged_manifest_names_its_host(content: bytes) -> None:
         match=r"^h: the collected file configuration/\.fleet-manifest\.json is damaged, because it is not a JSON",
     ):
         list(collected_file_records("h/configuration/.fleet-manifest.json", content))
+
+
+@pytest.mark.parametrize(
+    ("file", "note"),
+    [
+        (".fleet-manifest.json", {"sha256": "abc"}),
+        (".fleet-manifest.json", None),
+        (".fleet-found.json", 1),
+        (".fleet-found.json", {"status": 3}),
+        (".fleet-found.json", {"status": "same", "sha256": ["abc"]}),
+        (".fleet-found.json", {"status": "same", "why": {}}),
+    ],
+)
+def test_error_of_collected_note_with_wrong_type_names_its_host_file_and_entry(file: str, note: object) -> None:
+    content = json.dumps({"conf/a.xml": note})
+    with pytest.raises(
+        InputError,
+        match=rf"^h: the collected file configuration/\{file} is damaged, because its entry 'conf/a\.xml' has a value",
+    ):
+        list(collected_file_records(f"h/configuration/{file}", content.encode()))
