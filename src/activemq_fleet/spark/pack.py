@@ -64,7 +64,7 @@ def pack_activemq_fleet_environment(output: Path, executor_python_prefix: str | 
     ``executor_python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this
     machine. The file is replaced
     atomically. Raises InputError for another suffix, for a prefix that is not absolute, and for dependencies that are
-    not installed, and OutputError for a directory that cannot be written to.
+    not installed, or whose files are not listed, and OutputError for a directory that cannot be written to.
     """
     import venv_pack
 
@@ -149,8 +149,22 @@ def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _files_of_distribution(installed: Distribution) -> Iterator[tuple[Path, str]]:
-    """Yield every file of a distribution below site-packages: its path here, and its path in the archive."""
+def _files_of_distribution(installed: Distribution) -> list[tuple[Path, str]]:
+    """Return every file of a distribution below site-packages: its path here, and its path in the archive.
+
+    Raises InputError for a distribution whose files are not listed, such as one that apt installed.
+    """
+    files = [*_listed_files(installed)]
+    if not files:
+        raise InputError(
+            f"the Python package {installed.metadata['Name']} was installed without a list of its files, for example "
+            "by apt, so pack cannot copy it: create a virtual environment without --system-site-packages, and in it "
+            f"{install_hint('pipeline')}"
+        )
+    return files
+
+
+def _listed_files(installed: Distribution) -> Iterator[tuple[Path, str]]:
     for file in installed.files or ():
         target = file.as_posix()
         if target.startswith("../") or target.endswith(".pth") or _is_excluded(target):
