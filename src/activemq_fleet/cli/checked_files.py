@@ -109,7 +109,7 @@ def _names_in_jar(jar: Path) -> set[str]:
     try:
         with ZipFile(jar) as archive:
             return set(archive.namelist())
-    except (OSError, BadZipFile):
+    except (OSError, BadZipFile, NotImplementedError, ValueError):  # the last two: damaged version or name of an entry
         return set()  # The broker cannot load this jar either.
 
 

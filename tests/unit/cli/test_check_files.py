@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import threading
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,24 @@ def test_release_of_file_is_read_from_neighboring_jars(tmp_path: Path, capsys: p
     rules_by_file = rules_of(capsys, "--file", tmp_path)
     assert "V009" in rules_by_file[str(file_of_5_5)]
     assert "V009" not in rules_by_file[str(file_of_5_18)]
+
+
+@pytest.mark.parametrize(
+    ("position", "damage"), [(0, b"\0"), (6, b"\xff"), (46, b"\xff")], ids=["signature", "version", "name"]
+)
+def test_damaged_jar_of_unknown_transport_does_not_end_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], position: int, damage: bytes
+) -> None:
+    path = write_broker_file(tmp_path / "conf/activemq.xml", AMQP.replace("amqp:", "foreign:"))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as jar:
+        jar.writestr("ä", "")
+    content = buffer.getvalue()
+    damaged_byte = content.index(b"PK\x01\x02") + position  # in the list of entries at the end of a jar
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/foreign.jar").write_bytes(content[:damaged_byte] + damage + content[damaged_byte + 1 :])
+
+    assert str(path) in rules_of(capsys, tmp_path, "--release", "5.18.3")
 
 
 def test_release_of_file_is_read_from_directory_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
