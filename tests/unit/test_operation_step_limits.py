@@ -70,4 +70,6 @@ def test_resync_refuses_to_wait_before_it_reaches_maximum_number_of_steps(pair_c
 
     acts, refusal = 8, 1
     steps_of_all_pairs = pair_count * (number_of_waits(decide) + acts)
-    assert steps_of_all_pairs + refusal <= maximum_steps("plays/resync.yml", "resync", pair_count=pair_count)
+    limit = maximum_steps("plays/resync.yml", "resync", pair_count=pair_count)
+    # Ansible computes the loop over all steps for each host before the first one: 100 steps per host take minutes.
+    assert steps_of_all_pairs + refusal <= limit <= 30 * len(HOSTS) * pair_count + 30

@@ -143,6 +143,11 @@ def test_resync_waits_for_starting_master_of_attached_slave() -> None:
     assert act_and_hosts(pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby"))[0] == "wait"
 
 
+def test_waits_of_resync_grow_with_seconds_waited() -> None:
+    starting_pair = pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby")
+    assert [resync_step(*starting_pair, waited=waited).seconds for waited in (0.0, 12.0, 290.0)] == [2, 4, 10]
+
+
 def test_resync_stops_waiting_after_timeout() -> None:
     with pytest.raises(ResyncRefusedError, match=r"x-mq01: the resync waited 301 s and stopped \("):
         resync_step(pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby"), waited=301.0)

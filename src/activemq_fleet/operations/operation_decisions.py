@@ -57,6 +57,14 @@ class OperationStep:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
+def seconds_of_next_wait(waited: float, *, shortest: int) -> int:
+    """Return the seconds of the next wait of an operation on brokers, which grow with those already waited, up to 10.
+
+    So a long wait has few steps: the number of steps of a playbook is limited.
+    """
+    return max(shortest, min(10, int(waited / 3)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProgress:
     """The acts (such as restarts) that an operation on brokers has performed on a host, and the state before them.

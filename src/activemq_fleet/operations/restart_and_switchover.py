@@ -22,6 +22,7 @@ from activemq_fleet.operations.operation_decisions import (
     OperationStep,
     RefusalError,
     register_operation,
+    seconds_of_next_wait,
 )
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node, unmet_pair_preconditions
 from activemq_fleet.pair_state import nodes_by_pair
@@ -72,7 +73,7 @@ class RollingProgress:
 
         It waits 1 to 10 s; the pause grows with the time already waited.
         """
-        seconds = max(1, min(10, int(self.waited / 3)))
+        seconds = seconds_of_next_wait(self.waited, shortest=1)
         return RollingStep("wait", f"the playbook waits {seconds} s and checks again: {problem}", seconds=seconds)
 
 

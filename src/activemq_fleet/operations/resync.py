@@ -11,7 +11,7 @@ are compared again once both brokers have stopped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.errors import InputError
@@ -23,6 +23,7 @@ from activemq_fleet.operations.operation_decisions import (
     OperationDecisionRequest,
     OperationStep,
     register_operation,
+    seconds_of_next_wait,
 )
 from activemq_fleet.operations.resync_source_choice import (
     PurePairNodeStore,
@@ -34,7 +35,7 @@ from activemq_fleet.operations.resync_source_choice import (
 from activemq_fleet.topology.named_hosts import only_host_with_name
 
 _INACTIVE = ("", "inactive", "failed")
-_WAIT_SECONDS = 2
+_SHORTEST_WAIT = 2
 _PATIENCE = 300
 _SPARE_BYTES = 64 << 20
 
@@ -154,6 +155,8 @@ def next_resync_step(
                 f"pair {name}: the resync waited {waited:g} s and stopped ({step.say}). Check "
                 "data/activemq.log of both nodes, and run the playbook resync again"
             )
+        if step.act == "wait":
+            return replace(step, seconds=seconds_of_next_wait(waited, shortest=_SHORTEST_WAIT))
         if step.act != "done":
             return step
         summaries.append(step.say)
@@ -211,11 +214,7 @@ def _healthy_pair_step(
     if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
-        return ResyncStep(
-            "wait",
-            f"{master.host_name}: no message has completed a round trip through the broker yet",
-            seconds=_WAIT_SECONDS,
-        )
+        return ResyncStep("wait", f"{master.host_name}: no message has completed a round trip through the broker yet")
     nodes_to_restart = [
         node
         for node in (master, slave)
@@ -238,16 +237,12 @@ def _starting_pair_step(master: PurePairNode, slave: PurePairNode) -> ResyncStep
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
         return ResyncStep(
-            "wait",
-            f"{master.host_name}: the master has not started yet, although {slave.host_name} is attached",
-            seconds=_WAIT_SECONDS,
+            "wait", f"{master.host_name}: the master has not started yet, although {slave.host_name} is attached"
         )
     if not master.is_master_waiting_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
-        return ResyncStep(
-            "wait", f"{master.host_name}: the master does not listen for its slave yet", seconds=_WAIT_SECONDS
-        )
+        return ResyncStep("wait", f"{master.host_name}: the master does not listen for its slave yet")
     if slave.is_down:
         text = (
             f"{slave.host_name}: the playbook starts the slave: {master.host_name} waits for it, and both stores are "
@@ -255,9 +250,7 @@ def _starting_pair_step(master: PurePairNode, slave: PurePairNode) -> ResyncStep
         )
         return ResyncStep("start", text, (slave.host_name,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
-        return ResyncStep(
-            "wait", f"{slave.host_name}: the slave has not connected to {master.host_name} yet", seconds=_WAIT_SECONDS
-        )
+        return ResyncStep("wait", f"{slave.host_name}: the slave has not connected to {master.host_name} yet")
     return None
 
 
