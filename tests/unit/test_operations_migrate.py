@@ -250,14 +250,19 @@ def decide_with_bridges(bridges: list[str], progress: RunProgress) -> dict[str, 
     return decide_operation("migrate", request)
 
 
-def test_counts_before_link_is_connected_do_not_stall_migration() -> None:
-    progress, acts = RunProgress(), list[str]()
-    bridges_by_step: list[list[str]] = [[]] * (STALLED + 1) + [["new-mq01"]] * (STALLED - 1)
-    for bridges in bridges_by_step:
-        decision = decide_with_bridges(bridges, progress)
+@pytest.mark.parametrize(
+    "acts",
+    [
+        pytest.param(["wait"] * (STALLED + 1) + ["want"] * (STALLED - 1), id="link-connects-late"),
+        pytest.param(["want", "wait", "wait"] * (STALLED - 1), id="link-reconnects-repeatedly"),
+    ],
+)
+def test_only_counts_while_link_is_connected_stall_migration(acts: list[str]) -> None:
+    progress = RunProgress()
+    for act in acts:
+        decision = decide_with_bridges(["new-mq01"] if act == "want" else [], progress)
         progress = RunProgress.progress_from_dict(decision["progress"])
-        acts.append(decision["step"]["act"])
-    assert acts == ["wait"] * (STALLED + 1) + ["want"] * (STALLED - 1)
+        assert decision["step"]["act"] == act
     with pytest.raises(InputError, match="did not decrease in 4 consecutive counts"):
         decide_with_bridges(["new-mq01"], progress)
 

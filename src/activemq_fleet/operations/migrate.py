@@ -416,8 +416,8 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
 
     A migration moves the messages of old pairs of brokers to new ones. ``options["held"]`` maps hosts to the messages,
     subscriptions and clients that their brokers hold, as far as these are known. ``options["retire"]`` is True if empty
-    old brokers are to be retired. The step has the ``counts`` of messages by host that the run has seen since the links
-    are connected; the records of the hosts keep them for the next decision.
+    old brokers are to be retired. The step has the ``counts`` of messages by host that the run has seen while all links
+    were connected; the records of the hosts keep them for the next decision.
     """
     brokers, options = request.broker_facts_by_host, request.options
     backlogs = {host: _read_backlog(options["held"].get(host)) for host in request.evidence}
@@ -442,9 +442,10 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
     ]
     pairs = sorted(request.target["pairs"])
     step = next_migration_step(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    # No message can leave a broker before its links are connected, so counts from before do not show that it stalls.
-    kept_counts = {host: [] for host in counts} if step.phase == "prepared" else counts
-    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": kept_counts}}
+    # No message leaves an old broker in a wait for links, so a count before such a wait does not show that it stalls.
+    # The earlier counts are kept: a link that reconnects repeatedly does not hide the stalled messages of another pair.
+    new_counts = {} if step.phase == "prepared" else counts
+    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": new_counts}}
 
 
 def _read_backlog(backlog: Mapping[str, Any] | None) -> BacklogToMigrate | None:
