@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
+from datetime import date
 from typing import Any
 
 import pytest
@@ -107,6 +108,21 @@ def test_error_names_key_as_inventory_contains_it(variables: dict[str, Any], pla
     ],
 )
 def test_error_names_number_that_is_key_of_mapping(variables: dict[str, Any], message: str) -> None:
+    assert settings_error(variables).startswith(f"orders-mq01-a: {message}")
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"activemq_kahadb": {True: 3}}, "activemq_kahadb.true is not a known key: use one of the keys that"),
+        ({"activemq_plugins": {"logging": {}, False: "a"}}, "activemq_plugins.false is not a known key: use one of"),
+        ({"activemq_kahadb": {None: 3}}, "activemq_kahadb.null is not a known key: use one of the keys that"),
+        ({"activemq_kahadb": {date(2030, 1, 1): 3}}, "activemq_kahadb.2030-01-01 is not a known key: use one of the"),
+        ({"activemq_agent_options": {True: "a"}}, "activemq_agent_options.true must be text in quotes, not true"),
+        ({"activemq_network_options": {True: "a"}}, "activemq_network_options.true must be text in quotes, not true"),
+    ],
+)
+def test_error_names_key_that_yaml_does_not_read_as_text(variables: dict[str, Any], message: str) -> None:
     assert settings_error(variables).startswith(f"orders-mq01-a: {message}")
 
 

@@ -147,7 +147,7 @@ def _explain_error(detail: ErrorDetails) -> str:
         problem = f"{place} must have {_LENGTHS[kind].format_map(detail['ctx'])}"
     else:
         hidden = isinstance(value, dict | list) or _may_be_secret(place, str(value))
-        shown = repr(value[:60]) if isinstance(value, str) else str(value)[:60]
+        shown = repr(value[:60]) if isinstance(value, str) else _yaml_text(value)[:60]
         problem = f"{place} must be {_expected(detail['msg'])}" + ("" if hidden else f", not {shown}")
     if detail["loc"][-1:] and detail["loc"][-1] in _IN_MILLISECONDS:
         problem = f"{problem.replace(' such as 10', '')}. Write a number of milliseconds, such as 5000 for 5 s"
@@ -270,15 +270,23 @@ def _written_location(location: tuple[int | str, ...], written: object) -> tuple
         if isinstance(written, Mapping):
             if isinstance(part, int) and rest[:1] in ([0], [1]) and part < len(written):
                 key, written = list(written.items())[part]
-                parts += [str(key), "[key]"] if rest.pop(0) == 0 else [str(key)]
-            else:  # A number that is no position is a key that the user wrote without quotes.
-                parts.append(str(part))
-                written = written.get(part)
+                parts += [_yaml_text(key), "[key]"] if rest.pop(0) == 0 else [_yaml_text(key)]
+            else:  # A number that is no position is a key that the user wrote without quotes: true has the location 1.
+                key = next((key for key in written if part in (key, repr(key))), part)
+                parts.append(_yaml_text(key))
+                written = written.get(key)
             continue
         parts.append(part)
         if isinstance(written, list) and isinstance(part, int) and part < len(written):
             written = written[part]
     return tuple(parts)
+
+
+def _yaml_text(value: object) -> str:
+    """Return a key or value as YAML has it: true, false and null, and not the names of Python."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _variable_path(location: tuple[int | str, ...]) -> str:
