@@ -370,7 +370,7 @@ def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Ite
             )
         elif certificate.days < CERTIFICATE_DAYS:
             text = (
-                f"the certificate of {certificate.name} expires in {certificate.days:.0f} days, on {certificate.ends}"
+                f"the certificate of {certificate.name} expires in {certificate.days_text} days, on {certificate.ends}"
             )
             yield _finding(
                 "certificate-near-end",

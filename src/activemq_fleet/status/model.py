@@ -56,6 +56,13 @@ class Certificate:
     days: float | None
     error: str = ""
 
+    @property
+    def days_text(self) -> str:
+        """The days until the certificate expires, with tenths below one day; ``unknown`` without an expiry time."""
+        if self.days is None:
+            return "unknown"
+        return f"{self.days:g}" if abs(self.days) < 1 else f"{self.days:.0f}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:

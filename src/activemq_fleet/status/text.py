@@ -168,8 +168,8 @@ def _bridges_text(row: BrokerStatus) -> str:
 
 
 def _certificate_days_text(certificates: Sequence[Certificate]) -> str:
-    days = [certificate.days for certificate in certificates if certificate.days is not None]
-    return f"{min(days):.0f} d" if days else _NONE
+    days = [(certificate.days, certificate.days_text) for certificate in certificates if certificate.days is not None]
+    return f"{min(days)[1]} d" if days else _NONE
 
 
 def _age_text(since: str | None, now: float) -> str:
