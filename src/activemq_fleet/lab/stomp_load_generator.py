@@ -26,6 +26,10 @@ _STEADY = 5.0
 _ANSWER_TIMEOUT = 5.0
 
 
+class JournalWriteError(LabError):
+    """An error of a file system, such as a full disk: a record cannot be written to an event journal."""
+
+
 class EventJournalWriter:
     """A writer of an event journal: a file with JSON lines about sent and received messages.
 
@@ -34,7 +38,8 @@ class EventJournalWriter:
 
     def __init__(self, owner: str, directory: Path) -> None:
         (directory / "agent").mkdir(parents=True)
-        self._file = (directory / "agent" / "journal-000000001.jsonl").open("w", encoding="utf-8", buffering=1)
+        self._path = directory / "agent" / "journal-000000001.jsonl"
+        self._file = self._path.open("w", encoding="utf-8", buffering=1)
         self._owner, self._epoch = owner, str(uuid.uuid4())
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -42,12 +47,18 @@ class EventJournalWriter:
     def add_record(self, kind: str, **fields: Any) -> None:
         """Append a record about a sent or received message to the event journal.
 
-        The record has the kind, the further fields and the current time.
+        The record has the kind, the further fields and the current time. Raises JournalWriteError.
         """
         with self._lock:
             time_text = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
             head = {"v": 1, "agent": self._owner, "epoch": self._epoch, "jseq": next(self._numbers), "ts": time_text}
-            self._file.write(json.dumps({**head, "kind": kind, **fields}) + "\n")
+            try:
+                self._file.write(json.dumps({**head, "kind": kind, **fields}) + "\n")
+            except OSError as error:
+                raise JournalWriteError(
+                    f"the event journal {self._path} cannot be written ({error.strerror}): free space on this file "
+                    "system, or correct the error, and run the drill again"
+                ) from error
 
     def event_id(self, seq: int) -> str:
         """Return the id ``OWNER:EPOCH:SEQ`` of the message with a sequence number from the journal's owner."""
@@ -95,6 +106,7 @@ class StompLoadGenerator(LoadGenerator):
         """
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):
+            self.raise_if_ended()
             raise LabError(
                 f"test load {self.name}: no broker accepted its STOMP consumer within {timeout:g} s: check the logs of "
                 "the brokers"
@@ -162,6 +174,9 @@ class StompLoadGenerator(LoadGenerator):
                     self._is_subscribed.set()
                     while not self._stop_consuming.is_set():
                         self._handle_next(connection, handled)
+            except JournalWriteError as error:
+                self._errors.append(error)
+                return
             except (OSError, LabError):
                 self._stop_consuming.wait(RETRY_PAUSE)
 
