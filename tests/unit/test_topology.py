@@ -314,6 +314,32 @@ def test_network_user_has_permissions_for_destinations_of_all_links() -> None:
     assert kinds == {"queue", "topic"}
 
 
+STATIC_BRIDGE = {"staticBridge": True}
+
+
+@pytest.mark.parametrize(
+    ("entry", "network_attributes", "destinations"),
+    [
+        ({"static_include": ["audit"], "attributes": STATIC_BRIDGE}, {}, {"queue://audit"}),
+        ({"static_include": ["audit"]}, STATIC_BRIDGE, {"queue://audit"}),
+        ({"include": ["orders.>"], "static_include": ["audit"]}, STATIC_BRIDGE, {"queue://audit"}),
+        ({"include": ["orders.>"]}, STATIC_BRIDGE, set()),
+        ({"include": ["orders.>"], "static_include": ["audit"]}, {}, {"queue://orders.>", "queue://audit"}),
+        ({"static_include": ["audit"]}, {}, {"queue://>", "topic://>"}),
+    ],
+)
+@pytest.mark.parametrize("host", ["a-mq1-a", "b-mq1-a"])
+def test_network_user_has_permissions_only_for_destinations_that_link_carries(
+    entry: dict[str, Any], network_attributes: dict[str, Any], destinations: set[str], host: str
+) -> None:
+    links = [{"from": "a", "to": "b", **entry}]
+    acl = [{"destination": "x", "kind": "queue"}]
+    built_fleet = fleet("a-mq1", "b-mq1", links=links, acl=acl, network_attributes=network_attributes)
+
+    permissions = built_fleet.broker(host).permissions
+    assert {f"{p.kind}://{p.destination}" for p in permissions if "activemq-network" in p.write} == destinations
+
+
 def test_waiver_accepts_finding_until_its_last_day() -> None:
     waiver = [{"rule": "T002", "reason": "b arrives in May", "hosts": ["o-*"], "until": "2030-05-31"}]
     inventory = hosts("o-mq1", nodes="a", waivers=waiver)

@@ -22,7 +22,7 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.model.balancer import Balancer
-from activemq_fleet.topology.model.broker import Account, Broker, Permission
+from activemq_fleet.topology.model.broker import Account, Broker, Link, Permission
 from activemq_fleet.topology.model.fleet import Agent
 
 NETWORK_GROUP = "activemq-network"
@@ -68,11 +68,8 @@ def add_links_accounts_and_permissions(
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_by_group[agent.group].append(agent)
-    includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for plans in network.plans.values():
-        for plan in plans:
-            includes[plan.source].append(plan.included_destinations)
-            includes[plan.target].append(plan.included_destinations)
+    ends_of_plans = {name for plans in network.plans.values() for plan in plans for name in (plan.source, plan.target)}
+    links_by_unit = _links_by_unit(network)
     complete = []
     for broker in brokers:
         group, unit, links = broker.group, broker.link_end_name, network.links_by_host[broker.host]
@@ -80,11 +77,23 @@ def add_links_accounts_and_permissions(
         accounts = _accounts_of(broker, agents_by_group[group], in_front)
         permissions: tuple[Permission, ...] = ()
         if broker.settings.acl:
-            carried = _union_of_carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
+            carried = _union_of_carried_destinations(links_by_unit[unit])
             permissions = _permissions_of(broker, accounts, agents_by_group[group], carried)
-        networked = unit in includes or len(network.multicast_groups.get(group, ())) > 1
+        networked = unit in ends_of_plans or len(network.multicast_groups.get(group, ())) > 1
         complete.append(replace(broker, links=links, accounts=accounts, permissions=permissions, networked=networked))
     return tuple(complete)
+
+
+def _links_by_unit(network: PlannedNetwork) -> dict[str, list[Link]]:
+    """Return the links that begin or end at each pair or single broker, by its name."""
+    links_by_unit: dict[str, list[Link]] = {name: [] for name in network.units}
+    for unit in network.units.values():
+        targets = {plan.target for plan in network.plans.get(unit.name, ())} & network.units.keys()
+        for link in (link for broker in unit.brokers for link in network.links_by_host[broker.host]):
+            links_by_unit[unit.name].append(link)
+            if link.target in targets:
+                links_by_unit[link.target].append(link)
+    return links_by_unit
 
 
 def _accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
@@ -261,17 +270,16 @@ def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topics))
 
 
-def _union_of_carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _union_of_carried_destinations(links: Iterable[Link]) -> tuple[str, ...]:
     """Return the union of the destinations that several links carry.
 
-    ``includes`` has the destinations of each link. A link without includes carries everything, and then the result is
-    ``queue://>`` and ``topic://>``.
+    It is ``queue://>`` and ``topic://>`` if a link carries all. A static bridge without static_include carries none.
     """
     destinations: dict[str, None] = {}
-    for include in includes:
-        if not include:
+    for link in links:
+        if not link.carried_destinations and not link.is_static_bridge:
             return _EVERYTHING
-        destinations |= dict.fromkeys(include)
+        destinations |= dict.fromkeys(link.carried_destinations)
     return tuple(destinations)
 
 

@@ -55,11 +55,6 @@ class PlannedLink:
     meshed: bool = False
 
     @property
-    def included_destinations(self) -> tuple[str, ...]:
-        """The destinations whose messages the link forwards; empty if it forwards all."""
-        return (*self.entry.include, *self.entry.static_include) if self.entry and self.entry.include else ()
-
-    @property
     def leads_outside_inventory(self) -> bool:
         """Whether the planned link leads to brokers outside of the inventory."""
         return self.entry is not None and bool(self.entry.addresses)
