@@ -23,9 +23,9 @@ from activemq_fleet.uris import is_openwire
 _MAX_LISTED_LINKS = 3
 _PERMISSIVE_CLIENT_TLS = ClientTlsSettings(has_authority=True, has_certificate=True)
 _LINK_FIXES = {
-    "closed": "in the URI of the link, write a port on which {peer} listens. To list these ports, run "
+    "closed": "in {uri}, write a port on which {peer} listens. To list these ports, run "
     "`activemq-fleet explain {peer}`",
-    "protocol": "in the URI of the link, write the port of the OpenWire connector of {peer}",
+    "protocol": "in {uri}, write the port of the OpenWire connector of {peer}",
     "clear": "use ssl:// in the URI of the link, or define the link in activemq_links instead",
     "tls": "use tcp:// in the URI of the link, or define the link in activemq_links instead",
     "certificate": "set activemq_tls on {host}, with a key store that contains a client certificate, or set "
@@ -34,6 +34,10 @@ _LINK_FIXES = {
     "account": "set userName and password of the link to an account that {peer} has, such as "
     "activemq_network_username and activemq_network_password",
 }
+_ACCOUNT_FIX_OF_INVENTORY_LINK = (
+    "set activemq_network_username and activemq_network_password of {host} to an account that {peer} has. If "
+    "activemq_authentication of {host} is none, set it to simple, because links then use this account"
+)
 _CLIENT_FIXES = {
     "clear": "write ssl:// in the failover list of the client",
     "tls": "write tcp:// or nio:// in the failover list of the client, or set activemq_tls for {peer}",
@@ -134,22 +138,28 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             if document
             else None
         )
-        fix = _LINK_FIXES[kind].format(host=first.host, peer=first.peer.host)
+        is_from_inventory = any(link.name == first.connector.name for link in broker.links)
+        fix = _ACCOUNT_FIX_OF_INVENTORY_LINK if is_from_inventory and kind == "account" else _LINK_FIXES[kind]
+        uri = "addresses of the link in activemq_links" if is_from_inventory else "the URI of the link"
+        fix = fix.format(host=first.host, peer=first.peer.host, uri=uri)
         yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host)
 
 
 def _is_missing_user_reported_elsewhere(view: FleetView, refused_link: NetworkConnectorRefusedByTarget) -> bool:
     """Return whether another rule reports that a link without a user name cannot connect.
 
-    T008 and T009 report links of the inventory, and N036 links of a broker that itself requires a login.
+    T009 reports links whose target is in the inventory, except those with ``addresses``. T008 and N036 report links of
+    a broker that itself requires a login.
     """
     if refused_link.refusal.kind != "account" or refused_link.refusal.user:
         return False
     broker = view.fleet.broker(refused_link.host)
     document = view.broker_document(broker)
-    return any(link.name == refused_link.connector.name for link in broker.links) or (
-        document is not None and any(map(plugins_that_reject_links_without_user_name, document.brokers))
-    )
+    peer = refused_link.peer
+    return any(
+        link.name == refused_link.connector.name and link.target in (peer.link_end_name, peer.group)
+        for link in broker.links
+    ) or (document is not None and any(map(plugins_that_reject_links_without_user_name, document.brokers)))
 
 
 @rule("C020", "error", scope="fleet")

@@ -109,9 +109,13 @@ class FleetView:
             for b in self.brokers
             if has_network_connector_fragments(b) and self.broker_document(b)
         }
-        if not documents_with_fragments and not any(
-            connector.uses_tls for b in self.brokers for connector in b.connectors
-        ):
+        # T008, T009 and T014 report the links to pairs of the inventory that are refused for other reasons than TLS.
+        may_be_refused = (
+            documents_with_fragments
+            or any(connector.uses_tls for b in self.brokers for connector in b.connectors)
+            or any(link.target not in self.brokers_by_pair for b in self.brokers for link in b.links)
+        )
+        if not may_be_refused:
             return ()
         return tuple(
             FleetNetworkConnectors(

@@ -112,13 +112,13 @@ def link_login_and_listener_findings(network: PlannedNetwork) -> Iterator[Findin
     definitions = _link_definitions_by_unit(network)
     for units in network.components:
         brokers = [broker for unit in units for broker in unit.brokers]
-        if (
-            len(units) == 1
-            and units[0].group not in network.multicast_groups
-            and not _any_broker_links_to_its_peer(brokers)
-        ):
+        has_links_inside_inventory = (
+            len(units) > 1 or units[0].group in network.multicast_groups or _any_broker_links_to_its_peer(brokers)
+        )
+        if has_links_inside_inventory or network.plans.get(units[0].name):
+            yield from _missing_link_user_or_password_findings(brokers, definitions)
+        if not has_links_inside_inventory:
             continue
-        yield from _missing_link_user_or_password_findings(brokers, definitions)
         names = sorted({unit.group for unit in units})
         where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MAX_NAMED])}"
         where = where if len(units) > 1 else f"pair {brokers[0].pair}"

@@ -122,6 +122,29 @@ def test_inventory_link_of_broker_without_login_is_reported_once() -> None:
     assert "T009" in {finding.rule for finding in fleet.findings}
 
 
+@pytest.mark.parametrize(("authentication", "rule"), [("none", "N045"), ("custom", "N045"), ("simple", "T008")])
+def test_link_with_addresses_from_broker_without_link_user_is_reported_once(authentication: str, rule: str) -> None:
+    """T009 does not compare brokers that only the addresses of a link connect."""
+    links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:61616"]}]
+    fleet = two_groups({}, {"authentication": authentication, "network_username": None}, links=links)
+    findings = [*fleet.findings, *findings_of_rules(fleet, "N045", "N036")]
+    reported = {finding.rule for finding in findings if finding.host == "north-mq01-a.example.com"}
+    assert reported & {"N045", "N036", "T008", "T009"} == {rule}
+
+
+def test_link_with_address_of_closed_port_is_error() -> None:
+    links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:9"]}]
+    (finding,) = findings_of_rules(two_groups({}, links=links), "N045")
+    assert "to port 9 of south-mq01-a.example.com, which has no connector" in finding.message
+    assert (finding.fix or "").startswith("in addresses of the link in activemq_links, write a port")
+
+
+def test_fix_of_link_with_addresses_names_variables_of_its_user() -> None:
+    links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:61616"]}]
+    (finding,) = findings_of_rules(two_groups({}, {"authentication": "none"}, links=links), "N045")
+    assert "set activemq_network_username and activemq_network_password of north-mq01-a" in (finding.fix or "")
+
+
 def test_route_over_refused_link_does_not_reach() -> None:
     fleet = two_groups({"tls": STORES_AND_CLIENT_AUTH})
     routes = routes_without_refused_links(fleet, documents(fleet))
