@@ -400,14 +400,23 @@ def test_static_bridge_carries_only_its_static_include() -> None:
     routes = linked_broker_routes(links, "o-mq1", "o-mq2")
 
     assert routes.reaches("o-mq1-a", "o-mq2-a", destination="audit").arrives_for_every_bridge_choice
-    assert routes.reaches("o-mq1-a", "o-mq2-a", destination="orders").outcome == "does not reach"
+    other_destination = routes.reaches("o-mq1-a", "o-mq2-a", destination="orders")
+    assert other_destination.outcome == "does not reach"
+    assert other_destination.why == "no bridges between o-mq1-a and o-mq2-a carry queue://orders"
+    assert routes.reaches("o-mq1-a", "o-mq2-a").why == (
+        "the subscription of a consumer on o-mq2-a ends at o-mq2-a, because link o-mq1-a-to-o-mq2-a does not forward "
+        "subscriptions, and carries only queue://audit, also without a consumer"
+    )
     assert route_findings(routes) == ()
 
 
 def test_static_bridges_without_static_include_are_findings() -> None:
     routes = single_broker_routes("o-mq1", "o-mq2", network_attributes={"staticBridge": True})
 
-    assert sorted(finding.rule for finding in route_findings(routes)) == ["R001", "R003", "R003"]
+    findings = route_findings(routes)
+    assert sorted(finding.rule for finding in findings) == ["R001", "R003", "R003"]
+    assert all("remove staticBridge from activemq_network_attributes" in (finding.fix or "") for finding in findings)
+    assert not any("default TTL" in (finding.fix or "") for finding in findings)
 
 
 def test_static_bridge_in_fragment_with_static_include_is_not_idle() -> None:
@@ -441,6 +450,8 @@ def test_broker_without_advisories_receives_no_messages_over_bridges() -> None:
 
     assert not routes.reaches("o-mq1-a", "o-mq2-a").arrives_for_every_bridge_choice
     assert {finding.rule for finding in route_findings(routes)} == {"R001", "R003"}
+    (fix,) = (finding.fix or "" for finding in route_findings(routes) if finding.rule == "R001")
+    assert fix.startswith("remove advisorySupport from activemq_broker_attributes of o-mq2-a")
 
 
 # -- idle bridges, and choices of bridges -----------------------------------------------------------

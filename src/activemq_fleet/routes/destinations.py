@@ -49,15 +49,14 @@ def carries_destination(bridge: Bridge, destination: str, release: Release) -> b
     (from 5.6 on, in the filter of advisories that it requests), and never the excluded ones (source: startRemoteBridge,
     getDestinationFilter).
     """
-    connector = bridge.connector
-    include, exclude = connector.include, connector.exclude
+    carried, exclude = bridge.connector.carried_destinations, bridge.connector.exclude
     if bridge.back:
         exclude = ()
         # 5.5 subscribes to the advisories of all destinations. 5.6, which introduced masterslave:, changed this.
-        include = include if release.has_masterslave_discovery else ()
+        carried = carried if release.has_masterslave_discovery else ()
     if _matches_any(exclude, destination):
         return False
-    return not include or _matches_any((*include, *connector.static), destination)
+    return not carried or _matches_any(carried, destination)
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:

@@ -142,8 +142,8 @@ class BridgeGraph:
     def shortest_route_bridge_indices(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
         """Return the shortest route of messages between two brokers, as the indices of its bridges in ``edges``.
 
-        It is empty if no route exists. ``within_limits``: only
-        over bridges with demand from ``target``, and a messageTTL that lets messages pass.
+        It is empty if no route exists. ``within_limits``: only over bridges with demand from ``target``, and a
+        messageTTL that lets messages pass.
         """
         bridge_to_broker: dict[int, int] = {}
         frontier, hops = [source], 0

@@ -93,7 +93,10 @@ def no_arrival_sentence(
         if edge.consumer_ttl < length - hop + 1 and not edge.always:
             reason = f"the subscription of a consumer on {names[target]} ends at {names[edge.target]}"
             if not edge.consumer_ttl:
-                return f"{reason}, because link {bridge.connector.name} does not forward subscriptions"
+                reason += f", because link {bridge.connector.name} does not forward subscriptions"
+                if bridge.connector.static and not bridge.back and edge.message_ttl >= hop:
+                    reason += f", and carries only {', '.join(bridge.connector.static)}, also without a consumer"
+                return reason
             return (
                 f"{reason}, because link {bridge.connector.name} has the consumerTTL (networkTTL) {edge.consumer_ttl}, "
                 f"but the route requires {length - hop + 1}"

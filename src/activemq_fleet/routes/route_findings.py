@@ -31,6 +31,7 @@ RULES = {
     "broker within the TTL, the message stays there, even while the consumer is connected",
 }
 
+_STATIC_BRIDGE_REMEDY = "remove staticBridge from activemq_network_attributes and from the attributes of the link"
 _MAXIMUM_PAIRS = 300
 _MAXIMUM_STATES_PER_PAIR = 500
 """The limits of R004 for each network: the number of pairs of brokers, and of a message's states for each pair."""
@@ -87,12 +88,7 @@ def _unreachable_pair_findings(routes: Routes, state: NetworkWithAtMostOneBroker
         ]
         if missing_routes:
             source, target = (state.names[number] for number in min(missing_routes))
-            fix = f"add a link from {source} to {target} to activemq_links"
-            if state.shape.shortest_route_bridge_indices(*min(missing_routes), within_limits=False):
-                fix = (
-                    "remove activemq_network_ttl, and ttl from the entries of activemq_links: the default TTL is "
-                    "sufficient for each route"
-                )
+            fix = _remedy_for_missing_route(state, *min(missing_routes))
             total = len(units) * (len(units) - 1)
             yield _finding(
                 "R001",
@@ -102,6 +98,26 @@ def _unreachable_pair_findings(routes: Routes, state: NetworkWithAtMostOneBroker
                 "no messages",
                 f"{fix}. If the brokers of group {group} must not exchange messages, set activemq_topology: none",
             )
+
+
+def _remedy_for_missing_route(state: NetworkWithAtMostOneBrokerDown, source: int, target: int) -> str:
+    route = state.shape.shortest_route_bridge_indices(source, target, within_limits=False)
+    if not route:
+        return f"add a link from {state.names[source]} to {state.names[target]} to activemq_links"
+    bridges_without_demand = [
+        state.bridges[number]
+        for number in route
+        if not state.shape.edges[number].consumer_ttl and not state.shape.edges[number].always
+    ]
+    if any(not bridge.connector.subscribes for bridge in bridges_without_demand):
+        return _STATIC_BRIDGE_REMEDY
+    silent_brokers = [bridge.target for bridge in bridges_without_demand if bridge.connector.demand_hop_limit]
+    if silent_brokers:
+        return f"remove advisorySupport from activemq_broker_attributes of {' and '.join(silent_brokers)}"
+    return (
+        "remove activemq_network_ttl, and ttl from the entries of activemq_links: the default TTL is sufficient for "
+        "each route"
+    )
 
 
 def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
@@ -190,7 +206,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
             "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
             if is_within_pair
             else "if the TTL of the link is 0, set ttl of the link in activemq_links, or activemq_network_ttl, to 1 or "
-            "more. Otherwise remove staticBridge from the attributes of the link, or advisorySupport from "
+            f"more. Otherwise {_STATIC_BRIDGE_REMEDY}, or advisorySupport from "
             "activemq_broker_attributes of the other broker. If the link is not needed, remove it from activemq_links",
             "info" if is_within_pair else "warning",
         )
