@@ -119,12 +119,14 @@ def index_of_shared_store_in_local_directory(document: Document) -> Iterator[Pro
                 or sharing_reason_of_directory(index_directory) is not None
             ):
                 continue
-            is_certain = sharing.certain and index_directory.startswith(LOCAL_DIRECTORIES)
+            is_local = index_directory.removeprefix("file:").startswith(LOCAL_DIRECTORIES)
+            is_certain = sharing.certain and is_local and "${" not in index_directory
+            location = "outside of the share:" if is_certain else "which may be outside of the share. If it is,"
             yield store.problem(
-                f"the index of this shared store ({sharing.reason}) is in {index_directory}, outside of the share: "
-                "after a failover, the other node reads an outdated index and may not start",
+                f"the index of this shared store ({sharing.reason}) is in {index_directory}, {location} the other "
+                "node reads an outdated index after a failover, and may not start",
                 "indexDirectory",
-                severity=None if is_certain and "${" not in index_directory else "warning",
+                severity=None if is_certain else "warning",
             )
 
 

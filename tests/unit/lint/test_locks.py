@@ -268,6 +268,7 @@ def test_fragment_that_disables_keep_alive_is_error() -> None:
     ("directory", "index", "severity"),
     [
         ("/srv/shared/activemq", "/var/lib/activemq/index", ["error"]),
+        ("/srv/shared/activemq", "file:/var/lib/activemq/index", ["error"]),
         ("/srv/shared/activemq", "/fast/index", ["warning"]),
         ("/srv/shared/activemq", "index", ["warning"]),
         ("/srv/shared/activemq", "${activemq.data}/index", ["warning"]),
@@ -283,6 +284,19 @@ def test_local_index_of_shared_store_is_reported(directory: str, index: str, sev
     inner_store = f'<filteredKahaDB><persistenceAdapter><kahaDB indexDirectory="{index}"/></persistenceAdapter>'
     stores = f"<filteredPersistenceAdapters>{inner_store}</filteredKahaDB></filteredPersistenceAdapters>"
     assert severities("L045", f'<mKahaDB directory="{directory}">{stores}</mKahaDB>') == severity
+
+
+@pytest.mark.parametrize(
+    ("index", "location"),
+    [
+        ("/var/lib/index", ", outside of the share: the other"),
+        ("/data/index", "which may be outside of the share. If it is, the"),
+    ],
+)
+def test_message_about_index_is_certain_only_for_local_directory(index: str, location: str) -> None:
+    store = f'<kahaDB directory="/data/kahadb" lockKeepAlivePeriod="5000" indexDirectory="{index}"/>'
+    (problem,) = rule_findings("L045", store)
+    assert location in problem.message
 
 
 @pytest.mark.parametrize(("variables", "count"), [({}, 2), ({"fence": "guard"}, 0), ({"ha": "none"}, 0)])
