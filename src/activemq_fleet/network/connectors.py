@@ -63,7 +63,7 @@ class NetworkConnector:
     """False for a static bridge (staticBridge)."""
     secure: tuple[Address, ...] = ()
     user: str | None = None
-    """The userName, "" for none. None for the userName of a link of the inventory, which T009 compares."""
+    """The userName, "" for none. None for the userName of a link whose two ends T009 compares."""
     has_split_ttl: bool = field(default=False, compare=False)
     """Whether consumerTTL or messageTTL is set, and no networkTTL, which replaces both."""
     has_plain_destinations: bool = field(default=True, compare=False)

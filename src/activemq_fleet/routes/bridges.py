@@ -222,7 +222,7 @@ class FleetNetworkConnectors:
         parsed_connectors = self._parsed_connectors_by_host.get(broker.host)
         client_tls = connection_refusals.outgoing_tls_settings(broker)
         if parsed_connectors is None:
-            parsed_connectors = tuple(network_connector_of(broker, link) for link in broker.links)
+            parsed_connectors = tuple(self._connector_of_link(broker, link) for link in broker.links)
         for connector in parsed_connectors:
             peers = self._accepting_peers(broker, connector, client_tls)
             if (
@@ -234,6 +234,11 @@ class FleetNetworkConnectors:
             else:
                 resolved.append((connector, peers))
         return tuple(resolved)
+
+    def _connector_of_link(self, broker: Broker, link: Link) -> NetworkConnector:
+        connector = network_connector_of(broker, link)
+        is_user_compared_elsewhere = link.kind == "multicast" or link.target in self.units  # T008 and T009
+        return connector if is_user_compared_elsewhere else replace(connector, user=broker.link_user_name)
 
     def _accepting_peers(
         self, broker: Broker, connector: NetworkConnector, client_tls: ClientTlsSettings

@@ -132,6 +132,14 @@ def test_link_with_addresses_from_broker_without_link_user_is_reported_once(auth
     assert reported & {"N045", "N036", "T008", "T009"} == {rule}
 
 
+@pytest.mark.parametrize(("user", "is_refused"), [("unknown", True), ("net", False)])
+def test_user_of_link_with_addresses_requires_account_on_target(user: str, is_refused: bool) -> None:
+    links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:61616"]}]
+    fleet = two_groups({}, {"network_username": user}, links=links)
+    messages = " ".join(finding.message for finding in findings_of_rules(fleet, "N045"))
+    assert ("the user unknown, which has no account on" in messages) is is_refused
+
+
 def test_link_with_address_of_closed_port_is_error() -> None:
     links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:9"]}]
     (finding,) = findings_of_rules(two_groups({}, links=links), "N045")
