@@ -39,10 +39,10 @@ def test_earliest_expiry_time_of_several_certificates_is_returned(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("are_authorities", "elapsed_days", "days"), [(False, 10, 3), (True, 0, 3), (True, 10, 30), (True, 90, 3)]
+    ("is_authority_bundle", "elapsed_days", "days"), [(False, 10, 3), (True, 0, 3), (True, 10, 30), (True, 90, 3)]
 )
 def test_expired_certificate_counts_unless_another_authority_is_valid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, are_authorities: bool, elapsed_days: int, days: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_authority_bundle: bool, elapsed_days: int, days: int
 ) -> None:
     creation_time = time.time()
     for number in (3, 30, 60):
@@ -50,7 +50,7 @@ def test_expired_certificate_counts_unless_another_authority_is_valid(
     (tmp_path / "all.pem").write_text("".join((tmp_path / f"{number}.pem").read_text() for number in (3, 30, 60)))
     later = time.time() + elapsed_days * 86400
     monkeypatch.setattr(certificates, "time", SimpleNamespace(time=lambda: later, strptime=time.strptime))
-    (certificate,) = first_expiring_certificate(str(tmp_path / "all.pem"), are_authorities=are_authorities)
+    (certificate,) = first_expiring_certificate(str(tmp_path / "all.pem"), is_authority_bundle=is_authority_bundle)
     assert isinstance(certificate["ends"], (int, float))
     assert int(creation_time) <= certificate["ends"] - days * 86400 <= time.time()
 

@@ -192,18 +192,19 @@ def test_stopped_node_of_used_pure_pair_is_never_started(peer: ObservedNode) -> 
 
 
 def test_pure_pair_with_unreadable_store_is_never_started() -> None:
-    unreadable = pure_node("x-mq01-b", "stopped", store_used=None, store_access="/srv/x: input/output error")
+    unreadable = pure_node("x-mq01-b", "stopped", store_used=None, store="/srv/x", store_access="input/output error")
     pair = pure_node("x-mq01-a", "stopped"), unreadable
     assert pending_acts(*pair) == []
     assert notes_of(*pair) == [
         STOPPED_PURE,
-        "x-mq01-b: the broker is stopped, and the playbook site does not start it, because its pair is pure and its "
-        "store cannot be read: /srv/x: input/output error. Correct this error, and run the playbook resync",
+        "x-mq01-b: the broker is stopped, and the playbook site does not start it, because its pair is pure, and "
+        "its store, which may contain messages, cannot be read: input/output error. Correct this error, and run the "
+        "playbook resync",
     ]
 
 
-def test_check_mode_of_site_starts_pure_pair_that_is_not_installed_yet() -> None:
-    pair = [pure_node(name, "stopped", store_used=None, version=None) for name in ("x-mq01-a", "x-mq01-b")]
+def test_site_starts_pure_pair_that_is_not_installed_or_has_no_kahadb_store() -> None:
+    pair = [pure_node(name, "stopped", store_used=None, store=None) for name in ("x-mq01-a", "x-mq01-b")]
     assert pending_acts(*pair) == ["start x-mq01-a", "start x-mq01-b"]
 
 

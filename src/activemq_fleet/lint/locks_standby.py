@@ -78,7 +78,7 @@ def _share_root(directory: str) -> tuple[str, ...]:
 
 
 @rule("L045", "error", releases="5.10.1", needs="@indexDirectory")
-def index_of_shared_store_in_local_directory(document: Document) -> Iterator[Problem]:
+def shared_store_has_index_in_local_directory(document: Document) -> Iterator[Problem]:
     """The index of a shared kahaDB is in a local directory of the node (indexDirectory).
 
     Why: after a takeover the node reads its own index, which does not contain the changes that the other node wrote to

@@ -27,7 +27,7 @@ from activemq_fleet.operations.operation_decisions import (
 )
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, step_for_node
-from activemq_fleet.pair_state import is_not_installed, nodes_by_pair
+from activemq_fleet.pair_state import nodes_by_pair
 
 _STARTING_STATES = ("standby", "starting")
 
@@ -55,8 +55,8 @@ def pending_starts_and_restarts(
 
 
 def _has_unused_store(node: ObservedNode) -> bool:
-    """Return whether no broker ever used a node's store; before the first installation, no store is configured."""
-    return node.store_used is False or is_not_installed(node.state, node.version)
+    """Return whether no broker ever used a node's store; before the installation, a node has no store."""
+    return node.store_used is False or (node.store_used is None and not node.store)
 
 
 def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
@@ -79,8 +79,8 @@ def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[s
         if node.state == "stopped" and node.store_used is None and node.store_access:
             lines.append(
                 f"{node.host}: the broker is stopped, and the playbook site does not start it, because its pair is "
-                f"pure and its store cannot be read: {node.store_access}. Correct this error, and run the playbook "
-                "resync"
+                f"pure, and its store, which may contain messages, cannot be read: {node.store_access}. Correct this "
+                "error, and run the playbook resync"
             )
         elif node.state == "stopped":
             lines.append(

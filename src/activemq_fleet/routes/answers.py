@@ -140,7 +140,8 @@ class Routes:
                 missing_route_reason or self._explain_missing_bridges(source_unit.name, target_unit.name),
             )
         route = [
-            state.bridges[number] for number in state.shape.shortest_route_bridge_indices(source_number, target_number)
+            state.bridges[number]
+            for number in state.shape.bridge_indices_of_shortest_route(source_number, target_number)
         ]
         hops = tuple(
             Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in route

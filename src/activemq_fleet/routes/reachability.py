@@ -139,7 +139,7 @@ class BridgeGraph:
             edges_by_source[edge.source].append(number)
         return tuple(map(tuple, edges_by_source))
 
-    def shortest_route_bridge_indices(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
+    def bridge_indices_of_shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
         """Return the shortest route of messages between two brokers, as the indices of its bridges in ``edges``.
 
         It is empty if no route exists. ``within_limits``: only over bridges with demand from ``target``, and a

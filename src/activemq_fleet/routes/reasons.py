@@ -78,9 +78,9 @@ def no_arrival_sentence(
     carry ``destination``.
     """
     names = state.names
-    route = state.shape.shortest_route_bridge_indices(source, target, within_limits=False)
+    route = state.shape.bridge_indices_of_shortest_route(source, target, within_limits=False)
     if not route:
-        if destination and network_of_all_destinations.shape.shortest_route_bridge_indices(
+        if destination and network_of_all_destinations.shape.bridge_indices_of_shortest_route(
             source, target, within_limits=False
         ):
             return f"no bridges between {names[source]} and {names[target]} carry {destination}"

@@ -101,7 +101,7 @@ def _unreachable_pair_findings(routes: Routes, state: NetworkWithAtMostOneBroker
 
 
 def _remedy_for_missing_route(state: NetworkWithAtMostOneBrokerDown, source: int, target: int) -> str:
-    route = state.shape.shortest_route_bridge_indices(source, target, within_limits=False)
+    route = state.shape.bridge_indices_of_shortest_route(source, target, within_limits=False)
     if not route:
         return f"add a link from {state.names[source]} to {state.names[target]} to activemq_links"
     bridges_without_demand = [

@@ -55,17 +55,17 @@ def fetch_connector_certificate_expiry_times(
     return certificate_rows
 
 
-def first_expiring_certificate(path: str, *, are_authorities: bool = False) -> list[dict[str, object]]:
+def first_expiring_certificate(path: str, *, is_authority_bundle: bool = False) -> list[dict[str, object]]:
     """Return the certificate of a PEM file that expires first.
 
-    The result is a list of one. It has ``name``, ``ends`` and ``error``. ``are_authorities``: the file contains the
+    The result is a list of one. It has ``name``, ``ends`` and ``error``. ``is_authority_bundle``: the file contains the
     certificates of trusted authorities. Of these, an expired one counts only if all have expired, because it does not
     prevent the verification with another one.
     """
     try:
         texts = list(_pem_texts(_read_certificate_file(path)))
         ends = [certificate_expiry_time(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
-        if are_authorities:
+        if is_authority_bundle:
             now = time.time()
             ends = [end for end in ends if end > now] or ends
         return [

@@ -39,7 +39,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
             *(
                 row
                 for file in agent.get("authorities") or ()
-                for row in first_expiring_certificate(file, are_authorities=True)
+                for row in first_expiring_certificate(file, is_authority_bundle=True)
             ),
         ],
         "unit": next(
