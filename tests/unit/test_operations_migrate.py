@@ -267,6 +267,13 @@ def test_only_counts_while_link_is_connected_stall_migration(acts: list[str]) ->
         decide_with_bridges(["new-mq01"], progress)
 
 
+def test_messages_that_leave_after_producers_added_others_are_drained() -> None:
+    counts = (1000, *range(2900, 2900 - 500 * (STALLED - 1), -500))
+    master = replace(master_with_backlog(queues={"orders": counts[-1]}), counts=counts)
+
+    assert migration_step(master, SLAVE, NEW, PEER).act == "want"
+
+
 def test_messages_that_arrive_at_empty_old_broker_are_drained() -> None:
     master = replace(master_with_backlog(queues={"orders": 5}), counts=(0,) * (STALLED - 1) + (5,))
 

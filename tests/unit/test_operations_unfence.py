@@ -52,6 +52,7 @@ def test_unfence_of_group_stops_only_brokers_of_pairs_with_fence() -> None:
         (NOT_MOUNTED, "is not the store of pair x-mq01, because it contains no file .activemq-fleet-pair"),
         ({**NOT_MOUNTED, "exists": True}, "is not the store of pair x-mq01, because it contains no file"),
         (NOT_FENCED, "is not the store of host x-mq01-b, because only the store of x-mq01-b has a fence"),
+        ({**FENCED, "marked": ["y-mq07", "1"]}, "contains the store of pair y-mq07, not of pair x-mq01"),
     ],
 )
 def test_unfence_refuses_pair_of_which_one_node_sees_fence(store_of_a: dict[str, Any], problem: str) -> None:
@@ -60,6 +61,14 @@ def test_unfence_refuses_pair_of_which_one_node_sees_fence(store_of_a: dict[str,
     [line] = error.value.problems
     assert line.startswith("x-mq01-a: directory ")
     assert problem in line
+
+
+def test_unfence_refuses_nodes_with_different_stores_of_pair() -> None:
+    stores = {host: {**FENCED, "marked": ["x-mq01", host]} for host in PAIRS["x-mq01"]}
+    with pytest.raises(RefusalError) as error:
+        decide_hosts_and_notes("x-mq01", stores)
+    [line] = error.value.problems
+    assert "is not the store of host x-mq01-a, because their files .activemq-fleet-pair differ" in line
 
 
 def test_unfence_refuses_pair_whose_store_no_node_sees() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from activemq_fleet.deployment import BrokerFacts, LinkFacts
@@ -268,8 +269,8 @@ def _drain_step(
 
 def _is_stalled(master: MigrationBrokerEvidence) -> bool:
     recent = master.counts[-STALLED:]
-    # Messages that arrive at an empty broker are not stalled yet.
-    return len(recent) == STALLED and 0 < recent[0] == min(recent)
+    # Messages that arrive at an empty broker are not stalled yet. Producers can add messages while the link is down.
+    return len(recent) == STALLED and recent[0] > 0 and all(earlier <= later for earlier, later in pairwise(recent))
 
 
 def _check_leftovers(masters: Iterable[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]) -> None:

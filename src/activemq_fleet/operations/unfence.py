@@ -65,10 +65,21 @@ def _lines_about_unseen_stores(
 ) -> list[str]:
     """Return a line for each node of a pair that sees another directory than the store of the pair."""
     fenced_host = next((host for host, store in stores.items() if store.fenced), None)
+    marked_host = next((host for host, store in stores.items() if store.marked), None)
     lines = []
     for host, store in stores.items():
         directory, pair = brokers[host].store, brokers[host].pair
-        if store.marked is None and not store.fenced:
+        if store.marked and pair not in store.marked:
+            lines.append(
+                f"{host}: directory {directory} contains the store of pair {store.marked[0]}, not of pair {pair}. Mount "
+                "the share of this pair"
+            )
+        elif store.marked and marked_host and store.marked != stores[marked_host].marked:
+            lines.append(
+                f"{host}: directory {directory} is not the store of host {marked_host}, because their files "
+                f"{STORE_MARKER} differ. Mount the same share on both nodes"
+            )
+        elif store.marked is None and not store.fenced:
             lines.append(
                 f"{host}: directory {directory} is not the store of pair {pair}, because it contains no file "
                 f"{STORE_MARKER}. Mount the share of this pair"
