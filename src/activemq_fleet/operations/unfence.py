@@ -71,8 +71,8 @@ def _lines_about_unseen_stores(
         directory, pair = brokers[host].store, brokers[host].pair
         if store.marked and pair not in store.marked:
             lines.append(
-                f"{host}: directory {directory} contains the store of pair {store.marked[0]}, not of pair {pair}. Mount "
-                "the share of this pair"
+                f"{host}: directory {directory} contains the store of pair {store.marked[0]}, not of pair {pair}. "
+                f"Mount the share of pair {pair}"
             )
         elif store.marked and marked_host and store.marked != stores[marked_host].marked:
             lines.append(
