@@ -340,6 +340,22 @@ def test_network_user_has_permissions_only_for_destinations_that_link_carries(
     assert {f"{p.kind}://{p.destination}" for p in permissions if "activemq-network" in p.write} == destinations
 
 
+@pytest.mark.parametrize(
+    ("attributes_of_second", "destinations"), [({}, {"queue://>", "topic://>"}), (STATIC_BRIDGE, set())]
+)
+def test_static_bridge_in_multicast_group_keeps_permissions_for_links_of_others(
+    attributes_of_second: dict[str, Any], destinations: set[str]
+) -> None:
+    variables = {"discovery": "multicast", "acl": [{"destination": "x", "kind": "queue"}]}
+    inventory = hosts("a-mq1", **variables, network_attributes=STATIC_BRIDGE)
+    inventory |= hosts("a-mq2", **variables, network_attributes=attributes_of_second)
+    built_fleet = build_fleet(inventory, {})
+
+    for host in ("a-mq1-a", "a-mq2-a"):
+        permissions = built_fleet.broker(host).permissions
+        assert {f"{p.kind}://{p.destination}" for p in permissions if "activemq-network" in p.write} == destinations
+
+
 def test_waiver_accepts_finding_until_its_last_day() -> None:
     waiver = [{"rule": "T002", "reason": "b arrives in May", "hosts": ["o-*"], "until": "2030-05-31"}]
     inventory = hosts("o-mq1", nodes="a", waivers=waiver)

@@ -85,13 +85,20 @@ def add_links_accounts_and_permissions(
 
 
 def _links_by_unit(network: PlannedNetwork) -> dict[str, list[Link]]:
-    """Return the links that begin or end at each pair or single broker, by its name."""
+    """Return the links that begin or end at each pair or single broker, by its name.
+
+    A multicast link ends at each pair or single broker of its group. The ends of links with ``addresses`` and of links
+    in XML fragments are not known here: such a link is only in the list of the broker that opens it, or in none.
+    """
     links_by_unit: dict[str, list[Link]] = {name: [] for name in network.units}
     for unit in network.units.values():
         targets = {plan.target for plan in network.plans.get(unit.name, ())} & network.units.keys()
         for link in (link for broker in unit.brokers for link in network.links_by_host[broker.host]):
             links_by_unit[unit.name].append(link)
-            if link.target in targets:
+            if link.kind == "multicast":
+                for member in network.multicast_groups[link.target]:
+                    links_by_unit[member.name].append(link)
+            elif link.target in targets:
                 links_by_unit[link.target].append(link)
     return links_by_unit
 
