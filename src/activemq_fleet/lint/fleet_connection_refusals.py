@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from activemq_fleet.connection_refusals import (
     ClientTlsSettings,
@@ -10,6 +11,7 @@ from activemq_fleet.connection_refusals import (
     connection_refusal,
     tls_settings_of_agent,
 )
+from activemq_fleet.findings import Severity
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_failover_uris
@@ -23,9 +25,9 @@ from activemq_fleet.uris import is_openwire
 _MAX_LISTED_LINKS = 3
 _PERMISSIVE_CLIENT_TLS = ClientTlsSettings(has_authority=True, has_certificate=True)
 _LINK_FIXES = {
-    "closed": "in {uri}, write a port on which {peer} listens. To list these ports, run "
+    "closed": "in the URI of the link, write a port on which {peer} listens. To list these ports, run "
     "`activemq-fleet explain {peer}`",
-    "protocol": "in {uri}, write the port of the OpenWire connector of {peer}",
+    "protocol": "in the URI of the link, write the port of the OpenWire connector of {peer}",
     "clear": "use ssl:// in the URI of the link, or define the link in activemq_links instead",
     "tls": "use tcp:// in the URI of the link, or define the link in activemq_links instead",
     "certificate": "set activemq_tls on {host}, with a key store that contains a client certificate, or set "
@@ -34,10 +36,28 @@ _LINK_FIXES = {
     "account": "set userName and password of the link to an account that {peer} has, such as "
     "activemq_network_username and activemq_network_password",
 }
-_ACCOUNT_FIX_OF_INVENTORY_LINK = (
-    "set activemq_network_username and activemq_network_password of {host} to an account that {peer} has. If "
-    "activemq_authentication of {host} is none, set it to simple, because links then use this account"
-)
+_SAME_TLS_FIX = "set activemq_tls for all nodes of {unit}, or for none of them"
+_INVENTORY_LINK_FIXES = _LINK_FIXES | {
+    "clear": _SAME_TLS_FIX,
+    "tls": _SAME_TLS_FIX,
+    "account": "set activemq_network_username and activemq_network_password of {host} to an account that {peer} has. "
+    "If activemq_authentication of {host} is none, set it to simple, because links then use this account",
+}
+_ADDRESSES_LINK_FIXES = _INVENTORY_LINK_FIXES | {
+    "closed": "in addresses of the link in activemq_links, write a port on which {peer} listens. To list these ports, "
+    "run `activemq-fleet explain {peer}`. If a program outside the inventory listens at this port, add a waiver of "
+    "N045 to activemq_waivers",
+    "protocol": "in addresses of the link in activemq_links, write the port of the OpenWire connector of {peer}",
+    "clear": "write ssl:// before the address of {peer} in addresses of the link in activemq_links, or replace "
+    "addresses by `to: {unit}`",
+    "tls": "remove ssl:// from addresses of the link in activemq_links, or set activemq_tls for {peer}",
+}
+_Origin = Literal["fragment", "inventory", "addresses"]
+_FIXES_BY_ORIGIN: dict[_Origin, dict[str, str]] = {
+    "fragment": _LINK_FIXES,
+    "inventory": _INVENTORY_LINK_FIXES,
+    "addresses": _ADDRESSES_LINK_FIXES,
+}
 _CLIENT_FIXES = {
     "clear": "write ssl:// in the failover list of the client",
     "tls": "write tcp:// or nio:// in the failover list of the client, or set activemq_tls for {peer}",
@@ -52,9 +72,12 @@ def link_cannot_connect_to_target_broker(view: FleetView) -> Iterator[Problem]:
     """A broker rejects a link, because TLS, the scheme, the port or the account of the two brokers do not match.
 
     Why: the bridge is never established. The sending broker retries every few seconds, and keeps the messages.
-    Fix: set activemq_tls on both brokers or on neither. If the link has its own URI, use the scheme and the port of a
-        connector of the target broker. Set userName and password of the link to an account of the target broker.
-    Cannot see: which authority signed a certificate, and links to brokers outside the inventory.
+    Fix: set activemq_tls on both brokers or on neither. If the link has its own URI or addresses, use the scheme and
+        the port of a connector of the target broker. Set userName and password of the link to an account of the target
+        broker.
+    Cannot see: which authority signed a certificate, and links to brokers outside the inventory. If a link with
+        addresses leads to a port at which no broker of the inventory listens, the finding is a warning, because a
+        program outside the inventory may listen there.
     Source: measured on 5.18.3: Empty client certificate chain; TcpTransportServer
 
     Fires on 5.18.3::
@@ -114,13 +137,14 @@ def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Problem]:
     """Yield a problem for each pair or broker and each reason for which its network links are refused."""
-    refusals: dict[tuple[str, str], list[NetworkConnectorRefusedByTarget]] = {}
+    refusals: dict[tuple[str, str, _Origin], list[NetworkConnectorRefusedByTarget]] = {}
     for refused_link in view.refused_links:
         if refused_link.refusal.is_certain_to_fail == certain and not _is_missing_user_reported_elsewhere(
             view, refused_link
         ):
-            refusals.setdefault((refused_link.unit, refused_link.refusal.kind), []).append(refused_link)
-    for (_, kind), links in refusals.items():
+            key = refused_link.unit, refused_link.refusal.kind, _origin_of_link(view, refused_link)
+            refusals.setdefault(key, []).append(refused_link)
+    for (_, kind, origin), links in refusals.items():
         first = links[0]
         broker = view.fleet.broker(first.host)
         names = list(dict.fromkeys(refused_link.connector.name for refused_link in links))
@@ -128,7 +152,8 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             f" and {len(names) - _MAX_LISTED_LINKS} more" if len(names) > _MAX_LISTED_LINKS else ""
         )
         subject = "links" if len(names) > 1 else "link"
-        verb = "cannot connect" if certain else "possibly cannot connect"
+        may_be_outside = origin == "addresses" and kind == "closed"
+        verb = "cannot connect" if certain and not may_be_outside else "possibly cannot connect"
         message = (
             f"{subject} {listed_names} {verb}: {first.refusal.connection_refusal_sentence(first.host, first.peer.host)}"
         )
@@ -138,11 +163,20 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             if document
             else None
         )
-        is_from_inventory = any(link.name == first.connector.name for link in broker.links)
-        fix = _ACCOUNT_FIX_OF_INVENTORY_LINK if is_from_inventory and kind == "account" else _LINK_FIXES[kind]
-        uri = "addresses of the link in activemq_links" if is_from_inventory else "the URI of the link"
-        fix = fix.format(host=first.host, peer=first.peer.host, uri=uri)
-        yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host)
+        fix = _FIXES_BY_ORIGIN[origin][kind].format(
+            host=first.host, peer=first.peer.host, unit=first.peer.link_end_name
+        )
+        severity: Severity | None = "warning" if may_be_outside else None
+        yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host, severity=severity)
+
+
+def _origin_of_link(view: FleetView, refused_link: NetworkConnectorRefusedByTarget) -> _Origin:
+    """Return whether a link is a fragment of the user, or of the inventory, with or without ``addresses``."""
+    for link in view.fleet.broker(refused_link.host).links:
+        if link.name == refused_link.connector.name:
+            is_to_addresses = link.kind != "multicast" and link.target not in view.brokers_by_pair
+            return "addresses" if is_to_addresses else "inventory"
+    return "fragment"
 
 
 def _is_missing_user_reported_elsewhere(view: FleetView, refused_link: NetworkConnectorRefusedByTarget) -> bool:

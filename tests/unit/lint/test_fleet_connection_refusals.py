@@ -140,11 +140,43 @@ def test_user_of_link_with_addresses_requires_account_on_target(user: str, is_re
     assert ("the user unknown, which has no account on" in messages) is is_refused
 
 
-def test_link_with_address_of_closed_port_is_error() -> None:
+def test_link_with_address_of_port_without_broker_is_warning() -> None:
+    """A program outside the inventory may listen at this port."""
     links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:9"]}]
     (finding,) = findings_of_rules(two_groups({}, links=links), "N045")
+    assert finding.severity == "warning"
+    assert "possibly cannot connect" in finding.message
     assert "to port 9 of south-mq01-a.example.com, which has no connector" in finding.message
     assert (finding.fix or "").startswith("in addresses of the link in activemq_links, write a port")
+    assert "outside the inventory listens at this port, add a waiver of N045" in (finding.fix or "")
+
+
+def test_error_of_link_in_fragment_is_separate_from_warning_of_address() -> None:
+    links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:9"]}]
+    fleet = two_groups({}, link("tcp://south-mq01-a.example.com:9"), links=links)
+    severities = [finding.severity for finding in findings_of_rules(fleet, "N045")]
+    assert sorted(severities) == ["error", "warning"]
+
+
+def test_fix_of_link_to_pair_with_different_tls_settings_is_same_settings() -> None:
+    inventory = hosts("north-mq01", links=LINKS) | hosts("south-mq01", links=LINKS)
+    inventory["south-mq01-b.example.com"]["activemq_tls"] = STORES
+    (finding,) = findings_of_rules(build_fleet(inventory, {}), "N045")
+    assert finding.fix == "set activemq_tls for all nodes of south-mq01, or for none of them"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tls", "fix"),
+    [
+        ("", STORES, "write ssl:// before the address of south-mq01-a.example.com in addresses of the link"),
+        ("ssl://", None, "remove ssl:// from addresses of the link in activemq_links, or set activemq_tls for south-"),
+    ],
+)
+def test_fix_of_tls_mismatch_changes_addresses_of_link(scheme: str, tls: dict[str, Any] | None, fix: str) -> None:
+    links = [{"from": "north", "to": "partner", "addresses": [f"{scheme}south-mq01-a.example.com:61616"]}]
+    (finding,) = findings_of_rules(two_groups({"tls": tls}, {"tls": STORES}, links=links), "N045")
+    assert finding.severity == "error"
+    assert (finding.fix or "").startswith(fix)
 
 
 def test_fix_of_link_with_addresses_names_variables_of_its_user() -> None:
