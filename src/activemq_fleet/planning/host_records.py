@@ -193,7 +193,7 @@ def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
     """Return the variables of a host as JSON text.
 
     The text is in ASCII, and ``variables_from_json`` reads it. Keys of mappings become texts. Raises InputError, which
-    names host and variable, for a key or value that JSON cannot represent.
+    names host and variable, for a key or value that JSON cannot represent, and for keys that become the same text.
     """
     values: dict[str, Any] = {}
     for name, value in variables.items():
@@ -205,7 +205,7 @@ def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
 
 
 class _UnrepresentableError(Exception):
-    """A key or value that JSON cannot represent; the message contains its Python type and the remedy."""
+    """A key, value or mapping that JSON cannot represent; the message describes it and contains the remedy."""
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _to_json_value(value: object) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_to_json_key(key): _to_json_value(inner) for key, inner in value.items()}
+        return _to_json_mapping(value)
     if isinstance(value, set | frozenset):
         return [_to_json_value(inner) for inner in sorted(value, key=str)]
     if isinstance(value, list | tuple):
@@ -231,6 +231,18 @@ def _to_json_value(value: object) -> Any:
         f"a value of the Python type {type(value).__name__}, which JSON cannot represent: write a text, number, list "
         "or mapping"
     )
+
+
+def _to_json_mapping(mapping: Mapping[Any, Any]) -> dict[str, Any]:
+    converted: dict[str, Any] = {}
+    for key, value in mapping.items():
+        text = _to_json_key(key)
+        if text in converted:
+            raise _UnrepresentableError(
+                f"a mapping with two keys that are the same text in JSON, {json.dumps(text)}: remove one of them"
+            )
+        converted[text] = _to_json_value(value)
+    return converted
 
 
 def _to_json_key(key: object) -> str:

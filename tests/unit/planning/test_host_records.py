@@ -98,6 +98,15 @@ def test_mappings_with_keys_of_several_types_are_converted_to_json_with_text_key
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "text"), [(1, "1"), (True, "true"), (None, "null"), (2.5, "2.5"), (date(2026, 11, 30), "2026-11-30")]
+)
+def test_keys_that_become_same_text_in_json_are_error_of_inventory(key: object, text: str) -> None:
+    message = rf'^{HOST}: the variable activemq_users contains .* the same text in JSON, "{text}": remove one of them$'
+    with pytest.raises(InputError, match=message):
+        variables_to_json(HOST, {"activemq_ha": "none", "activemq_users": [{key: "a", text: "b"}]})
+
+
 def test_error_of_list_as_key_names_host_and_variable() -> None:
     with pytest.raises(InputError, match=rf"^{HOST}: the variable activemq_heap contains a key of the Python type tup"):
         variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{(1, 2): "1g"}]})
