@@ -120,10 +120,17 @@ def shared_store_has_index_in_local_directory(document: Document) -> Iterator[Pr
             ):
                 continue
             is_local = index_directory.removeprefix("file:").startswith(LOCAL_DIRECTORIES)
-            is_certain = sharing.certain and is_local and "${" not in index_directory
-            location = "outside of the share:" if is_certain else "which may be outside of the share. If it is,"
+            is_outside = is_local and "${" not in index_directory
+            is_certain = sharing.certain and is_outside
+            store_noun = "shared store" if sharing.certain else "possibly shared store"
+            if is_certain:
+                location = "outside of the share:"
+            elif is_outside:
+                location = "which is a local directory. If the store is shared,"
+            else:
+                location = "which may be outside of the share. If it is,"
             yield store.problem(
-                f"the index of this shared store ({sharing.reason}) is in {index_directory}, {location} the other "
+                f"the index of this {store_noun} ({sharing.reason}) is in {index_directory}, {location} the other "
                 "node reads an outdated index after a failover, and may not start",
                 "indexDirectory",
                 severity=None if is_certain else "warning",

@@ -95,7 +95,8 @@ def no_arrival_sentence(
             if not edge.consumer_ttl:
                 reason += f", because link {bridge.connector.name} does not forward subscriptions"
                 if bridge.connector.static and not bridge.back and edge.message_ttl >= hop:
-                    reason += f", and carries only {', '.join(bridge.connector.static)}, also without a consumer"
+                    carried = ", ".join(bridge.connector.static)
+                    reason += f": the link carries only messages of {carried}, also without a consumer"
                 return reason
             return (
                 f"{reason}, because link {bridge.connector.name} has the consumerTTL (networkTTL) {edge.consumer_ttl}, "

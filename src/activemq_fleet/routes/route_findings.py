@@ -31,7 +31,6 @@ RULES = {
     "broker within the TTL, the message stays there, even while the consumer is connected",
 }
 
-_STATIC_BRIDGE_REMEDY = "remove staticBridge from activemq_network_attributes and from the attributes of the link"
 _MAXIMUM_PAIRS = 300
 _MAXIMUM_STATES_PER_PAIR = 500
 """The limits of R004 for each network: the number of pairs of brokers, and of a message's states for each pair."""
@@ -109,14 +108,22 @@ def _remedy_for_missing_route(state: NetworkWithAtMostOneBrokerDown, source: int
         for number in route
         if not state.shape.edges[number].consumer_ttl and not state.shape.edges[number].always
     ]
-    if any(not bridge.connector.subscribes for bridge in bridges_without_demand):
-        return _STATIC_BRIDGE_REMEDY
+    static_bridges = [bridge.connector.name for bridge in bridges_without_demand if not bridge.connector.subscribes]
+    if static_bridges:
+        return _static_bridge_remedy(static_bridges)
     silent_brokers = [bridge.target for bridge in bridges_without_demand if bridge.connector.demand_hop_limit]
     if silent_brokers:
         return f"remove advisorySupport from activemq_broker_attributes of {' and '.join(silent_brokers)}"
     return (
         "remove activemq_network_ttl, and ttl from the entries of activemq_links: the default TTL is sufficient for "
         "each route"
+    )
+
+
+def _static_bridge_remedy(link_names: Sequence[str]) -> str:
+    return (
+        "remove staticBridge from activemq_network_attributes, and from the attributes (or the networkConnector in "
+        f"activemq_xml_fragments) of {'link' if len(link_names) == 1 else 'the links'} {names_to_text(link_names)}"
     )
 
 
@@ -206,7 +213,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
             "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
             if is_within_pair
             else "if the TTL of the link is 0, set ttl of the link in activemq_links, or activemq_network_ttl, to 1 or "
-            f"more. Otherwise {_STATIC_BRIDGE_REMEDY}, or advisorySupport from "
+            f"more. Otherwise {_static_bridge_remedy(links)}, or advisorySupport from "
             "activemq_broker_attributes of the other broker. If the link is not needed, remove it from activemq_links",
             "info" if is_within_pair else "warning",
         )

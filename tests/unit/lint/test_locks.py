@@ -299,6 +299,13 @@ def test_message_about_index_is_certain_only_for_local_directory(index: str, loc
     assert location in problem.message
 
 
+def test_message_about_local_index_doubts_only_whether_store_is_shared() -> None:
+    store = '<kahaDB directory="/mnt/orders/kahadb" indexDirectory="/var/lib/index"/>'
+    (problem,) = rule_findings("L045", store)
+    assert problem.message.startswith("the index of this possibly shared store (/mnt/orders/kahadb may be on a shared")
+    assert "is in /var/lib/index, which is a local directory. If the store is shared, the other node" in problem.message
+
+
 @pytest.mark.parametrize(("variables", "count"), [({}, 2), ({"fence": "guard"}, 0), ({"ha": "none"}, 0)])
 def test_local_index_by_fragment_is_error_of_pair_without_guard(variables: dict[str, str], count: int) -> None:
     fragment = {"xml": '<persistenceAdapter><kahaDB indexDirectory="/var/lib/index"/></persistenceAdapter>'}
