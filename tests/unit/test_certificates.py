@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from activemq_fleet.node.probe import certificates
 from activemq_fleet.node.probe.certificates import certificate_expiry_time, first_expiring_certificate
 from activemq_fleet.node.state.agent_status import gather_agent_status
+from tests.unit.attackers import STRANGER, create_owned_directory, requires_root
 
 
 def create_certificate(path: Path, days: int) -> None:
@@ -67,6 +69,17 @@ def test_expiry_time_of_certificate_is_read_through_link(tmp_path: Path) -> None
             "error": "",
         }
     ]
+
+
+@requires_root
+def test_certificate_of_other_account_through_link_is_error(tmp_path: Path) -> None:
+    data = create_owned_directory(tmp_path / "data")
+    create_certificate(data / "certificate.pem", 30)
+    os.chown(data / "certificate.pem", STRANGER, STRANGER)
+    (tmp_path / "link.pem").symlink_to(data / "certificate.pem")
+    (row,) = first_expiring_certificate(str(tmp_path / "link.pem"))
+    assert row["ends"] is None
+    assert f"{data}/certificate.pem belongs to " in str(row["error"])
 
 
 @pytest.mark.parametrize("content", ["", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", None])

@@ -22,6 +22,7 @@ from activemq_fleet.node.files.untrusted_paths import (
     owner_of_first_untrusted_directory,
     read_file,
 )
+from activemq_fleet.node.log.broker_log import read_log_records
 from tests.unit.attackers import (
     BROKER,
     STRANGER,
@@ -149,7 +150,7 @@ def test_circular_symbolic_links_are_refused(common: Path) -> None:
 
 def read_through_link(path: Path) -> bytes:
     with open_directory(str(path.parent)) as directory:
-        descriptor = open_file_owned_by_directory_owner_or_root(directory, path.name)
+        descriptor = open_file_owned_by_directory_owner_or_root(directory, path.name, check_link_targets=True)
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -176,6 +177,23 @@ def test_file_through_link_of_root_has_owner_of_its_directory(common: Path, data
     os.chown(data / "file", STRANGER, STRANGER)
     with pytest.raises(UntrustedPathError, match=f"{data}/file belongs to "):
         read_through_link(common / "link")
+
+
+def test_log_through_link_may_have_other_owner_and_hard_link(common: Path) -> None:
+    logs = common / "logs"
+    logs.mkdir()
+    os.chown(logs, 0, BROKER)
+    logs.chmod(0o2775)
+    (logs / "activemq.log").write_text("2026-11-30 12:00:00,000 | INFO  | started | Broker | main\n")
+    os.chown(logs / "activemq.log", BROKER, BROKER)
+    (logs / "copy").hardlink_to(logs / "activemq.log")
+    (common / "activemq.log").symlink_to(logs / "activemq.log")
+
+    def assert_log_is_read() -> None:
+        assert [record.message for record in read_log_records(str(common), 0)] == ["started"]
+
+    assert_log_is_read()
+    call_as(BROKER, assert_log_is_read)
 
 
 def test_circular_links_to_file_are_refused(common: Path) -> None:

@@ -344,17 +344,22 @@ def read_file(path: str, limit: int, owners: Collection[int] | None = None, sing
         return file.read(limit)
 
 
-def open_file_owned_by_directory_owner_or_root(directory: Directory, name: str) -> int:
+def open_file_owned_by_directory_owner_or_root(
+    directory: Directory, name: str, check_link_targets: bool = False
+) -> int:
     """Open for reading a file that belongs to the owner of its directory or to root, and return its descriptor.
 
     In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.
     In a directory that only root and this process's account can write, any regular file is accepted, also through a
-    link of one of the two. The target of a link may again be a link, and the same conditions apply to it in its own
-    directory. Raises UntrustedPathError, OSError.
+    link of one of the two. The target of a link in such a directory may be another link in such a directory, or any
+    regular file in any directory. ``check_link_targets``: the first two sentences also apply to the target. Raises
+    UntrustedPathError, OSError.
     """
     with contextlib.ExitStack() as opened_directories:
-        for _index in range(MAX_LINKS + 1):
+        for links in range(MAX_LINKS + 1):
             if not directory.is_trusted_directory:
+                if links and not check_link_targets:
+                    return directory.open_file(name)
                 return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
             status = directory.entry_status(name)
             if not stat.S_ISLNK(status.st_mode) or status.st_uid not in (0, os.geteuid()):

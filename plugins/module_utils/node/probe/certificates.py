@@ -80,7 +80,9 @@ def first_expiring_certificate(path: str, *, is_authority_bundle: bool = False) 
 def _read_certificate_file(path: str) -> bytes:
     """Return the content of a certificate file, which may be a link of root, such as those of certbot."""
     with open_directory(os.path.dirname(path)) as directory:
-        descriptor = open_file_owned_by_directory_owner_or_root(directory, os.path.basename(path))
+        descriptor = open_file_owned_by_directory_owner_or_root(
+            directory, os.path.basename(path), check_link_targets=True
+        )
     with os.fdopen(descriptor, "rb") as file:
         return file.read(_MAX_BYTES)
 
