@@ -66,14 +66,44 @@ def test_time_zone_of_jvm_is_name_or_offset_that_java_reads_in_tz(tmp_path: Path
             sleeping.kill()
 
 
-@pytest.mark.parametrize(("value", "expected"), [("GMT+02:00", "+02:00"), ("GMT-930", "-09:30"), ("UTC", "UTC")])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("GMT+02:00", "+02:00"),
+        ("GMT-930", "-09:30"),
+        ("UTC", "UTC"),
+        ("GMT0", "GMT0"),
+        ("GB-Eire", "GB-Eire"),
+        ("Etc/GMT+5", "Etc/GMT+5"),
+        ("US/Eastern", "US/Eastern"),
+        ("PST", "America/Los_Angeles"),
+        ("EST", "-05:00"),
+    ],
+)
 def test_time_zone_option_of_jvm_is_read_as_java_reads_it(tmp_path: Path, value: str, expected: str) -> None:
     (tmp_path / "timezone").write_text("Europe/Rome\n")
     process = Process(0, 0.0, "S", ("java", f"-Duser.timezone={value}"))
     assert host_collection.broker_timezone(process, str(tmp_path)) == expected
 
 
-@pytest.mark.parametrize("value", [":/etc/localtime", ":Europe/Berlin", "posix/Europe/Berlin", "GMT+24", "GMT+02:75"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        ":/etc/localtime",
+        ":Europe/Berlin",
+        "posix/Europe/Berlin",
+        "right/UTC",
+        "localtime",
+        "GMT+24",
+        "GMT+02:75",
+        "gmt+2",
+        "CEST",
+        "ROC",
+        "Z",
+        "utc",
+        "etc/utc",
+    ],
+)
 def test_time_zone_option_that_java_rejects_has_offset_of_c_library(tmp_path: Path, value: str) -> None:
     (tmp_path / "timezone").write_text("Europe/Rome\n")
     with subprocess.Popen(["sleep", "60"], env={"TZ": "JST-9"}) as sleeping:

@@ -71,10 +71,45 @@ _JAVA_OFFSET = re.compile(r"GMT(?P<sign>[+-])(?P<hours>[01]?\d|2[0-3])(?::?(?P<m
 _IGNORED_TZ_PREFIX = re.compile(r"\A:?(?:posix/)?")
 """What Java ignores at the start of ``TZ``, but not of ``user.timezone``."""
 _ZONE_NAME = re.compile(
-    r"(?!(?:posix|right)/|(?:localtime|posixrules)\Z)"
-    r"(?P<name>[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)*|(?:EST5E|CST6C|MST7M|PST8P)DT|GB-Eire|NZ-CHAT|W-SU)"
+    r"[A-Z][A-Za-z]*(?:/[A-Za-z0-9_+-]+)+|CET|CST6CDT|Cuba|EET|EST5EDT|Egypt|Eire|GB|GB-Eire|GMT|GMT0|Greenwich"
+    r"|Hongkong|Iceland|Iran|Israel|Jamaica|Japan|Kwajalein|Libya|MET|MST7MDT|NZ|NZ-CHAT|Navajo|PRC|PST8PDT|Poland"
+    r"|Portugal|ROK|Singapore|Turkey|UCT|UTC|Universal|W-SU|WET|Zulu"
 )
-"""The name of a time zone. Java does not know ``posix/``, ``right/``, ``localtime`` and ``posixrules`` by name."""
+"""The name of a time zone: one with a slash, or one of all those without a slash that Java knows.
+
+Java does not know some names of the C library: ``posix/Europe/Berlin``, ``right/UTC``, ``localtime``, ``ROC``.
+"""
+_SHORT_ZONE_NAMES = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "EST": "-05:00",
+    "HST": "-10:00",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "MST": "-07:00",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}
+"""The time zones of Java's three-letter names (``ZoneId.SHORT_IDS``), most of which only Java knows."""
 _UNREAD_LOG = (
     "the name of the file is similar to that of a broker log, but audit does not read logs with this name. If the file "
     "contains records of the broker and is compressed, unpack it, or pack it with gzip. Rename it to "
@@ -324,13 +359,13 @@ def broker_timezone(process: Process | None, etc_directory: str = "/etc") -> str
 def _java_time_zone(value: str) -> str:
     """Return the time zone that Java reads in ``user.timezone``, or in ``TZ`` after the prefixes that it ignores there.
 
-    It is a name or an offset; "" if Java reads neither.
+    It is a name or an offset; "" if Java reads neither. A name with a slash may be unknown to Java, which the audit
+    reports: not every host has the files of all time zones.
     """
     offset = _JAVA_OFFSET.fullmatch(value)
     if offset:
         return f"{offset['sign']}{int(offset['hours']):02}:{offset['minutes'] or '00'}"
-    name = _ZONE_NAME.fullmatch(value)
-    return name["name"] if name else ""
+    return value if _ZONE_NAME.fullmatch(value) else _SHORT_ZONE_NAMES.get(value, "")
 
 
 def _utc_offset_at_start(process: Process, tz: str | None) -> str:
