@@ -130,13 +130,18 @@ def print_status(path: Path, form: str) -> None:
 
 @agent_command_group.command("requeue")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="send every expired event again")
+@click.option("--all", "everything", is_flag=True, help="send every expired event again, but no unconfirmed events")
 @click.pass_obj
 def requeue_expired(path: Path, ids: tuple[str, ...], everything: bool) -> None:
-    """Send the expired events with the given IDS again, or all of them. They keep their event ids."""
+    """Send the expired or unconfirmed events with the given IDS again, or all expired events.
+
+    The events keep their ids. The ids of unconfirmed events are in the records "kind":"unconfirmed" of the event
+    journal (agent/*.jsonl in the directory state.directory).
+    """
     if bool(ids) == everything:
         raise click.UsageError(
-            "activemq-agent requeue: name event ids as arguments, or use the option --all, but not both"
+            "activemq-agent requeue: name the ids of expired or unconfirmed events as arguments, or use the option "
+            "--all for all expired events, but not both"
         )
     with _connect_client(path) as client:
         count = client.requeue(None if everything else ids)

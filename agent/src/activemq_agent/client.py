@@ -82,9 +82,9 @@ class Client:
         return _checked_answer(self.call({"op": "status"}))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
-        """Queue expired events of the running agent again, so that it sends them; return their number.
+        """Queue expired or unconfirmed events of the running agent again, so that it sends them; return their number.
 
-        These are the events with the given ``ids``, or all for None.
+        These are the events with the given ``ids``, or all expired events for None.
         """
         selection = {"all": True} if ids is None else {"ids": list(ids)}
         return int(_checked_answer(self.call({"op": "requeue", **selection}))["requeued"])

@@ -266,7 +266,8 @@ class Publisher:
         )
         self._log.warning(
             f"the agent cannot confirm the delivery of events below the topic {name!r}: {remedy or permission}. "
-            "Then send the events that stay unconfirmed again with activemq-agent requeue",
+            "Then send the events that stay unconfirmed again with activemq-agent requeue ID… (the ids are in the "
+            'records "kind":"unconfirmed" of the event journal, agent/*.jsonl in the directory state.directory)',
             prefix=name,
             broker=self.link.broker,
             reason=reason,

@@ -419,7 +419,8 @@ def _agent_findings(row: AgentStatus) -> Iterator[Finding]:
             row.host,
             f"the agent skipped {row.quarantined} messages and put them in quarantine, because their handler failed",
             f"on {row.host}, find the handler in the lines `event quarantined` of journalctl -u activemq-agent, and "
-            "correct it. Then run activemq-agent requeue",
+            "correct it. The agent does not handle messages in quarantine again: publish the events that are still "
+            "needed again",
         )
     if row.not_deployed:
         yield _not_deployed_finding(row)

@@ -110,6 +110,15 @@ def test_requeue_command_requires_either_event_ids_or_option_all(
     assert "expired or unconfirmed event of the agent: unknown-1" in capsys.readouterr().err
 
 
+def test_help_of_requeue_command_excludes_unconfirmed_events_from_option_all(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(config, "requeue", "--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "send every expired event again, but no unconfirmed events" in text
+    assert 'The ids of unconfirmed events are in the records "kind":"unconfirmed" of the event journal' in text
+
+
 def test_agent_command_prints_each_configuration_error_as_one_line(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
