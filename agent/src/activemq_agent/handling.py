@@ -31,6 +31,7 @@ from activemq_agent.executable_handlers import (
     find_event_program,
     raise_if_no_directory_of_handlers,
 )
+from activemq_agent.printable import count_with_noun
 from activemq_agent.store import IncomingMessage
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class MessageHandlerRunner:
         """Close the runner of message handlers: start no more handlers, and wait for running ones.
 
         It waits at most ``wait`` seconds, then kills executables that still run. Runs that it interrupts do not count
-        as attempts.
+        as attempts, except the first run of a message. If ``handler.attempts`` is 1, the next start quarantines the
+        message.
         """
         self.stop.set()
         deadline = time.monotonic() + wait
@@ -228,8 +230,9 @@ class HandlerWorker:
         config, store, log = self._runner.config, self._runner.store, self._runner.log
         attempt = message.attempts
         reason = (
-            f"the agent was killed or crashed {attempt} times while it ran the handlers of a message on the topic "
-            f"{message.topic!r}: check whether one of these handlers crashes the agent"
+            f"the agent was stopped or killed, or crashed, {count_with_noun(attempt, 'time')} while it ran the "
+            f"handlers of a message on the topic {message.topic!r}: check whether one of these handlers crashes the "
+            "agent"
         )
         while not self._runner.stop.is_set():
             self._last_loop_start = self._runner.clock()

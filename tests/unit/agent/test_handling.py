@@ -295,7 +295,20 @@ def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: 
     bench.start({"E": [lambda _: pytest.fail("the agent ran the handler")]})
     bench.wait_empty()
     assert bench.journal("quarantined")[0]["reason"].startswith(
-        "the agent was killed or crashed 6 times while it ran the handlers of a "
+        "the agent was stopped or killed, or crashed, 6 times while it ran the handlers of a "
+    )
+
+
+def test_stop_during_only_attempt_is_named_as_reason_of_quarantine(bench: HandlerBench, tmp_path: Path) -> None:
+    bench.write_program("E", f"touch {tmp_path}/began; exec sleep 300")
+    bench.receive("a/E")
+    handlers = bench.start(handler_attempts=1)
+    bench.wait_until(lambda: (tmp_path / "began").exists())
+    handlers.close(0.0)
+    bench.start(handler_attempts=1)
+    bench.wait_empty()
+    assert bench.journal("quarantined")[0]["reason"].startswith(
+        "the agent was stopped or killed, or crashed, 1 time while it ran the handlers of a message on the topic 'a/E'"
     )
 
 

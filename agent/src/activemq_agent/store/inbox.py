@@ -113,8 +113,9 @@ def begin_handling_attempt(transaction: Transaction, inbox_position: int) -> int
 def withdraw_interrupted_attempt(transaction: Transaction, rx: int) -> None:
     """Withdraw the last attempt to handle a message of an agent's inbox, because the agent's stop interrupted it.
 
-    So restarts of the agent do not quarantine the message. One attempt stays recorded, because the handler may have had
-    effects: its next run is not the first. This does nothing if the message is not in the inbox.
+    So restarts of the agent do not quarantine the message, unless ``handler.attempts`` is 1: one attempt stays
+    recorded, because the handler may have had effects, and its next run is not the first. This does nothing if the
+    message is not in the inbox.
     """
     transaction.db.execute("UPDATE inbox SET attempts = max(1, attempts - 1) WHERE rx = ?", (rx,))
 
