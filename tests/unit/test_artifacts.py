@@ -321,6 +321,16 @@ def test_failed_distribution_download_is_retried_after_one_day(repository: Path)
     assert fetch_and_unpack_distribution(NEW) == cache_directory() / "distributions/5.18.3"
 
 
+def test_timeout_of_maven_is_recorded_as_failed_distribution_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(tmp_path / "tools/mvn", "#!/bin/sh\nexec sleep 300\n", executable=True)
+    monkeypatch.setattr("activemq_fleet.artifacts._maven._TIMEOUT_SECONDS", 0.2)
+    for error_type in (ArtifactError, RecentDownloadFailureError):
+        with pytest.raises(error_type, match=r"Maven did not finish within 0\.2 s"):
+            fetch_and_unpack_distribution(NEW)
+
+
 @pytest.mark.parametrize("variable", ["PATH", "JAVA_HOME"])
 def test_distribution_is_downloaded_after_missing_maven_or_java_is_installed(
     repository: Path, tmp_path: Path, variable: str

@@ -24,7 +24,10 @@ _ERROR_CAUSE = re.compile(
 
 
 class FailedMavenRunError(ArtifactError):
-    """An error for a run of Maven that failed; the message is the line of Maven's output that names the cause."""
+    """An error for a run of Maven that failed or exceeded its timeout.
+
+    The message is the line of Maven's output that names the cause, or contains the timeout.
+    """
 
 
 class MissingArtifactError(FailedMavenRunError):
@@ -84,7 +87,7 @@ def _run_maven_goal(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ArtifactError(
+        raise FailedMavenRunError(
             f"Maven did not finish within {_TIMEOUT_SECONDS} s: check the connection to the Maven repository"
         ) from None
     if run.returncode != 0:
