@@ -261,7 +261,7 @@ class AgentConnection:
                 f"the agent discarded {self._withheld_count} messages of the broker {self.broker} without an "
                 "acknowledgement, because they are larger than packet.bytes or cannot be processed. After "
                 f"{PREFETCH} such messages of one topic filter, the broker sends no more messages of this filter: "
-                "increase packet.bytes in agent.conf and restart the agent, or delete these messages on the broker"
+                "increase packet.bytes in agent.conf or delete these messages on the broker, then restart the agent"
             )
             self._log.error(
                 "messages of a topic filter stay on the broker until you correct the cause that the field `reason` of "

@@ -277,6 +277,7 @@ def test_alarm_is_raised_before_oversized_messages_stop_topic_filter(bench: Benc
     bench.run_loop()
     alarm = bench.alarm
     assert alarm.startswith("the agent discarded 50 messages of the broker b1:1883 without an acknowledgement")
+    assert alarm.endswith("or delete these messages on the broker, then restart the agent")
     records = [fields for event, fields in bench.log.records if event.startswith("messages of a topic filter stay on")]
     assert [fields["reason"] for fields in records] == [alarm]
     bench.clock.now += 40
