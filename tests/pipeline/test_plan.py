@@ -175,6 +175,16 @@ def test_plan_reads_hosts_from_every_file_format_with_wildcards_in_name(
         assert_plan_is_complete(output_directory, hosts, groups, plan_result)
 
 
+@pytest.mark.parametrize("column", ["note", "my\nnote", 'my ""best""\nnote'])
+def test_column_name_with_line_break_in_csv_keeps_later_columns(
+    spark: SparkSession, work_directory: Path, column: str
+) -> None:
+    path = work_directory / "line-break.csv"
+    path.write_text(f'\nhost,"{column}",variables\nx-mq01-a,"a\nb","{{""a"": 1}}"\n')
+    records = [json.loads(row["text"]) for row in read_hosts(spark, str(path)).frame.collect()]
+    assert records == [{"host": "x-mq01-a", column.replace('""', '"'): "a\nb", "variables": '{"a": 1}'}]
+
+
 def test_plan_refuses_unpaired_surrogate_in_host_name(spark: SparkSession, work_directory: Path) -> None:
     (work_directory / "half.jsonl").write_text('{"host": "x-mq01-a\\ud800"}\n{"host": "\\ud800-mq01-a"}\n')
 

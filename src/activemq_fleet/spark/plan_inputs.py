@@ -72,12 +72,7 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
         return HostRecords(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=local_input)
     if form == "ansible":
         return _read_inventory_listing(spark, where, path)
-    if form == "parquet":
-        frame = spark.read.parquet(where)
-    else:
-        # With multiLine, Spark regards the name of the file as a pattern when it reads the header.
-        columns = spark.read.csv(where, header=True, escape='"').schema
-        frame = spark.read.schema(columns).csv(where, header=True, multiLine=True, escape='"')
+    frame = spark.read.parquet(where) if form == "parquet" else _read_csv(spark, where)
     if not set(frame.columns) & set(HOST_KEYS):
         raise InputError(
             f"{path}: the table has no column 'host'; its columns are {', '.join(frame.columns[:10]) or 'none'}. "
@@ -86,6 +81,16 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
     return HostRecords(
         frame.select(sf.to_json(sf.struct(*(_quoted_column(name) for name in frame.columns))).alias("text")), "table"
     )
+
+
+def _read_csv(spark: SparkSession, where: str) -> DataFrame:
+    """Return the rows of CSV files whose values, and column names, may have line breaks in quotation marks."""
+    reader = spark.read.options(header=True, multiLine=True, escape='"')
+    header = spark.read.text(where).where(sf.length(sf.trim("value")) > 0).first()
+    if header is None or header["value"].count('"') % 2 == 0:  # no column name continues in the next line
+        # With multiLine, Spark regards the name of the file as a pattern when it reads the header.
+        reader = reader.schema(spark.read.csv(where, header=True, escape='"').schema)
+    return reader.csv(where)
 
 
 def _quoted_column(name: str) -> Column:
