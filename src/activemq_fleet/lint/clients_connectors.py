@@ -236,13 +236,13 @@ def link_options_that_disable_inactivity_monitor(link: Element) -> Iterator[tupl
     A URI with brackets sets options of its transports with a prefix, such as ``nested.``.
     """
     for uri in link.uri_attribute_or_empty().uri_and_nested_uris():
-        prefix = _prefix_of_transport_options(uri, link.document.release)
+        prefix = prefix_of_transport_options(uri, link.document.release)
         if prefix is not None:
             for option in _options_that_disable_inactivity_monitor(uri, prefix):
                 yield uri, option
 
 
-def _prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
+def prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
     """Return the prefix of the options that a URI of a link sets on its transports; None if the URI cannot set them.
 
     Source: FailoverTransportFactory, MasterSlaveDiscoveryAgent and DiscoveryNetworkConnector.onServiceAdd.

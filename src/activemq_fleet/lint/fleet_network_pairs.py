@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from activemq_fleet.lint.clients_connectors import prefix_of_transport_options
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.uri_parser import Uri
+from activemq_fleet.releases import Release
 from activemq_fleet.routes.bridges import has_network_connector_fragments
-from activemq_fleet.topology import Broker, Connector
+from activemq_fleet.topology import Broker
 
 _INACTIVITY_OPTION = "wireFormat.maxInactivityDuration"
 _DEFAULT_TIMEOUT_MS = 30_000
@@ -96,14 +98,14 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
     for bridge in view.bridge_graph.planned:
         if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_pair_name]) < 2:
             continue
-        link_timeout = min(
-            map(_inactivity_timeout, Uri.parse(bridge.connector.uri).transport_uris), default=_DEFAULT_TIMEOUT_MS
-        )
+        uri = Uri.parse(bridge.connector.uri)
+        link_timeout = min(_inactivity_timeouts_of_link(uri, bridge.broker.release), default=_DEFAULT_TIMEOUT_MS)
         for broker in view.brokers_by_pair[bridge.target]:
             listener = broker.openwire
             if listener is None or broker.host in reported:
                 continue
-            timeout = min(link_timeout, _inactivity_timeout(listener))
+            listener_timeout = _inactivity_timeout(listener.options)
+            timeout = min(link_timeout, _DEFAULT_TIMEOUT_MS if listener_timeout is None else listener_timeout)
             if timeout > _LONG_TIMEOUT_MS:
                 reported.add(broker.host)
                 message = (
@@ -115,10 +117,24 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
                 yield Problem(message, host=broker.host)
 
 
-def _inactivity_timeout(transport: Uri | Connector) -> int:
-    """Return the time in ms after which a transport or listener without traffic counts as lost."""
-    value = transport.options.get(_INACTIVITY_OPTION, "")
-    return int(value) if value.isdecimal() else _DEFAULT_TIMEOUT_MS
+def _inactivity_timeouts_of_link(uri: Uri, release: Release, outer_timeout: int | None = None) -> Iterator[int]:
+    """Yield the time in ms after which each transport of a link without traffic counts as lost.
+
+    ``outer_timeout`` is the value that a URI around this one sets with a prefix: it replaces the transport's own value.
+    """
+    prefix = prefix_of_transport_options(uri, release)
+    if outer_timeout is None and prefix is not None:
+        outer_timeout = _inactivity_timeout(uri.options, prefix)
+    for part in uri.parts:
+        yield from _inactivity_timeouts_of_link(part, release, outer_timeout)
+    if uri.scheme and not uri.parts:
+        yield _DEFAULT_TIMEOUT_MS if outer_timeout is None else outer_timeout
+
+
+def _inactivity_timeout(options: Mapping[str, str], prefix: str = "") -> int | None:
+    """Return the option that limits the time without traffic, in ms, or None if the option is absent or no number."""
+    value = options.get(prefix + _INACTIVITY_OPTION, "")
+    return int(value) if value.isdecimal() else None
 
 
 @rule("N040", "warning", scope="fleet")

@@ -225,6 +225,31 @@ def test_long_timeout_of_both_ends_of_duplex_link_is_reported(of_link: str, of_c
     assert all(f"({timeout} ms," in finding.message for finding in findings)
 
 
+@pytest.mark.parametrize(
+    ("uri", "timeout"),
+    [
+        ("static:(tcp://B-a:61616)?discovered.OPTION=90000", 90000),
+        ("static:(tcp://B-a:61616?OPTION=30000)?discovered.OPTION=90000", 90000),
+        ("static:(failover:(tcp://B-a:61616,tcp://B-b:61616)?nested.OPTION=90000)", 90000),
+        ("static:(failover:(tcp://B-a:61616?OPTION=90000))?discovered.nested.OPTION=70000", 70000),
+        ("masterslave:(tcp://B-a:61616,tcp://B-b:61616)?discovered.nested.OPTION=90000", 90000),
+        ("masterslave:(tcp://B-a:61616,tcp://B-b:61616)?discovered.OPTION=90000", 0),
+        ("static:(failover:(tcp://B-a:61616)?OPTION=90000)", 0),
+        ("static:(tcp://B-a:61616?OPTION=90000,tcp://B-b:61616)", 0),
+    ],
+)
+def test_long_timeout_of_link_with_prefix_is_reported(uri: str, timeout: int) -> None:
+    option = "wireFormat.maxInactivityDuration"
+    connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": {option: "120000"}}]
+    uri = uri.replace("B-", "b-mq01-").replace("OPTION", option)
+    xml = f'<networkConnector name="more" duplex="true" uri="{uri}"/>'
+    fragments = {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}
+    hosts = {"a-mq01-a": fragments, "a-mq01-b": fragments}
+    findings = findings_of_rule("N038", "a-mq01", "b-mq01", connectors=connectors, variables_by_host=hosts)
+    assert bool(findings) is (timeout > 0)
+    assert all(f"({timeout} ms," in finding.message for finding in findings)
+
+
 def test_long_timeout_of_connector_alone_is_no_finding() -> None:
     options = {"wireFormat.maxInactivityDuration": "120000"}
     connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}]
