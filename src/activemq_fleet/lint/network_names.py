@@ -13,7 +13,9 @@ from activemq_fleet.schema import split_name_into_words
 
 _ILLEGAL_CHARACTER = re.compile(r"[^A-Za-z0-9._:\-]")
 _NAME_PLACEHOLDER = re.compile(r"[$#]\{([^}]*)\}")
-_WORDS_OF_CHANGING_VALUES = frozenset({"random", "uuid", "pid", "time", "timestamp", "millis", "now", "date"})
+_CHANGES_AT_EACH_START = re.compile("random|uuid|millis|timestamp", re.IGNORECASE)
+# Other names contain these as parts, such as "runtime" and "update".
+_WORDS_OF_CHANGING_VALUES = frozenset({"pid", "time", "starttime", "now", "date", "datetime"})
 _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNORECASE)
 _VM_URI = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
@@ -121,7 +123,7 @@ def restart_changes_broker_or_link_name(document: Document) -> Iterator[Problem]
     nodes_and_attributes += [(link, "name") for link in document.network_connectors]
     for node, attribute in nodes_and_attributes:
         for placeholder in _NAME_PLACEHOLDER.finditer(node.get(attribute)):
-            if _WORDS_OF_CHANGING_VALUES & split_name_into_words(placeholder[1]):
+            if _changes_at_each_start(placeholder[1]):
                 message = (
                     f"the {attribute} of this {node.name} contains {placeholder[0]}, which changes at each start: the "
                     "durable subscriptions that bridges created under the old name collect messages"
@@ -138,6 +140,11 @@ def restart_changes_broker_or_link_name(document: Document) -> Iterator[Problem]
                     "Otherwise change nothing"
                 )
                 yield node.problem(message, attribute, placeholder[0], severity="info", fix=fix)
+
+
+def _changes_at_each_start(expression: str) -> bool:
+    words = split_name_into_words(expression)
+    return bool(_CHANGES_AT_EACH_START.search(expression) or _WORDS_OF_CHANGING_VALUES & words)
 
 
 def _has_store(node: Element) -> bool:

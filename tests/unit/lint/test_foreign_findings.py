@@ -549,6 +549,10 @@ def test_link_address_without_valid_host_and_port_is_reported(uri: str, fires: b
         ("START_TIMESTAMP", True),
         ("startTime", True),
         ("env.PID", True),
+        ("broker.starttime", True),
+        ("datetime", True),
+        ("randomid", True),
+        ("currenttimemillis", True),
     ],
 )
 def test_name_that_changes_at_each_start_is_recognized_by_words(placeholder: str, fires: bool) -> None:
