@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from activemq_fleet.errors import names_to_text
+from activemq_fleet.lint.clients_policies import policy_destination_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_subscriptions import wildcard_covers
@@ -268,10 +269,7 @@ def _remedy_of_advisories(document: Document) -> str:
 def _destination_text(entry: Element) -> str:
     if entry.name == "tempDestinationAuthorizationEntry":
         return "temporary destinations"
-    for kind in ("queue", "topic"):
-        if entry.has_attribute(kind):
-            return f"{kind} {entry.get(kind)}"
-    return "destinations"
+    return policy_destination_text(entry, "destinations")
 
 
 def _connection_advisory_entries(authorization_map: Element) -> list[Element] | None:

@@ -347,6 +347,13 @@ def test_rights_of_group_without_account_are_warning() -> None:
     assert "group temps has the read right on temporary destinations" in findings[1].message
 
 
+def test_rights_of_entry_with_queue_and_topic_name_the_topic() -> None:
+    entry_for_topic = entry(QUEUES, "admins").replace("queue=", "topic='orders' queue=")
+    snippet = accounts_and_rights("admin", entry_for_topic, entry(ADVISORIES, "admin"))
+    (finding,) = rule_findings("S031", snippet)
+    assert finding.message.startswith("group admins has the read right on topic orders,")
+
+
 def test_missing_advisory_rights_in_inventory_are_error() -> None:
     xml = accounts_and_rights("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "all"))
     xml = xml.removeprefix("<broker>").removesuffix("</broker>").replace("${shop.password}", "aB3dE5fG7h")
