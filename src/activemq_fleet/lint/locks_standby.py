@@ -89,7 +89,8 @@ def shared_store_has_index_in_local_directory(document: Document) -> Iterator[Pr
         broker then builds the index from the journal.
     Cannot see: mounts. The finding is an error if indexDirectory is below a directory that is usually local, such as
         /var or /opt. The finding is a warning for other paths outside the share, for a placeholder, and if only the
-        path of the store indicates that it may be shared.
+        path of the store indicates that it may be shared. The rule reports no index whose path has the same first two
+        parts as the store, such as /var/lib/index for a store in the mount /var/lib/activemq.
     Source: MessageDatabase.createPageFile of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::
