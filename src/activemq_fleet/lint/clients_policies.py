@@ -10,6 +10,7 @@ from activemq_fleet.lint.engine import rule
 # The cursors that keep all pending messages in memory, each with the kind of its destinations.
 _MEMORY_CURSORS = {"vmQueueCursor": "queue", "vmCursor": "topic", "vmDurableCursor": "topic"}
 _DESTINATION_KINDS = ("queue", "tempQueue", "tempTopic", "topic")  # alphabetically: the last one of an entry applies
+_TEMPORARY_KINDS = {"tempQueue": "all temporary queues", "tempTopic": "all temporary topics"}
 # The elements that each apply to one destination, and have an attribute for each kind.
 _ELEMENTS_FOR_ONE_DESTINATION = (
     "policyEntry",
@@ -67,8 +68,9 @@ def entry_has_queue_and_topic(entry: Element) -> Iterator[Problem]:
     """A policyEntry or authorizationEntry has both a queue and a topic: it applies to only one of them.
 
     Why: such an element has one destination, and topic replaces queue, in whichever order the file has them. A nested
-        destination element replaces both. The settings or rights of the replaced destination have no effect. The same
-        is true of filteredKahaDB, filteredDestination and redeliveryPolicy.
+        destination element replaces both. tempTopic and tempQueue mean all temporary destinations, even if their value
+        is false. The settings or rights of the replaced destination have no effect. The same is true of filteredKahaDB,
+        filteredDestination and redeliveryPolicy.
     Fix: write two elements: one for the queue and one for the topic.
     Cannot see: whether another element covers the ignored destination. For an authorizationEntry, the finding is an
         error, because the broker rejects clients that have no right on a destination.
@@ -85,17 +87,28 @@ def entry_has_queue_and_topic(entry: Element) -> Iterator[Problem]:
     """
     kinds = [kind for kind in _DESTINATION_KINDS if entry.has_attribute(kind)]
     applied_kind = applied_destination_kind(entry)
-    applied = f"{applied_kind} {entry.get(applied_kind)}" if applied_kind else "the nested destination"
+    applied = _destination_text(entry, applied_kind) if applied_kind else "the nested destination"
     replaced = [kind for kind in kinds if kind != applied_kind]
     if replaced:
-        ignored = " and ".join(f"{kind} {entry.get(kind)}" for kind in replaced)
+        ignored = " and ".join(_destination_text(entry, kind) for kind in replaced)
+        fix = f"write separate {entry.name} elements for {applied} and {ignored}"
+        false_flags = [kind for kind in _TEMPORARY_KINDS if entry.boolean_attribute(kind, True) is False]
+        if false_flags:
+            fix = f"remove {' and '.join(false_flags)}, because the broker ignores the value false"
         yield entry.problem(
             f"this {entry.name} applies only to {applied}, and the broker ignores {ignored}, because each {entry.name} "
             "has one destination",
             replaced[0],
             severity="error" if entry.name == "authorizationEntry" else None,
-            fix=f"write separate {entry.name} elements for {applied} and {ignored}",
+            fix=fix,
         )
+
+
+def _destination_text(entry: Element, kind: str) -> str:
+    """Return the destination that one attribute of an entry sets, as text for findings."""
+    if kind in _TEMPORARY_KINDS:
+        return f"{_TEMPORARY_KINDS[kind]} ({kind})"
+    return f"{kind} {entry.get(kind) or repr('')}"
 
 
 @rule("C043", "warning", each="policyMap", needs="@producerFlowControl")

@@ -179,7 +179,10 @@ def test_policies_on_same_line_are_reported_without_line_number() -> None:
     ("entry", "severity", "applied", "ignored"),
     [
         ('<policyEntry topic="b" queue="a"/>', "warning", "topic b", "queue a"),
-        ('<policyEntry queue="a" tempQueue="true"/>', "warning", "tempQueue true", "queue a"),
+        ('<policyEntry topic="" queue="a"/>', "warning", "topic ''", "queue a"),
+        ('<policyEntry queue="a" tempQueue="true"/>', "warning", "all temporary queues (tempQueue)", "queue a"),
+        ('<policyEntry queue="a" tempTopic="false"/>', "warning", "all temporary topics (tempTopic)", "queue a"),
+        ('<policyEntry topic="a" tempTopic="true"/>', "warning", "topic a", "all temporary topics (tempTopic)"),
         ('<authorizationEntry queue="&gt;" topic="x.&gt;" read="apps"/>', "error", "topic x.>", "queue >"),
         ('<filteredKahaDB queue="a" topic="b"/>', "warning", "topic b", "queue a"),
         ('<filteredDestination queue="a" topic="b"/>', "warning", "topic b", "queue a"),
@@ -195,6 +198,21 @@ def test_entry_with_two_destinations_names_ignored_one(entry: str, severity: str
     (finding,) = rule_findings("C044", entry)
     assert finding.severity == severity
     assert f"applies only to {applied}, and the broker ignores {ignored}," in finding.message
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fix"),
+    [
+        ('queue="a" tempTopic="false"', "remove tempTopic, because the broker ignores the value false"),
+        (
+            'queue="false" tempQueue="true"',
+            "write separate policyEntry elements for all temporary queues (tempQueue) and queue false",
+        ),
+    ],
+)
+def test_temporary_destination_with_value_false_is_to_be_removed(attributes: str, fix: str) -> None:
+    (finding,) = rule_findings("C044", f"<policyEntry {attributes}/>")
+    assert finding.fix == fix
 
 
 @pytest.mark.parametrize(
