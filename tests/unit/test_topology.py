@@ -346,7 +346,7 @@ def test_network_user_has_permissions_only_for_destinations_that_link_carries(
 def test_static_bridge_in_multicast_group_keeps_permissions_for_links_of_others(
     attributes_of_second: dict[str, Any], destinations: set[str]
 ) -> None:
-    variables = {"discovery": "multicast", "acl": [{"destination": "x", "kind": "queue"}]}
+    variables: dict[str, Any] = {"discovery": "multicast", "acl": [{"destination": "x", "kind": "queue"}]}
     inventory = hosts("a-mq1", **variables, network_attributes=STATIC_BRIDGE)
     inventory |= hosts("a-mq2", **variables, network_attributes=attributes_of_second)
     built_fleet = build_fleet(inventory, {})
