@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.executable_handlers import raise_if_replaceable_by_other_users
+from activemq_agent.executable_handlers import resolve_path_not_replaceable_by_others
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"
 _PARENTS = (_BUILD, Path("/var/lib"))
@@ -32,7 +32,7 @@ def directory_for_handlers() -> Iterator[Path]:
 
 def _is_protected(directory: Path) -> bool:
     try:
-        raise_if_replaceable_by_other_users(directory)
+        resolve_path_not_replaceable_by_others(directory)
     except AgentError:
         return False
     return True

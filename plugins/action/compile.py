@@ -10,7 +10,7 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
-from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet
+from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet_file
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
@@ -43,7 +43,7 @@ class ActionModule(OncePerFleetAction):
             compiled = library.compile_fleet(data, expected, **arguments, warn=self._display.warning)
         except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(library.error_list_text(error)) from None
-        write_compiled_fleet(compiled.facts)
+        write_compiled_fleet_file(compiled.facts)
         result = {"changed": False, **compiled.returned}
         if archives and arguments["checked"]:
             result |= library.write_archives(compiled.files, constants.DEFAULT_LOCAL_TMP)

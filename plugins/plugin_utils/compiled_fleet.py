@@ -21,7 +21,7 @@ def _compiled_fleet_path() -> Path:
     return Path(constants.DEFAULT_LOCAL_TMP, "activemq-fleet.json")
 
 
-def write_compiled_fleet(fleet: Any) -> None:
+def write_compiled_fleet_file(fleet: Any) -> None:
     """Write the fleet that a playbook run compiled from its inventory to a file, for later tasks of the run.
 
     It replaces an earlier one. It is a ``deployment.FleetFacts``; the file is readable for its owner only.

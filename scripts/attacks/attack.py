@@ -17,7 +17,7 @@ from pathlib import Path
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
-from activemq_fleet.node.fence.replay import ReplayConnection
+from activemq_fleet.node.fence.replay import MessageReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.timeouts import READY
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, sending, wait_until
@@ -252,7 +252,7 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
     login = lab.credentials(PAIR)
     counts: Counter[str] = Counter()
     for number in store.generation_numbers_with_uncopied_messages():
-        with ReplayConnection(
+        with MessageReplayConnection(
             lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))
         ) as connection:
             sent = connection.resend_uncopied_messages(uncopied_messages(store, number))

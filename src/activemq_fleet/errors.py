@@ -80,7 +80,7 @@ class SettingsError(InputError):
 
     @classmethod
     def join_errors(cls, errors: Iterable[SettingsError]) -> SettingsError:
-        """Return an error with the different lines of several errors."""
+        """Return one error with the lines of several errors, each line once."""
         hosts_by_line: dict[str, Sequence[str]] = {}
         problems_by_host: dict[str, tuple[str, ...]] = {}
         lines: dict[str, None] = {}

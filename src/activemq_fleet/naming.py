@@ -63,7 +63,7 @@ class UnparsableBrokerNameError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of a broker: group, number, node, pair and domain.
+    """The identity of a broker: its group, number in the group, node of the pair, pair and DNS domain.
 
     It is parsed from the broker's host name. ``orders-mq01-a.example.com`` is node a of pair orders-mq01. ``role`` is
     the *preferred* role; which node is active is found out at run time. ``domain`` is what follows the first label,

@@ -76,7 +76,7 @@ class NamingConventionProposal:
         return variables
 
     def adopt_command_line(self) -> str:
-        """Return the command line that adopts brokers with the proposed naming convention.
+        """Return the command line of ``activemq-fleet adopt`` for the hosts, with the proposed naming convention.
 
         It has FILE for each path.
         """

@@ -71,8 +71,7 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
 
 
 def archive_unused_by_install_method_findings(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning for each release archive that the playbook ``site`` ignores because of ``activemq_install``
-    (T042).
+    """Yield a warning for each ``activemq_archive`` that the playbook ``site`` does not install (T042).
 
     The reason is the value of ``activemq_install``.
     """

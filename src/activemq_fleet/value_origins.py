@@ -114,7 +114,7 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Inven
     )
 
 
-def variable_of_attribute(path: XmlPath, attribute: str) -> str | None:
+def variable_of_rendered_attribute(path: XmlPath, attribute: str) -> str | None:
     """Return the inventory variable in which an operator changes an attribute of a rendered element; None if unknown.
 
     XML fragments, which can set each attribute, are not considered.
@@ -144,7 +144,7 @@ class MatchingStartTag(NamedTuple):
 
 
 def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[MatchingStartTag]:
-    """Yield the start tags in an XML fragment that have the element name and the attributes of a value's origin.
+    """Yield the start tags in an XML fragment that match the element in which a rendered value originates.
 
     ``origin`` describes the rendered element or attribute that a finding reports.
     """

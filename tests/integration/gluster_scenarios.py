@@ -24,7 +24,7 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.status_evidence import lab_status
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
-from activemq_fleet.node.fence.replay import ReplayConnection
+from activemq_fleet.node.fence.replay import MessageReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.watchdog.watchdog import Watchdog
 from activemq_fleet.node.watchdog.watchdog_cli import parse_options
@@ -274,7 +274,7 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
         )
         for number in store.generation_numbers_with_uncopied_messages():
             login = Login(*astuple(credentials) if credentials else ("", ""))
-            with ReplayConnection(lab.addresses(host, "openwire")[0], login) as connection:
+            with MessageReplayConnection(lab.addresses(host, "openwire")[0], login) as connection:
                 named += connection.resend_uncopied_messages(uncopied_messages(store, number))
     stomp = lab.addresses(host, "stomp")[0]
     lost = {sender.queue: len(consume(stomp, sender.queue, credentials, sender.accepted)) for sender in senders}

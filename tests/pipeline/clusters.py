@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from activemq_fleet.spark.prerequisites import find_supported_java_home
+from activemq_fleet.spark.prerequisites import require_supported_java_home
 from tests.waiting import LateError, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -135,7 +135,7 @@ class Cluster:
         home.mkdir(exist_ok=True)
         environment = {
             "HOME": str(home),
-            "JAVA_HOME": str(find_supported_java_home()),
+            "JAVA_HOME": str(require_supported_java_home()),
             "PATH": "/usr/bin:/bin",
             "SPARK_DAEMON_JAVA_OPTS": QUICK,
             "SPARK_HOME": str(spark),

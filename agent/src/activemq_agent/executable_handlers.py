@@ -79,7 +79,7 @@ def find_event_program(directory: Path | None, event_name: str) -> Path | None:
             f"the agent does not run the handler {event_name!r} in the directory {directory}, because its name is not "
             "supported: rename it, and the events that it handles, with at most 128 of the characters A-Z a-z 0-9 _ . -"
         )
-    program = raise_if_replaceable_by_other_users(path)
+    program = resolve_path_not_replaceable_by_others(path)
     if not stat.S_ISREG(os.stat(program).st_mode):
         raise AgentError(
             f"the handler {path} is not a regular file, so the agent cannot execute it: move {event_name} out of the "
@@ -120,7 +120,7 @@ def _unreadable_directory_error(directory: Path, error: OSError) -> AgentError:
     )
 
 
-def raise_if_replaceable_by_other_users(path: Path) -> Path:
+def resolve_path_not_replaceable_by_others(path: Path) -> Path:
     """Raise AgentError if users other than root and the agent's could replace a file or directory.
 
     Returns the resolved path. Every directory and link on the way, from ``/`` on, must belong to root or the agent's
@@ -183,7 +183,7 @@ def handler_safety_problems(directory: Path | None) -> list[str]:
     if directory is None:
         return []
     try:
-        names = sorted(os.listdir(raise_if_replaceable_by_other_users(directory)))
+        names = sorted(os.listdir(resolve_path_not_replaceable_by_others(directory)))
     except AgentError as error:
         return [str(error)]
     except OSError as error:

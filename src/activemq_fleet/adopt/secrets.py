@@ -280,7 +280,7 @@ def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> 
 
 
 def replace_secret_references_with_placeholders(value: Any) -> Any:
-    """Return a variable's value with each reference to a secret replaced by a text such as ``secret-LABEL``.
+    """Return a variable's value with each reference to a secret, such as a password, replaced by a placeholder.
 
     The fleet model accepts these placeholders.
     """

@@ -58,7 +58,7 @@ class JournalEpochPart(NamedTuple):
 
 
 class JournalEpoch(NamedTuple):
-    """An epoch of an agent's event journal: the part that the agent wrote with one database.
+    """An epoch of an agent's event journal: the part that the agent wrote with one outbox database.
 
     A new database begins a new epoch. ``rank`` counts the agent's epochs by time, from 1. ``known`` is the highest
     jseq. ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any

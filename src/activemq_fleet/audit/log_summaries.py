@@ -52,7 +52,7 @@ class LogFileSummary:
 
     @classmethod
     def empty_for_batch(cls, batch: pa.RecordBatch) -> LogFileSummary:
-        """Return an empty summary for the log file of a batch of log events."""
+        """Return an empty summary of the log file from which a batch of log events was read."""
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
 

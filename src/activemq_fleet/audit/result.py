@@ -21,7 +21,7 @@ _GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
 @dataclass(frozen=True, slots=True)
 class InputGap:
-    """A gap in the input of an audit: a part that is missing.
+    """A gap in the input of an audit: a log, event journal or time range of a host that is missing.
 
     ``weighs`` is True if it may hide incidents or losses.
     """

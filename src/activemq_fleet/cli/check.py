@@ -182,8 +182,8 @@ def check_command(
         baseline = configuration.baseline
         if not baseline.exists():
             raise InputError(
-                f"{configuration.setting_position('baseline')}: baseline {baseline} does not exist: correct the path, "
-                f"or write the file with --write-baseline {baseline}"
+                f"{configuration.setting_file_and_line('baseline')}: baseline {baseline} does not exist: correct the "
+                f"path, or write the file with --write-baseline {baseline}"
             )
     inputs = {
         **inventory.input_paths_by_option(),
@@ -252,4 +252,4 @@ def _check_configured_rules(configuration: CheckConfiguration) -> None:
             select_rules(select, ignore)
         except InputError as error:
             message = str(error).removeprefix("--")
-            raise InputError(f"{configuration.setting_position(setting)}: {message}") from None
+            raise InputError(f"{configuration.setting_file_and_line(setting)}: {message}") from None

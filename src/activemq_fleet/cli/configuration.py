@@ -40,7 +40,7 @@ class CheckConfiguration:
     path: Path | None = None
     """The file of the settings; None without one."""
 
-    def setting_position(self, key: str) -> str:
+    def setting_file_and_line(self, key: str) -> str:
         """Return the position of a setting in the configuration file of ``check``, as ``FILE:LINE``.
 
         Raises ValueError without a file.

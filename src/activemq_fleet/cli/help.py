@@ -55,7 +55,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
     page = read_help_page(name)
     text: str | None = page.text
     if section:
-        text = page.section(" ".join(section))
+        text = page.find_section(" ".join(section))
         if text is None and usage is None:
             names = page.section_names()
             raise InputError(f"the page {name} has no section {' '.join(section)}: {_section_hint(section, names)}")

@@ -17,7 +17,7 @@ _HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class HelpPage:
+class DocumentationPage:
     """A page that the command ``help`` prints: a Markdown page of the documentation.
 
     Its name is that of ``activemq-fleet help NAME``.
@@ -32,7 +32,7 @@ class HelpPage:
         heading = _HEADING.search(self.text)
         return heading[2] if heading else self.name
 
-    def section(self, heading_text: str) -> str | None:
+    def find_section(self, heading_text: str) -> str | None:
         """Return the section of the help page with a given heading, or None.
 
         The section can also be the row of a table whose first cell contains ``heading_text``.
@@ -81,12 +81,12 @@ def help_page_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _pages_directory().glob("*.md")))
 
 
-def read_help_page(name: str) -> HelpPage:
+def read_help_page(name: str) -> DocumentationPage:
     """Return a help page by its name.
 
     ``help_page_names`` lists the names.
     """
-    return HelpPage(name, _COMMENT.sub("", (_pages_directory() / f"{name}.md").read_text("utf-8")).strip())
+    return DocumentationPage(name, _COMMENT.sub("", (_pages_directory() / f"{name}.md").read_text("utf-8")).strip())
 
 
 def strip_markdown_links_and_pictures(text: str) -> str:

@@ -21,7 +21,7 @@ from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
     from activemq_fleet.node.config.probe_account import Login
-    from activemq_fleet.node.fence.replay import ReplayConnection
+    from activemq_fleet.node.fence.replay import MessageReplayConnection
     from activemq_fleet.node.fence.shared_store import SharedStore
 
 _T = TypeVar("_T")
@@ -256,17 +256,19 @@ def _parse_broker_url(url: str) -> tuple[Address, bool]:
         raise InputError(f"--to: {error}") from None
 
 
-def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext) -> ReplayConnection:
+def _connect(
+    addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext
+) -> MessageReplayConnection:
     """Return a connection to the active node: the first that accepts one."""
     from activemq_fleet.addresses import join_host_port
-    from activemq_fleet.node.fence.replay import ReplayConnection
+    from activemq_fleet.node.fence.replay import MessageReplayConnection
     from activemq_fleet.node.fence.shared_store import FenceError
 
     refusals: list[str] = []
     for address, tls in addresses:
         try:
             # This runs as the account that owns the store, which is the account of a broker on this machine.
-            return ReplayConnection(address, login, context if tls else None, account=os.geteuid())
+            return MessageReplayConnection(address, login, context if tls else None, account=os.geteuid())
         except OSError as error:
             refusals.append(f"{join_host_port(*address)}: {error.strerror or error}")
     raise FenceError(

@@ -24,8 +24,8 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
         patterns = [pattern for pattern, _ in configuration.releases]
         if unmatched := patterns_without_files(patterns, checked, configuration.path.parent):
             warnings.append(
-                f"{configuration.setting_position('releases')}: these file name patterns in the table `releases` match "
-                f"none of the checked files: {names_to_text(unmatched)}. Correct or remove these patterns"
+                f"{configuration.setting_file_and_line('releases')}: these file name patterns in the table `releases` "
+                f"match none of the checked files: {names_to_text(unmatched)}. Correct or remove these patterns"
             )
     selection = select_rules(configuration.select, configuration.ignore)
     for key, words, effective, cause, alternative in (
@@ -46,7 +46,7 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
     ):
         if unused := [word for word in words if not _includes_any_rule(effective, word)]:
             warnings.append(
-                f"{configuration.setting_position(key)}: the setting `{key}` has no effect on the rules "
+                f"{configuration.setting_file_and_line(key)}: the setting `{key}` has no effect on the rules "
                 f"{names_to_text(unused)}, because {cause}. Remove these rules from `{key}`, or {alternative}"
             )
     return warnings

@@ -44,7 +44,7 @@ from activemq_fleet.value_origins import (
     origin_of_extra_file,
     origin_of_release,
     origin_of_value,
-    variable_of_attribute,
+    variable_of_rendered_attribute,
 )
 
 Check = Callable[[Any], Iterable[Problem]]
@@ -341,7 +341,7 @@ def variable_to_change(element: Element, attribute: str) -> str | None:
     origin = origin_of_value(path, attribute)
     if any(any(matching_start_tags(fragment.xml, origin)) for fragment in broker.settings.xml_fragments):
         return XML_FRAGMENTS
-    return variable_of_attribute(path, attribute)
+    return variable_of_rendered_attribute(path, attribute)
 
 
 def in_variable_phrase(element: Element, attribute: str) -> str:

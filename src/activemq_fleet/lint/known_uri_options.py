@@ -146,7 +146,7 @@ def connection_uri_options(scheme: str, release: Release) -> frozenset[str]:
 
 @cache
 def connection_uri_options_of_all_schemes(release: Release) -> frozenset[str]:
-    """Return the names of the options that URIs of outgoing connections of any scheme may have in a release."""
+    """Return the names of all options that URIs of outgoing connections have in a release, over all schemes."""
     return connection_uri_options("ssl", release) | connection_uri_options("nio+ssl", release)
 
 

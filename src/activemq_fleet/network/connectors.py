@@ -84,7 +84,7 @@ class NetworkConnector:
 
     @property
     def demand_hop_limit(self) -> int:
-        """The maximum number of bridges that the demand of consumers may cross over the networkConnector.
+        """The maximum number of bridges between this broker and a consumer that it sends messages to (consumerTTL).
 
         UNLIMITED means no limit.
         """

@@ -131,7 +131,7 @@ class RunProgress:
         """
         return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
 
-    def progress_after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
+    def progress_with_step_done(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
         """Return the progress of an operation after one more step: the acts done on each host, and the seconds waited.
 
         A step that fails ends the run, and the progress is not used.
@@ -259,7 +259,7 @@ def decide_operation(name: str, request: OperationDecisionRequest) -> Decision:
     decision = operation.decide(request)
     if "step" not in decision:
         return decision
-    progress = request.progress.progress_after(decision["step"], request.evidence)
+    progress = request.progress.progress_with_step_done(decision["step"], request.evidence)
     done = sorted(request.progress.hosts_acted_on())
     decision = {**decision, "progress": {**progress.progress_as_dict(), "done": done}}
     if decision["step"]["act"] != "done" or "hosts" not in request.target or not operation.has_table:

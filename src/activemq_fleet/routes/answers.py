@@ -226,7 +226,10 @@ class Routes:
 
         All brokers are up.
         """
-        idle_connectors = [*self.network.connectors_within_pairs(), *self._connectors_without_demand()]
+        idle_connectors = [
+            *self.network.hosts_and_connectors_of_links_within_pairs(),
+            *self._connectors_without_demand(),
+        ]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in idle_connectors))
 
     # -- networks and their states -----------------------------------------------------------

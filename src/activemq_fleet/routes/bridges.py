@@ -329,7 +329,7 @@ class FleetNetworkConnectors:
                 if connector.way == "one":
                     break
 
-    def connectors_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
+    def hosts_and_connectors_of_links_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
         """Return the networkConnectors within pairs, which lead only to the broker's peer.
 
         Each is (host, connector).

@@ -194,7 +194,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
 
     For links within a pair, which ``activemq_pair_links`` requests, it has the severity info.
     """
-    pairs = {(host, connector.name) for host, connector in routes.network.connectors_within_pairs()}
+    pairs = {(host, connector.name) for host, connector in routes.network.hosts_and_connectors_of_links_within_pairs()}
     by_host: dict[tuple[str, bool], list[str]] = {}
     for host, link in routes.idle_links():
         by_host.setdefault((host, (host, link) in pairs), []).append(link)

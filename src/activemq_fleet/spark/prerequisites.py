@@ -21,7 +21,7 @@ _CONNECTION_TIMEOUT = 10.0  # seconds for a connection
 _DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 
-def find_supported_java_home() -> Path:
+def require_supported_java_home() -> Path:
     """Return the home directory of Java 17 or newer: that of ``$JAVA_HOME``, else that of ``java`` on the PATH.
 
     Raises SparkProblem when neither is 17 or newer.

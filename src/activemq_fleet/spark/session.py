@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from activemq_fleet.spark.prerequisites import check_local_archives_exist, check_reachable, find_supported_java_home
+from activemq_fleet.spark.prerequisites import check_local_archives_exist, check_reachable, require_supported_java_home
 from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, pyspark_java_exit_status, translate_spark_errors
 from activemq_fleet.spark.progress import show_progress, show_progress_phase
 from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
@@ -84,7 +84,7 @@ def _connect_remotely(name: str, remote: str, options: SessionOptions) -> SparkS
 def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory) -> SparkSession:
     """Start Spark from this process and return its session."""
     if not _IS_SPARK_SUBMIT:  # Otherwise, a JVM already exists.
-        os.environ["JAVA_HOME"] = str(find_supported_java_home())
+        os.environ["JAVA_HOME"] = str(require_supported_java_home())
     master = spark_master_of(options)
     if master:
         check_reachable(master)

@@ -246,11 +246,11 @@ class HostEvidence:
     unusable: Mapping[PartName, str] = field(default_factory=dict)
 
     def missing_state(self, part: PartName) -> Literal["unreachable", "unknown"]:
-        """Return the state to show for a part whose evidence does not determine its state."""
+        """Return the state to show for a broker, agent or load balancer of which the host returned no state."""
         return "unknown" if getattr(self, part) or part in self.unusable else "unreachable"
 
     def missing_reason(self, part: PartName) -> str:
-        """Return the reason to show for a part whose evidence contains no reason."""
+        """Return the reason to show for a broker, agent or load balancer of which the host returned no reason."""
         return self.unusable.get(part) or self.unreachable or "the host returned no result"
 
 

@@ -124,7 +124,7 @@ def test_every_help_topic_that_messages_name_has_page() -> None:
     assert len(topics) > 5
     for topic, section in topics:
         assert topic in (*help_page_names(), *COMMANDS), topic
-        assert not section or read_help_page(topic).section(section)
+        assert not section or read_help_page(topic).find_section(section)
 
 
 def test_no_message_names_documentation_file_of_checkout() -> None:

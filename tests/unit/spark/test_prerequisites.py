@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.spark.prerequisites import check_local_archives_exist, check_reachable, find_supported_java_home
+from activemq_fleet.spark.prerequisites import check_local_archives_exist, check_reachable, require_supported_java_home
 from activemq_fleet.spark.problems import SparkProblem
 
 
@@ -24,28 +24,28 @@ def test_spark_error_without_java_names_packages_to_install(monkeypatch: pytest.
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match=r"requires Java 17 or newer, but no java is on the PATH.* apt-get install"):
-        find_supported_java_home()
+        require_supported_java_home()
 
 
 def test_spark_error_names_path_of_old_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(_create_java(tmp_path / "jdk", "11.0.2")))
     monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/java").exists() else "/nowhere")
     with pytest.raises(SparkProblem, match=r"jdk/bin/java (is Java 11|does not)"):
-        find_supported_java_home()
+        require_supported_java_home()
 
 
 def test_spark_error_names_java_home_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match="gone/bin/java does not start"):
-        find_supported_java_home()
+        require_supported_java_home()
 
 
 def test_new_java_on_path_is_preferred_to_old_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new_java_home = _create_java(tmp_path / "new", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(_create_java(tmp_path / "old", "1.8.0_392")))
     monkeypatch.setenv("PATH", f"{new_java_home}/bin:/usr/bin:/bin")
-    assert find_supported_java_home() == new_java_home
+    assert require_supported_java_home() == new_java_home
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class FenceEvidence:
 
     @property
     def newest_claim_number(self) -> int:
-        """The number of the newest claim on a shared store; 0 if no node has claimed the store."""
+        """The number of the newest claim, the record of which node may write a shared store; 0 without a claim."""
         return self.highest.number if self.highest else 0
 
 

@@ -40,7 +40,7 @@ def _object(kind: int, content: bytes) -> bytes:
     return bytes([1, kind]) + content
 
 
-class ReplayConnection:
+class MessageReplayConnection:
     """An OpenWire connection to a broker over which messages from a store are sent again.
 
     It is a context manager. ``account``: the uid that must own a listener on this machine before the login is sent.
@@ -82,7 +82,7 @@ class ReplayConnection:
             self._close()
             raise
 
-    def __enter__(self) -> ReplayConnection:
+    def __enter__(self) -> MessageReplayConnection:
         return self
 
     def __exit__(self, *_unused: object) -> None:

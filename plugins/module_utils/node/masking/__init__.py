@@ -21,7 +21,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
 
-from .documents import mask_lines, mask_markup, mask_tables, syntax_of_file
+from .documents import mask_lines, mask_markup, mask_password_columns_of_tables, syntax_of_file
 from .known import NO_SECRETS, KnownSecret, KnownSecrets, secrets_from_masked_text
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_secret_free_value
 from .named import mask_values_of_secret_names
@@ -200,4 +200,4 @@ def _mask_once(text: str, known: KnownSecrets, kind: str) -> str:
         return mask_markup(text, known, mask_any)
     if "<" in text:
         text = mask_markup(text, known, lambda part, _before: part)
-    return mask_lines(mask_any(mask_tables(text, known)), known, kind)
+    return mask_lines(mask_any(mask_password_columns_of_tables(text, known)), known, kind)

@@ -212,7 +212,7 @@ _SEPARATOR_LINE = re.compile(r"[-+|:=\s]+")
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d|\s*(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
-def mask_tables(text: str, known: KnownSecrets) -> str:
+def mask_password_columns_of_tables(text: str, known: KnownSecrets) -> str:
     """Return a text with the secrets in its tables masked: the cells below a heading such as ``password``.
 
     The tables are in CSV, Markdown or aligned columns. A heading is a line of names alone. A row has as many cells as

@@ -93,7 +93,7 @@ class LinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of pairs that form one network of brokers.
+    """A group of broker pairs (master and slave) that form one network of brokers.
 
     The pairs share the group's name.
     """
