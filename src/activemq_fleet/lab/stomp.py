@@ -106,11 +106,8 @@ class StompConnection:
         The broker confirms it by RECEIPT. A kill of the broker after the return loses no message. Raises StompError, or
         OSError when the connection breaks.
         """
-        self._receipts += 1
-        receipt = f"r{self._receipts}"
-        all_headers = {"destination": destination, "persistent": "true", **(headers or {}), "receipt": receipt}
-        self._write("SEND", all_headers, body)
-        self._await_receipt(receipt)
+        all_headers = {"destination": destination, "persistent": "true", **(headers or {})}
+        self._write_and_await_receipt("SEND", all_headers, body)
 
     def send_transaction(self, destination: str, bodies: Iterable[str]) -> None:
         """Send persistent messages in one STOMP transaction, and wait until the broker has committed it.
@@ -130,10 +127,7 @@ class StompConnection:
 
         Raises StompError.
         """
-        self._receipts += 1
-        receipt = f"r{self._receipts}"
-        self._write("SUBSCRIBE", {"destination": destination, "ack": ack, **(headers or {}), "receipt": receipt})
-        self._await_receipt(receipt)
+        self._write_and_await_receipt("SUBSCRIBE", {"destination": destination, "ack": ack, **(headers or {})})
 
     def receive(self, timeout: float) -> StompFrame | None:
         """Receive and return the next STOMP message; None if none arrives within ``timeout`` seconds."""
@@ -151,13 +145,13 @@ class StompConnection:
         All messages before it are acknowledged, too. With ``await_receipt`` the broker has removed the message from its
         store after the return; without it, a kill of the broker can undo the acknowledgement. Raises StompError.
         """
-        headers = {"message-id": message.headers["message-id"]}
-        if not await_receipt:
-            self._write("ACK", headers)
-            return
+        write = self._write_and_await_receipt if await_receipt else self._write
+        write("ACK", {"message-id": message.headers["message-id"]})
+
+    def _write_and_await_receipt(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
         self._receipts += 1
         receipt = f"r{self._receipts}"
-        self._write("ACK", {**headers, "receipt": receipt})
+        self._write(command, {**headers, "receipt": receipt}, body)
         self._await_receipt(receipt)
 
     def _await_receipt(self, receipt: str) -> None:
