@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.collect import host_collection
+from activemq_fleet.node.collect.broker_time_zone import broker_timezone
 from activemq_fleet.node.process.proc import Process, read_proc_file
 from tests.waiting import wait_until
 
@@ -28,7 +28,7 @@ def test_time_zone_of_jvm_has_precedence_over_time_zone_of_host(
         (tmp_path / name).write_text(text)
     process = Process(0, 0.0, "S", command)
 
-    assert host_collection.broker_timezone(process, str(tmp_path)) == expected
+    assert broker_timezone(process, str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_time_zone_of_jvm_is_name_or_offset_that_java_reads_in_tz(tmp_path: Path
         try:
             wait_until(lambda: read_proc_file(sleeping.pid, "environ"), "the environment of the process")
             process = Process(sleeping.pid, started_in_summer, "S", ("java",))
-            assert host_collection.broker_timezone(process, str(tmp_path)) == expected
+            assert broker_timezone(process, str(tmp_path)) == expected
         finally:
             sleeping.kill()
 
@@ -83,7 +83,7 @@ def test_time_zone_of_jvm_is_name_or_offset_that_java_reads_in_tz(tmp_path: Path
 def test_time_zone_option_of_jvm_is_read_as_java_reads_it(tmp_path: Path, value: str, expected: str) -> None:
     (tmp_path / "timezone").write_text("Europe/Rome\n")
     process = Process(0, 0.0, "S", ("java", f"-Duser.timezone={value}"))
-    assert host_collection.broker_timezone(process, str(tmp_path)) == expected
+    assert broker_timezone(process, str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_time_zone_option_that_java_rejects_has_offset_of_c_library(tmp_path: Pa
         try:
             wait_until(lambda: read_proc_file(sleeping.pid, "environ"), "the environment of the process")
             process = Process(sleeping.pid, 1_782_864_000.0, "S", ("java", f"-Duser.timezone={value}"))
-            assert host_collection.broker_timezone(process, str(tmp_path)) == "+09:00"
+            assert broker_timezone(process, str(tmp_path)) == "+09:00"
         finally:
             sleeping.kill()
 
@@ -123,6 +123,6 @@ def test_rejected_time_zone_option_of_jvm_without_tz_has_offset_of_host(tmp_path
         try:
             wait_until(lambda: read_proc_file(sleeping.pid, "environ"), "the environment of the process")
             process = Process(sleeping.pid, 1_782_864_000.0, "S", command)
-            assert host_collection.broker_timezone(process, str(tmp_path)) == host_offset
+            assert broker_timezone(process, str(tmp_path)) == host_offset
         finally:
             sleeping.kill()
