@@ -73,4 +73,6 @@ LONGEST = (
 
 # Files that use the fixture installed_pair of tests/hosts/conftest.py. One process runs them, because the installation
 # of a pair takes more than a minute.
-SHARED_PAIR = frozenset({"hosts/test_restart.py", "hosts/test_broker_unit.py", "hosts/test_drill.py"})
+SHARED_PAIR = frozenset(
+    {"hosts/test_restart.py", "hosts/test_broker_unit.py", "hosts/test_drill.py", "hosts/test_watchdog.py"}
+)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.hosts.brokers import UNIT, is_waiting, journal_of, wait_for_pair, wait_until
-from tests.hosts.machines import Machine, Rack
+from tests.hosts.machines import Machine
 from tests.hosts.playbooks import NODES, Controller, checked_output
-from tests.situations import in_every_situation
+from tests.situations import EVERY_SITUATION, in_every_situation
 from tests.support.unit_properties import unit_properties
 from tests.waiting import LateError
 
 WATCHDOG = "activemq-watchdog.service"
+DROP_IN_DIRECTORY = f"/etc/systemd/system/{WATCHDOG}.d"
 PROGRAM = "/usr/local/sbin/activemq-watchdog"
 EXPOSURE = 2.0
 PATIENCE = 240
@@ -25,19 +27,23 @@ PATIENCE = 240
 
 
 @pytest.fixture(scope="module")
-def controller(rack: Rack, repository: Path) -> Controller:
-    """Return a controller of a pair from the vendor's archive, started by ``site``; its watchdogs warn by default."""
-    controller = Controller.from_archive(repository, rack)
-    controller.install_pair(share="/srv/activemq")
-    return controller
+def controller(installed_pair: Controller) -> Iterator[Controller]:
+    """Provide the controller of the shared pair, whose watchdogs warn by default."""
+    yield installed_pair
+    if EVERY_SITUATION:  # some of these tests change settings
+        checked_output(installed_pair.run_playbook("site"))
 
 
 @pytest.fixture
-def pair(controller: Controller) -> tuple[Machine, Machine]:
-    """Return the active node and the standby."""
+def pair(controller: Controller) -> Iterator[tuple[Machine, Machine]]:
+    """Provide the active node and the standby; afterwards, their watchdogs have the action of the inventory again."""
     active, standby = controller.active_and_other_node()
     wait_until(lambda: is_waiting(standby), f"{standby.name} is standby", active, standby)
-    return active, standby
+    yield active, standby
+    for machine in (active, standby):
+        machine.run("rm", "--recursive", "--force", DROP_IN_DIRECTORY)
+        machine.run("systemctl", "daemon-reload")
+        machine.attempt("systemctl", "try-restart", WATCHDOG)  # one of the tests removes the unit
 
 
 def set_watchdog(machine: Machine, action: str, every: float) -> None:
@@ -46,9 +52,8 @@ def set_watchdog(machine: Machine, action: str, every: float) -> None:
     words = command.split("argv[]=", 1)[1].split(" ;", 1)[0].split()
     line = " ".join([*words[:7], "--every", str(every), action])
     unit_text = f"[Service]\nExecStart=\nExecStart={line}\n"
-    directory = f"/etc/systemd/system/{WATCHDOG}.d"
-    machine.run("mkdir", "-p", directory)
-    machine.run("tee", f"{directory}/test.conf", stdin=unit_text)
+    machine.run("mkdir", "-p", DROP_IN_DIRECTORY)
+    machine.run("tee", f"{DROP_IN_DIRECTORY}/test.conf", stdin=unit_text)
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", WATCHDOG)
 
