@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.store import Store, damage, salvage
+from activemq_agent.store import Store, StoreLimits, damage, inbox, salvage
 from activemq_agent.store.rows import has_valid_checksum
 from activemq_agent.store.schema import FILE, PAGE, connect_to_database, create_tables
 from tests.situations import some_situations
-from tests.unit.agent.store_clock import accept_all, acknowledge, open_store, receive
+from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store, receive
 
 FLIPS = 100
 SEEDS = range(int(os.environ.get("FLIP_SEEDS", "6")))
@@ -361,6 +361,55 @@ def test_event_journal_that_cannot_continue_ends_with_skipped_record_numbers(tmp
         records = [json.loads(record.line) for record in store.oldest_journal_records(99)]
         assert store.epoch != epoch
         assert [record["jseq"] for record in records if record["epoch"] == epoch] == [1, 1 + salvage.JSEQ_GAP]
+
+
+def test_damaged_counters_of_agent_store_do_not_change_age_of_events_and_ids(tmp_path: Path) -> None:
+    clock, limits = SimulatedClock(), StoreLimits(timeout=100, remember=100, filters=("t",))
+    with open_store(tmp_path, clock, limits) as store:
+        clock.pass_time(1000)
+        ids = accept_all(store, [("t", b"1"), ("t", b"2")])
+        receive(store, "t", b'{"eventId": "e"}')
+        store.record_handled(1)
+        clock.pass_time(50)
+    damage_counters(tmp_path)
+    with open_store(tmp_path, clock, limits) as store:
+        clock.pass_time(99)
+        assert count_forgotten_and_expired(store) == (0, 0)
+        assert [event.event_id for event in store.outgoing_events(9)] == ids
+        assert receive(store, "t", b'{"eventId": "e"}').duplicate
+    with open_store(tmp_path, clock, limits) as store:
+        clock.pass_time(1)
+        assert count_forgotten_and_expired(store) == (1, 2)
+
+
+@pytest.mark.parametrize("state", ["expired", "unconfirmed", "quarantined"])
+def test_damaged_counters_of_agent_store_do_not_set_elapsed_time_back(tmp_path: Path, state: str) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(timeout=100)) as store:
+        clock.pass_time(1000)
+        if state == "quarantined":
+            receive(store, "t", b"1")
+            store.quarantine(1, "reason")
+        else:
+            store.accept_event("t", b"1")
+        if state == "unconfirmed":
+            acknowledge(store, 1, proved=False)
+        clock.pass_time(100)
+        store.remove_expired_events_from_outbox()
+    damage_counters(tmp_path)
+    with open_store(tmp_path, clock) as store:
+        assert store._writer.elapsed.seconds_since_outbox_creation() == 1000
+
+
+def damage_counters(directory: Path) -> None:
+    """Give the row of a store's counters an invalid checksum."""
+    with contextlib.closing(sqlite3.connect(directory / FILE)) as db, db:
+        db.execute("UPDATE counters SET sum = zeroblob(8)")
+
+
+def count_forgotten_and_expired(store: Store) -> tuple[int, int]:
+    """Delete old event ids and remove expired events, and return the numbers of both."""
+    return store._writer.submit(inbox.delete_old_event_ids).result(), store.remove_expired_events_from_outbox()
 
 
 def execute_sql(store: Store, sql: str) -> None:

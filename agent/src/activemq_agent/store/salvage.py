@@ -26,6 +26,8 @@ from activemq_agent.store.schema import (
     COUNTERS,
     EVENT_TABLES,
     FILE,
+    ID_TABLES,
+    MESSAGE_TABLES,
     PAGE,
     TABLES,
     connect_to_database,
@@ -132,7 +134,7 @@ def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datet
         _remove_outdated_rows(new)
         # A damaged write-ahead file may have held later counters: ids must never be given out twice.
         damage_values = _write_counters(
-            new, agent, last_counters, keeps_epoch=bool(last_counters) and not is_wal_damaged
+            new, agent, last_counters, keeps_epoch=bool(last_counters) and not is_wal_damaged, now=now
         )
         new.execute("COMMIT")
     (directory / COPY).unlink()
@@ -272,11 +274,13 @@ def _remove_outdated_rows(new: sqlite3.Connection) -> None:
 
 
 def _write_counters(
-    new: sqlite3.Connection, agent: str, last_counters: dict[str, Any], *, keeps_epoch: bool
+    new: sqlite3.Connection, agent: str, last_counters: dict[str, Any], *, keeps_epoch: bool, now: datetime
 ) -> tuple[dict[str, int], int | None, tuple[OutboxGap, ...], str | None]:
     """Write the counters of the new store, by the last ones of the old store and by the rows that were kept.
 
-    Without ``keeps_epoch``, a new epoch begins. Returns the fields of ``StoreDamage`` from ``kept`` on.
+    Without ``keeps_epoch``, a new epoch begins. Without readable counters, elapsed time continues from the latest time
+    in the rows: ``now`` is then the wall-clock time of that moment. Returns the fields of ``StoreDamage`` from ``kept``
+    on.
     """
     event_ids: dict[int, str] = {}
     for table in EVENT_TABLES:
@@ -287,7 +291,7 @@ def _write_counters(
     missing = max(0, last_counters["rows"] - len(event_ids)) if keeps_epoch else None
     gaps = tuple(_gaps_between(event_ids, first_place, last_place)) if missing != 0 else ()
     counters = {
-        "seq": 0, "jseq": 0, "elapsed": _latest_time(new), "boot": "", "monotonic": 0.0, "wall": 0.0,
+        "seq": 0, "jseq": 0, "elapsed": _latest_time(new), "boot": "", "monotonic": 0.0, "wall": now.timestamp(),
         "agent": agent, **last_counters,
         "place": last_place, "oldest": min(event_ids, default=None), "rows": len(event_ids),
         "rx": max(last_counters.get("rx", 0), _query_number(new, "SELECT max(rx) FROM inbox")),
@@ -319,7 +323,11 @@ def _query_number(db: sqlite3.Connection, query: str) -> Any:
 
 def _latest_time(new: sqlite3.Connection) -> float:
     """Return the elapsed seconds of the latest acceptance or receipt that is known, so that time does not go back."""
-    columns = {"outbox": "accepted", "inbox": "received", "remembered": "at", "accepted_ids": "at"}
+    columns = {
+        **dict.fromkeys(EVENT_TABLES, "accepted"),
+        **dict.fromkeys(MESSAGE_TABLES, "received"),
+        **dict.fromkeys(ID_TABLES, "at"),
+    }
     return max(float(_query_number(new, f"SELECT max({column}) FROM {table}")) for table, column in columns.items())  # noqa: S608
 
 
