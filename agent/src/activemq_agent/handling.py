@@ -33,6 +33,7 @@ from activemq_agent.executable_handlers import (
 )
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store import IncomingMessage
+from activemq_agent.store.inbox import HandlerStatementError
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
@@ -313,7 +314,7 @@ class HandlerWorker:
                     handler(event)
         except AgentError as error:
             raise _HandlerFailure(str(error)) from error
-        except Exception as error:  # the code of a handler is unknown
+        except BaseException as error:  # the code of a handler is unknown; sys.exit in it must not end this thread
             raise _HandlerFailure(f"{type(error).__name__}: {error}") from error
         finally:
             self._runner.observe(event_name(event.topic), self._last_loop_start - started_at)
@@ -329,11 +330,16 @@ class HandlerWorker:
                 return
             except RequestRefusedError:
                 raise
+            except HandlerStatementError as error:
+                raise _HandlerFailure(
+                    f"the SQL statements of the handlers for the event {_message_id(message)} failed ({error}), so "
+                    "the agent rolled them back: correct the SQL and its values in the handlers"
+                ) from error
             except AgentError as error:
                 if event.statements:
                     raise _HandlerFailure(
-                        f"the SQL statements of the handlers for the event {_message_id(message)} failed ({error}), so "
-                        "the agent rolled them back: correct the SQL in the handlers"
+                        f"the agent rolled back the SQL statements of the handlers for the event "
+                        f"{_message_id(message)}, because {error}"
                     ) from error
                 self._runner.log.error(
                     "the agent cannot record in its store that a message was handled, for the reason in the "
@@ -366,7 +372,7 @@ def _load_installed_handlers() -> dict[str, list[Handler]]:
     for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
         try:
             handler = point.load()
-        except Exception as error:  # the code of a handler is unknown
+        except (Exception, SystemExit) as error:  # the code of a handler is unknown
             raise AgentError(
                 f"the handler {point.name} ({point.value}) cannot be loaded: {error}. Repair or uninstall its Python "
                 "package"

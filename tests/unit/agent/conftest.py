@@ -10,6 +10,7 @@ import pytest
 
 from tests.guarded import directory_for_handlers
 
+from .handler_bench import HandlerBench
 from .service_runs import RunningAgent
 
 
@@ -35,3 +36,12 @@ def trusted_directory() -> Iterator[Path]:
     """Yield a directory in which the agent permits handlers."""
     with directory_for_handlers() as directory:
         yield directory
+
+
+@pytest.fixture
+def bench(tmp_path: Path, trusted_directory: Path) -> Iterator[HandlerBench]:
+    handler_bench = HandlerBench(tmp_path, trusted_directory / "handlers.d")
+    yield handler_bench
+    if handler_bench.handlers:
+        handler_bench.handlers.close(5.0)
+    handler_bench.store.close()

@@ -5,83 +5,23 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.config import Config
 from activemq_agent.executable_handlers import HandlerEvent, find_event_program, handler_safety_problems
 from activemq_agent.handling import MessageHandlerRunner
-from activemq_agent.store import Store, StoreLimits
-from tests.waiting import PATIENCE, wait_until, within
+from tests.waiting import PATIENCE, within
 
-from .logged import RecordedLog, make_config
+from .handler_bench import TOPICS, HandlerBench
+from .logged import make_config
 from .store_clock import receive
-
-TOPICS = ("a/#", "b/#", "a/b/#")
-
-
-class HandlerBench:
-    """A store, its handlers, and messages for them."""
-
-    def __init__(self, directory: Path, programs: Path) -> None:
-        self.directory, self.programs = directory, programs
-        self.log = RecordedLog()
-        self.store = self.open()
-        self.handlers: MessageHandlerRunner | None = None
-        programs.mkdir(mode=0o755)
-
-    def open(self, topics: tuple[str, ...] = TOPICS) -> Store:
-        return Store.open(self.directory / "state", agent="a", limits=StoreLimits(filters=topics))
-
-    def receive(self, topic: str, payload: bytes = b"{}") -> int:
-        rx = receive(self.store, topic, payload, conn=1).rx
-        if self.handlers:
-            self.handlers.wake(topic.split("/")[0] + "/#")
-        return rx
-
-    def start(
-        self, installed: dict[str, list[Callable[[HandlerEvent], object]]] | None = None, **fields: Any
-    ) -> MessageHandlerRunner:
-        defaults: dict[str, Any] = {
-            "topics": TOPICS, "handler_pause": 0.01, "handlers": self.programs, "handler_timeout": 20,
-        }  # fmt: skip
-        config: Config = make_config(self.directory, **(defaults | fields))
-        self.handlers = MessageHandlerRunner(config, self.store, log=self.log, installed=installed or {})
-        self.handlers.start()
-        return self.handlers
-
-    def write_program(self, name: str, script: str, mode: int = 0o755) -> Path:
-        path = self.programs / name
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(mode)
-        return path
-
-    def wait_until(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
-        wait_until(done, "the condition holds", seen=lambda: self.log.records, patience=seconds, pause=0.01)
-
-    def wait_empty(self) -> None:
-        self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
-        # Waits for the writer's next transaction, which commits its counts.
-        self.store.remove_expired_events_from_outbox()
-
-    def journal(self, kind: str) -> list[dict[str, Any]]:
-        records = [json.loads(record.line) for record in self.store.oldest_journal_records(1000)]
-        return [record for record in records if record["kind"] == kind]
-
-
-@pytest.fixture
-def bench(tmp_path: Path, trusted_directory: Path) -> Iterator[HandlerBench]:
-    handler_bench = HandlerBench(tmp_path, trusted_directory / "handlers.d")
-    yield handler_bench
-    if handler_bench.handlers:
-        handler_bench.handlers.close(5.0)
-    handler_bench.store.close()
 
 
 def test_handler_program_receives_event_as_json_and_number_of_attempt(bench: HandlerBench, tmp_path: Path) -> None:
@@ -327,6 +267,51 @@ def test_sql_statements_of_handler_and_record_of_handling_are_atomic(bench: Hand
         assert db.execute("SELECT n FROM x_count").fetchall() == [(2,)]
 
 
+def store_value(event: HandlerEvent) -> None:
+    event.execute("CREATE TABLE IF NOT EXISTS x_value (value)")
+    event.execute("INSERT INTO x_value VALUES (?)", (json.loads(event.payload)["value"],))
+
+
+def raise_value(event: HandlerEvent) -> None:
+    if (value := json.loads(event.payload)["value"]) != 1:
+        raise ValueError(value)
+
+
+def exit_on_value(event: HandlerEvent) -> None:
+    if (value := json.loads(event.payload)["value"]) != 1:
+        sys.exit(value)
+
+
+def execute_bytes(event: HandlerEvent) -> None:
+    if json.loads(event.payload)["value"] != 1:
+        event.execute(b"SELECT 1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("handler", "value", "reason"),
+    [
+        (store_value, "99999999999999999999", "(OverflowError: Python int too large to convert to SQLite INTEGER)"),
+        (store_value, r'"\ud800"', r"(UnicodeEncodeError: 'utf-8' codec can't encode character '\ud800' in position 0"),
+        (store_value, "[1]", "(ProgrammingError: Error binding parameter 1: type 'list' is not supported)"),
+        (execute_bytes, "0", "(TypeError: execute() argument 1 must be str, not bytes)"),
+        (raise_value, r'"\ud800"', r"ValueError: \ud800"),
+        (exit_on_value, "3", "SystemExit: 3"),
+    ],
+)
+def test_message_that_python_handler_cannot_process_is_quarantined(
+    bench: HandlerBench, handler: Callable[[HandlerEvent], object], value: str, reason: str
+) -> None:
+    bench.receive("a/E", f'{{"value": {value}}}'.encode())
+    bench.receive("a/E", b'{"eventId": "e2", "value": 1}')
+    handlers = bench.start({"E": [handler]}, handler_attempts=2)
+    bench.wait_empty()
+    (record,) = bench.journal("quarantined")
+    assert reason in record["reason"]
+    assert "state.directory" not in record["reason"]
+    assert [handled["event_id"] for handled in bench.journal("handled")] == ["e2"]
+    assert handlers.failures == 2
+
+
 def test_stop_kills_running_handler_and_keeps_event(bench: HandlerBench, tmp_path: Path) -> None:
     bench.write_program("E", f"touch {tmp_path}/began; sleep {PATIENCE:.0f}")
     bench.receive("a/E")
@@ -367,6 +352,17 @@ def test_python_handler_within_timeout_keeps_reported_progress_of_its_worker(ben
     earlier_loop_start = handlers.slowest_worker_loop_start
     bench.wait_until(lambda: handlers.slowest_worker_loop_start > earlier_loop_start)
     release.set()
+
+
+def test_installed_handler_that_exits_when_loaded_is_reported(
+    bench: HandlerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = Mock(value="package:handle", load=Mock(side_effect=SystemExit(3)))
+    point.name = "E"
+    monkeypatch.setattr("activemq_agent.handling.entry_points", lambda group: [point])
+    config = make_config(bench.directory, topics=TOPICS)
+    with pytest.raises(AgentError, match=r"the handler E \(package:handle\) cannot be loaded: 3"):
+        MessageHandlerRunner(config, bench.store, log=bench.log)
 
 
 class TestPrograms:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
 from activemq_agent.store import InboxStorageOutcome, Store, StoreLimits
-from activemq_agent.store.inbox import filter_matches
+from activemq_agent.store.inbox import HandlerStatementError, filter_matches
 from tests.unit.agent.store_clock import open_store
 from tests.unit.agent.store_clock import receive as receive_payload
 
@@ -133,11 +134,26 @@ def test_failing_or_forbidden_sql_statement_of_handler_leaves_store_unchanged(tm
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         store.accept_event("t", b"x")
-        with pytest.raises(AgentError):
+        with pytest.raises(HandlerStatementError):
             record_handled_with(store, 1, "CREATE TABLE x_seen (name TEXT)", statement)
         assert [message.rx for message in store.pending_messages("t")] == [1]
         assert len(store.outgoing_events(9)) == 1
         assert store._reader.first_row("SELECT count(*) FROM sqlite_master WHERE name = 'x_seen'") == (0,)
+
+
+@pytest.mark.parametrize("value", [1 << 63, "\ud800", [1], object()])
+def test_value_of_handler_that_sqlite_cannot_store_fails_only_its_record(tmp_path: Path, value: Any) -> None:
+    with open_store(tmp_path) as store:
+        receive(store, "t")
+        receive(store, "t")
+        table = ("CREATE TABLE x_seen (name)", ())
+        failing_record = store.queue_handled_record(1, [table, ("INSERT INTO x_seen VALUES (?)", (value,))])
+        other_record = store.queue_handled_record(2, [table, ("INSERT INTO x_seen VALUES (?)", (2,))])
+        with pytest.raises(HandlerStatementError, match=r"^\w+Error: "):
+            failing_record.result()
+        other_record.result()
+        assert [message.rx for message in store.pending_messages("t")] == [1]
+        assert store._reader.first_row("SELECT group_concat(name) FROM x_seen") == ("2",)
 
 
 def test_failing_write_of_agent_store_does_not_affect_other_writes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from activemq_agent.agent_errors import RequestRefusedError
 from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.store.rows import InboxStorageOutcome, has_valid_checksum, size_in_bytes
-from activemq_agent.store.schema import ID_TABLES
+from activemq_agent.store.schema import ID_TABLES, is_machine_failure
 from activemq_agent.store.transaction import Transaction
 
 HANDLER_TABLES = "x_"
@@ -25,6 +25,13 @@ _WRITABLE_PREFIXES = (HANDLER_TABLES, "sqlite_master", "sqlite_autoindex_x_")
 
 Statement = tuple[str, Sequence[Any]]
 """An SQL statement and its values."""
+
+
+class HandlerStatementError(Exception):
+    """An error of a handler's SQL statement or of its values, for which the whole transaction is rolled back.
+
+    The text is the type and the text of the original error.
+    """
 
 
 def filter_matches(topic_filter: str, topic: str) -> bool:
@@ -125,7 +132,8 @@ def record_handled(transaction: Transaction, rx: int, statements: Sequence[State
 
     The message is removed from the inbox. Remembers its event id, and runs the SQL statements of its handlers. A copy
     of the message counts as a duplicate from now on. Raises RequestRefusedError if the message is not in the inbox, or
-    damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with ``x_``.
+    damaged, HandlerStatementError for a statement that is wrong, has a value that SQLite cannot store, or touches other
+    tables than those that begin with ``x_``, sqlite3.Error for a failure of the machine.
     """
     row = _take_message(transaction, rx)
     _add_message_record(transaction, "handled", rx, row[1], row[2])
@@ -135,6 +143,10 @@ def record_handled(transaction: Transaction, rx: int, statements: Sequence[State
         try:
             for sql, values in statements:
                 transaction.db.execute(sql, values)
+        except Exception as error:  # the values come from handlers and messages: their conversion can raise any error
+            if isinstance(error, sqlite3.Error) and is_machine_failure(error):
+                raise
+            raise HandlerStatementError(f"{type(error).__name__}: {error}") from error
         finally:
             transaction.db.set_authorizer(None)
 
@@ -153,6 +165,7 @@ def quarantine_message(transaction: Transaction, rx: int, reason: str) -> None:
     The message is never handled again. An operator can inspect it there. A copy counts as a duplicate. Raises
     RequestRefusedError if the message is not in the inbox, or damaged.
     """
+    reason = reason.encode(errors="backslashreplace").decode()  # an error of a handler may contain surrogates
     row = _take_message(transaction, rx)
     transaction.insert_and_count_row("quarantine", row[:5], row[6], reason)
     _add_message_record(transaction, "quarantined", rx, row[1], row[2], reason=reason)

@@ -281,8 +281,8 @@ class Store:
 
         The handlers of the message ended without an error. The future is done after the commit. The SQL statements
         of its handlers take effect with the record, or neither does; tables of handlers begin with ``x_``. The future
-        raises RequestRefusedError if the message is not in the inbox, AgentError for a statement that is wrong or not
-        allowed.
+        raises RequestRefusedError if the message is not in the inbox, HandlerStatementError for a statement that is
+        wrong or not allowed, or has a value that cannot be stored.
         """
         return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
