@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
 from activemq_fleet.node.state.agent_status import gather_agent_status
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code
 from activemq_fleet.topology import build_fleet
@@ -100,7 +101,35 @@ def test_agent_values_of_wrong_type_make_only_that_agent_unknown(store: Any) -> 
 
     assert status.states_by_host == {A: "active", B: "standby", KIOSK: "unknown"}
     (finding,) = (finding for finding in status.findings if finding.host == KIOSK)
+    assert finding.rule == "unknown-state"
     assert finding.message.startswith("the state of the agent is not known: the module host_status of the collection")
+
+
+@pytest.mark.parametrize(
+    "host_evidence", ["x", {"invalid": "it is huge"}, {"balancer": "x"}, {"balancer": {"haproxy": {"state": 1}}}]
+)
+def test_unusable_evidence_of_load_balancer_makes_only_that_balancer_unknown(host_evidence: Any) -> None:
+    balancers = {
+        "lb1": {"activemq_vip": "10.77.0.100", "activemq_vip_interface": "eth0"},
+        "lb2": {"activemq_vip": "10.77.0.100", "activemq_vip_interface": "eth0"},
+    }
+    login = {"activemq_vip_username": "check", "activemq_vip_password": "s3cret-check"}
+    fleet = build_fleet(
+        {A: COMMON, B: COMMON} | {host: variables | login for host, variables in balancers.items()},
+        {"activemq_loadbalancers": list(balancers)},
+    )
+    standby = {
+        "haproxy": {"answers": True, "state": "active/running"},
+        "keepalived": {"state": "active/running"},
+        "addresses": {"orders": False},
+    }
+    status = fleet_status(fleet, {"lb1": host_evidence, "lb2": {"balancer": standby}}, now=NOW)
+
+    assert status.states_by_host == {"lb1": "unknown", "lb2": "up"}
+    (finding,) = status.findings
+    assert (finding.host, finding.rule) == ("lb1", "unknown-state")
+    assert finding.message.startswith("the state of the load balancer is not known: the module host_status")
+    assert nagios_line_and_exit_code(status.restricted_to(["lb1"]))[1] == 3
 
 
 def test_broker_evidence_of_host_without_broker_is_ignored() -> None:
@@ -123,8 +152,20 @@ def test_texts_of_host_are_escaped_in_every_line_of_status() -> None:
     assert lines[0].count("|") == 1  # The separator of the performance data.
 
 
-@pytest.mark.parametrize("response", [{"store": [1]}, {"store": {}, "publisher": "x"}, {"subscriber": ["x"]}])
-def test_agent_that_sends_unusable_status_has_unknown_status(tmp_path: Path, response: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"store": [1]}, "the agent sent a status that cannot be used"),
+        ({"store": {}, "publisher": "x"}, "the agent sent a status that cannot be used"),
+        ({"subscriber": ["x"]}, "the agent sent a status that cannot be used"),
+        ([], "cannot be read (received b'[]"),
+        (
+            {"error": "all 128 connections are in use: send the request again later\n", "code": "busy"},
+            r"with an error: all 128 connections are in use: send the request again later\n",
+        ),
+    ],
+)
+def test_agent_that_answers_without_usable_status_has_unknown_status(tmp_path: Path, answer: Any, reason: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "agent.sock"))
         listener.listen(1)
@@ -133,7 +174,7 @@ def test_agent_that_sends_unusable_status_has_unknown_status(tmp_path: Path, res
             connection, _ = listener.accept()
             with connection:
                 connection.recv(100)
-                connection.sendall(json.dumps(response).encode() + b"\n")
+                connection.sendall(json.dumps(answer).encode() + b"\n")
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -141,4 +182,25 @@ def test_agent_that_sends_unusable_status_has_unknown_status(tmp_path: Path, res
         thread.join()
 
     assert agent_status["state"] is None
-    assert "the agent sent a status that cannot be used" in agent_status["how"]
+    assert reason in agent_status["how"]
+
+
+def test_agent_that_answers_and_closes_before_query_is_sent_has_unknown_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = DeadlineSocket.send
+
+    def send_after_close(connection: DeadlineSocket, content: bytes) -> None:
+        caller, _ = listener.accept()
+        with caller:
+            caller.sendall(b'{"error": "all connections are in use", "code": "busy"}\n')
+        send(connection, content)
+
+    monkeypatch.setattr(DeadlineSocket, "send", send_after_close)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "agent.sock"))
+        listener.listen(1)
+        agent_status = gather_agent_status({"config": str(tmp_path / "etc"), "state": str(tmp_path)})
+
+    assert agent_status["state"] is None
+    assert agent_status["how"].endswith("with an error: all connections are in use")

@@ -193,7 +193,11 @@ def _agent_status(agent: Agent, evidence: HostEvidence, now: float) -> AgentStat
 def _balancer_status(balancer: Balancer, evidence: HostEvidence) -> BalancerStatus:
     observed = evidence.balancer
     if observed is None:
-        return BalancerStatus(host=balancer.host, state="unreachable", reason=evidence.missing_reason("balancer"))
+        return BalancerStatus(
+            host=balancer.host,
+            state=evidence.missing_state("balancer"),
+            reason=evidence.missing_reason("balancer"),
+        )
     haproxy, keepalived = observed.haproxy, observed.keepalived
     runs = keepalived.state is None or keepalived.state.startswith("active/")
     return BalancerStatus(

@@ -89,12 +89,7 @@ def _unobserved_state_findings(row: BrokerStatus, broker: Broker) -> Iterator[Fi
     if row.state == "unreachable":
         yield _unreachable_finding(row)
     elif row.state == "unknown":
-        yield error_finding(
-            "unknown-state",
-            row.host,
-            f"the state of the broker is not known: {row.reason}",
-            "correct the cause that the message shows, then run activemq-fleet status again",
-        )
+        yield _unknown_state_finding(row, "broker")
 
 
 def _hung_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
@@ -285,6 +280,15 @@ def _unreachable_finding(row: BrokerStatus | AgentStatus | BalancerStatus) -> Fi
     )
 
 
+def _unknown_state_finding(row: BrokerStatus | AgentStatus | BalancerStatus, noun: str) -> Finding:
+    return error_finding(
+        "unknown-state",
+        row.host,
+        f"the state of the {noun} is not known: {row.reason}",
+        "correct the cause that the message shows, then run activemq-fleet status again",
+    )
+
+
 def _capacity_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     percents = row.usage.percents if row.usage else dict.fromkeys(_HINTS, 0)
     for name, percent in percents.items():
@@ -384,16 +388,14 @@ def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Ite
 def _agent_findings(row: AgentStatus) -> Iterator[Finding]:
     if row.state == "unreachable":
         yield _unreachable_finding(row)
-    elif row.state != "running":
+    elif row.state == "unknown":
+        yield _unknown_state_finding(row, "agent")
+    elif row.state == "stopped":
         yield error_finding(
             "agent-stopped",
             row.host,
-            f"the agent does not run: {row.reason}"
-            if row.state == "stopped"
-            else f"the state of the agent is not known: {row.reason}",
-            f"on {row.host}, check journalctl -u activemq-agent, then run systemctl start activemq-agent"
-            if row.state == "stopped"
-            else "correct the cause that the message shows, then run activemq-fleet status again",
+            f"the agent does not run: {row.reason}",
+            f"on {row.host}, check journalctl -u activemq-agent, then run systemctl start activemq-agent",
         )
     elif row.publisher is None:
         yield error_finding(
@@ -431,6 +433,8 @@ def _balancer_findings(rows: Sequence[BalancerStatus], fleet: Fleet) -> Iterator
     for row in rows:
         if row.state == "unreachable":
             yield _unreachable_finding(row)
+        elif row.state == "unknown":
+            yield _unknown_state_finding(row, "load balancer")
         elif row.state == "down":
             yield error_finding(
                 "balancer-down",
@@ -438,7 +442,7 @@ def _balancer_findings(rows: Sequence[BalancerStatus], fleet: Fleet) -> Iterator
                 f"the load balancer is down: HAProxy {row.haproxy}; the state of keepalived is {row.keepalived}",
                 f"check journalctl -u haproxy -u keepalived on {row.host}, then run the playbook site",
             )
-    reached_rows = [row for row in rows if row.state != "unreachable"]
+    reached_rows = [row for row in rows if row.state in ("up", "down")]
     for group in dict.fromkeys(group for row in reached_rows for group in row.addresses):
         addresses_by_host = {row.host: row.addresses.get(group) for row in reached_rows}
         holders = [host for host, holds_address in addresses_by_host.items() if holds_address]

@@ -173,7 +173,7 @@ class BalancerStatus:
     """
 
     host: str
-    state: Literal["up", "down", "unreachable"]
+    state: Literal["up", "down", "unreachable", "unknown"]
     haproxy: str = ""
     keepalived: str = ""
     addresses: Mapping[str, bool | None] = field(default_factory=dict)

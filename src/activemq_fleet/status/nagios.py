@@ -15,8 +15,8 @@ def nagios_line_and_exit_code(status: FleetStatus) -> tuple[str, int]:
     """Return the output line and the exit code of a Nagios check about a host's status.
 
     Performance data follow ``|`` in the line. 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: the host did not answer, or the
-    state of its broker or agent is not known. Raises InputError for the status of several hosts. Source: Monitoring
-    Plugins Development Guidelines.
+    state of its broker, agent or load balancer is not known. Raises InputError for the status of several hosts. Source:
+    Monitoring Plugins Development Guidelines.
     """
     states_by_host = status.states_by_host
     if len(states_by_host) > 1:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping
@@ -25,11 +26,11 @@ _STORE_COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "qua
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     """Gather the status of an agent on its host: whether it is running, and what it reports.
 
-    ``state`` is running or stopped, and ``how`` the reason for it. ``agent``: ``config`` and ``state``, its
-    directories, ``unit`` or None, and ``certificates`` and ``authorities``, paths of PEM files with its own
-    certificates, and with those of the authorities that it trusts. ``store``: rows and bytes of the outbox,
-    the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that
-    each is connected to, or None. ``deployed`` is as for a broker.
+    ``state`` is running or stopped, or None if the answer is no status; ``how`` is the reason for it. ``agent``:
+    ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates`` and ``authorities``, paths of PEM
+    files with its own certificates, and with those of the authorities that it trusts. ``store``: rows and bytes of the
+    outbox, the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the
+    broker that each is connected to, or None. ``deployed`` is as for a broker.
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
@@ -60,9 +61,18 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         return {
             **evidence,
-            "state": "stopped",
+            "state": None,
             "how": (
                 f"the agent's answer on its socket {path} cannot be read ({error}): check journalctl -u activemq-agent"
+            ),
+        }
+    if "error" in status:
+        return {
+            **evidence,
+            "state": None,
+            "how": (
+                f"the agent runs, but answered the query of its status on its socket {path} with an error: "
+                f"{escape_unprintable(str(status['error']))}"
             ),
         }
     invalid_parts = [
@@ -93,15 +103,18 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
 def query_agent_status(path: str) -> dict[str, Any]:
     """Query the status of a running agent over its socket.
 
-    Raises OSError when the agent does not answer completely within 5 s, ValueError when the answer is not a status.
+    An agent that refuses the query answers with the member ``error`` instead. Raises OSError when the agent does not
+    answer completely within 5 s, ValueError when the answer is no JSON object.
     """
     with socket.socket(socket.AF_UNIX) as plain:
         plain.settimeout(_TIMEOUT)
         plain.connect(path)
         with DeadlineSocket(plain, _TIMEOUT, _MAX_BYTES) as connection:
-            connection.send(b'{"op": "status"}\n')
+            # An agent with too many callers answers immediately, and does not read the request.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.send(b'{"op": "status"}\n')
             answer = connection.read_until_ending(b"\n")
     status = parse_untrusted_json(answer)
-    if not isinstance(status, dict) or "error" in status:
+    if not isinstance(status, dict):
         raise ValueError(f"received {answer[:100]!r}")
     return status
