@@ -180,12 +180,19 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ConnectedCompo
     from activemq_fleet.releases import Release
 
     with hosts.open() as lines:
-        facts = [host_component_facts_and_variables(parse_inventory_host_record(line), 0, None) for line in lines]
+        facts = [host_component_facts_and_variables(parse_inventory_host_record(line), None) for line in lines]
     division = divide_into_components([fact for fact, _ in facts], datetime.date.today())
     members: dict[str, list[ConnectedComponentHost]] = defaultdict(list)
     for fact, text in facts:
         host = ConnectedComponentHost(
-            fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand
+            fact.host,
+            text,
+            fact.agent_position,
+            fact.balancer_position,
+            fact.broker,
+            fact.agent,
+            fact.balancer,
+            fact.by_hand,
         )
         members[division.component_of[component_lookup_key(fact) or ""]].append(host)
     schemas = {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}

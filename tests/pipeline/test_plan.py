@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,16 @@ from pyarrow.csv import write_csv
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.inventory import read_inventory
 from activemq_fleet.spark.earlier_plan import reusable_plan_path
-from activemq_fleet.spark.plan_inputs import read_hosts
+from activemq_fleet.spark.plan_inputs import host_records_of_inventory, read_hosts
 from activemq_fleet.spark.plan_job import PlanJobOptions, PlanResult, plan
 from tests.conventions import DRILLED, Convention
 from tests.pipeline.job_counts import counted_jobs
 from tests.unit.planning.planned import (
+    AGENT,
     BASE,
+    VIP,
     Groups,
     Hosts,
     Rows,
@@ -173,6 +178,28 @@ def test_plan_reads_hosts_from_every_file_format_with_wildcards_in_name(
             spark, source, str(output_directory), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None
         )
         assert_plan_is_complete(output_directory, hosts, groups, plan_result)
+
+
+def test_plan_of_inventory_and_of_its_list_equals_rendered_fleet(spark: SparkSession, work_directory: Path) -> None:
+    hosts = {**pairs("orders-mq01", vip=VIP["activemq_vip"]), **{name: {**VIP, **AGENT} for name in ("lb1", "lb2")}}
+    groups = {
+        "activemq_agents": {"hosts": {"lb1": {}, "lb2": {}}},
+        "activemq_loadbalancers": {"children": {"site_b": {"hosts": {"lb2": {}}}, "site_a": {"hosts": {"lb1": {}}}}},
+    }
+    inventory, listing = work_directory / "inventory.json", work_directory / "list.json"
+    inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": groups}}))
+    program = Path(sys.executable).with_name("ansible-inventory")
+    with listing.open("wb") as output:
+        subprocess.run([program, "-i", inventory, "--list"], stdout=output, check=True)
+    data = read_inventory([str(inventory)])
+    assert data.groups["activemq_loadbalancers"] == ["lb2", "lb1"]
+
+    sources = {"i": host_records_of_inventory(spark, data), "list": read_hosts(spark, str(listing))}
+    for name, source in sources.items():
+        out = work_directory / f"of-{name}"
+        result = plan(spark, source, str(out), PlanJobOptions(), report_progress=lambda _: None, warn=lambda _: None)
+        assert not result.blocking
+        assert_plan_is_complete(out, data.hosts, data.groups, result)
 
 
 @pytest.mark.parametrize("column", ["note", "my\nnote", 'my ""best""\nnote'])

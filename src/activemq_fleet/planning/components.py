@@ -174,8 +174,13 @@ def _waivers_in_force(
     first_positions: dict[str, tuple[int, int, str]] = {}
     for host in facts:
         if host.waivers is not None:
-            rank = 0 if host.broker else 1 if host.agent else 2
-            order = rank, host.position if rank else 0, host.host
+            if host.broker:
+                rank, position = 0, 0
+            elif host.agent:
+                rank, position = 1, host.agent_position
+            else:
+                rank, position = 2, host.balancer_position
+            order = rank, position, host.host
             first_positions[host.waivers] = min(order, first_positions.get(host.waivers, order))
     lists = (json.loads(text) for text in sorted(first_positions, key=lambda text: first_positions[text]))
     return waivers_in_force_and_expiry_warnings(

@@ -37,13 +37,15 @@ Row = dict[str, Any]
 class ConnectedComponentHost(NamedTuple):
     """A host in a connected component of the fleet, which is a set of hosts that must be planned together.
 
-    It has its roles and its variables as JSON. ``text`` is None for a host without variables. ``position`` is its
-    position in its inventory group. ``by_hand``: the host is in the group of brokers, but its name does not match.
+    It has its roles and its variables as JSON. ``text`` is None for a host without variables. ``agent_position`` and
+    ``balancer_position`` are its positions in the inventory groups of agents and of load balancers. ``by_hand``: the
+    host is in the group of brokers, but its name does not match.
     """
 
     host: str
     text: str | None
-    position: int
+    agent_position: int
+    balancer_position: int
     broker: bool
     agent: bool
     balancer: bool
@@ -168,8 +170,7 @@ def component_fingerprint(component: str, hosts: Iterable[ConnectedComponentHost
     digest, division = hashlib.sha256(), context.division
     releases, requires_group_names = set(), False
     for host in hosts:
-        # The position determines only the order of agents and of balancers.
-        digest.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
+        digest.update(json.dumps(host).encode())
         requires_group_names |= host.agent or host.balancer
         if host.broker and host.text is not None and (release := release_of_variables(host.text)):
             releases.add(release.text)
@@ -205,16 +206,15 @@ def _compute_rows(
 
 def _build_component_fleet(component: str, hosts: Sequence[ConnectedComponentHost], division: FleetDivision) -> Fleet:
     rest = division.rest_by_component.get(component, _NO_REST)
-    ordered_hosts = sorted(
-        (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
-    )
+    agents = sorted((host.agent_position, host.host) for host in hosts if host.agent)
+    balancers = sorted((host.balancer_position, host.host) for host in hosts if host.balancer)
     # Hosts with equal variables share one mapping, because it is then parsed only once.
     variables = {text: variables_from_json(text or "{}") for text in {host.text for host in hosts}}
     return build_fleet(
         {host.host: variables[host.text] for host in hosts},
         {
-            AGENTS: [host.host for host in ordered_hosts if host.agent],
-            BALANCERS: [host.host for host in ordered_hosts if host.balancer],
+            AGENTS: [name for _, name in agents],
+            BALANCERS: [name for _, name in balancers],
             BROKERS: [host.host for host in hosts if host.by_hand],
         },
         naming_pattern=division.pattern,

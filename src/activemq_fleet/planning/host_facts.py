@@ -14,7 +14,13 @@ from activemq_fleet.planning.host_records import HostRecord, variables_from_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
-from activemq_fleet.topology.hosts_by_role import ReadVariables, classify_host, problems_without_settings
+from activemq_fleet.topology.hosts_by_role import (
+    AGENTS,
+    BALANCERS,
+    ReadVariables,
+    classify_host,
+    problems_without_settings,
+)
 from activemq_fleet.topology.model.broker import multicast_group_name, pair_or_short_host_name
 
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
@@ -26,8 +32,9 @@ _MULTICAST = "group:"  # prefix of a multicast group among the names of hosts
 class HostFactsForSeparatePlanning:
     """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
-    They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
-    ``pattern`` the naming pattern that its variables set. Only hosts with a role have the other facts: ``address`` is
+    They are its roles, names, addresses, and variable problems. ``agent_position`` and ``balancer_position`` are its
+    positions in the inventory groups of agents and of load balancers, and ``pattern`` is the naming pattern that its
+    variables set. Only hosts with a role have the other facts: ``address`` is
     the one that the variables set, ``connection_targets`` are other hosts or multicast groups in its variables,
     and ``names`` are those by which other hosts may connect to it. ``links``, ``waivers`` and ``store`` are JSON;
     ``sets_store`` is False for a store whose directory follows from the pair's name. ``input_error`` is the message of
@@ -35,7 +42,8 @@ class HostFactsForSeparatePlanning:
     """
 
     host: str
-    position: int = 0
+    agent_position: int = 0
+    balancer_position: int = 0
     pattern: str | None = None
     broker: bool = False
     agent: bool = False
@@ -80,7 +88,7 @@ class _VariablesWithTexts:
 
 
 def host_component_facts_and_variables(
-    record: HostRecord, position: int, pattern: str | None
+    record: HostRecord, pattern: str | None
 ) -> tuple[HostFactsForSeparatePlanning, str | None]:
     """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
 
@@ -96,7 +104,8 @@ def host_component_facts_and_variables(
     host_pattern = record.variables.get(PATTERN_VARIABLE)
     facts: dict[str, Any] = {
         "host": record.host,
-        "position": position,
+        "agent_position": record.groups.get(AGENTS, 0),
+        "balancer_position": record.groups.get(BALANCERS, 0),
         "pattern": str(host_pattern) if host_pattern else None,
         "broker": role.identity is not None,
         "agent": role.agent,

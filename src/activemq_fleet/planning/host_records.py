@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -43,12 +43,12 @@ class RecordWithoutHostError(InputError):
 class HostRecord:
     """The record of one host in the input of the command ``plan``.
 
-    It has its ``activemq_*`` variables and its inventory groups.
+    It has its ``activemq_*`` variables, and the position of the host in each of its inventory groups, from 0.
     """
 
     host: str
     variables: Mapping[str, Any]
-    groups: tuple[str, ...] = ()
+    groups: Mapping[str, int] = field(default_factory=dict)
 
 
 def _error_without_host(problem: str, record: str = "a line of --hosts") -> RecordWithoutHostError:
@@ -58,8 +58,9 @@ def _error_without_host(problem: str, record: str = "a line of --hosts") -> Reco
 def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostRecord:
     """Return an inventory host's name, variables and groups as a record, parsed from one line of JSON lines.
 
-    With ``cells``, the line is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
-    InputError that names the host, or RecordWithoutHostError.
+    With ``cells``, the line is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. The
+    position in each group is 0, because a line does not contain it. Raises InputError that names the host, or
+    RecordWithoutHostError.
     """
     try:
         fields = json.loads(json_line)
@@ -92,14 +93,14 @@ def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostR
     variables = {**variables, **{name: value for name, value in fields.items() if name.startswith(PREFIX)}}
     if cells:
         variables = {name: _parse_cell(host, name, value) for name, value in variables.items()}
-    return HostRecord(host, activemq_variables(variables), _parse_groups(host, fields.get("groups")))
+    return HostRecord(host, activemq_variables(variables), dict.fromkeys(_parse_groups(host, fields.get("groups")), 0))
 
 
-def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
+def read_listed_host(host: str, text: str, groups: Mapping[str, int]) -> HostRecord:
     """Read one host of the output of ``ansible-inventory --list``, and return its record.
 
-    It is given by its name, its variables as JSON, and its groups. Raises InputError for a value that is still a
-    template.
+    It is given by its name, its variables as JSON, and its position in each of its groups. Raises InputError for a
+    value that is still a template.
     """
     variables = activemq_variables(_parse_variables(host, text))
     for name, value in variables.items():
@@ -108,14 +109,26 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
                 f"{host}: the variable {name} is a template, which ansible-inventory --list does not evaluate: pass "
                 "the inventory with -i instead of its list with --hosts"
             )
-    return HostRecord(host, variables, tuple(groups))
+    return HostRecord(host, variables, groups)
 
 
-def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], int]]:
+def positions_by_host_and_role_group(groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
+    """Return the position, from 0, of each host in each of ROLE_GROUPS that contains it.
+
+    ``groups`` are the hosts by group, in the order of the inventory.
+    """
+    positions: dict[str, dict[str, int]] = {}
+    for role in ROLE_GROUPS:
+        for position, host in enumerate(groups.get(role, ())):
+            positions.setdefault(host, {})[role] = position
+    return positions
+
+
+def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, dict[str, int]]]:
     """Parse the output of ``ansible-inventory --list``, and return its hosts.
 
-    Each has a name, variables as JSON, groups, and a position. The groups are those of ROLE_GROUPS, children's hosts
-    included; the position is the lowest in any of them, from 0. Raises InputError for any other text.
+    Each has a name, variables as JSON, and its position in each of ROLE_GROUPS that contains it. As in Ansible, the
+    hosts of a group precede those of its children. Raises InputError for any other text.
     """
     try:
         listing = json.loads(text)
@@ -123,33 +136,23 @@ def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], i
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         reason = str(error) if isinstance(error, ValueError | RecursionError) else "it has no mapping _meta.hostvars"
         raise _error_of_other_file(reason) from None
-    roles: dict[str, dict[str, int]] = {}
-    for role in ROLE_GROUPS:
-        for name in _descendants(role, listing):
-            for position, host in enumerate(_listed_names(name, listing[name], "hosts")):
-                positions_by_role = roles.setdefault(host, {})
-                positions_by_role[role] = min(position, positions_by_role.get(role, position))
+    members = {role: _members_with_descendants(role, listing) for role in ROLE_GROUPS}
+    positions = positions_by_host_and_role_group(members)
     return [
-        (
-            escape_lone_surrogates(host),
-            json.dumps(variables.get(host, {})),
-            [*roles.get(host, {})],
-            min(roles.get(host, {"": 0}).values()),
-        )
-        for host in {**variables, **roles}
+        (escape_lone_surrogates(host), json.dumps(variables.get(host, {})), positions.get(host, {}))
+        for host in {**variables, **positions}
     ]
 
 
-def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
-    """Return a group and its children of any depth, as far as the listing has them."""
-    descendants: dict[str, None] = {}
-    pending = [role]
-    while pending:
-        name = pending.pop()
-        if name not in descendants and isinstance(listing.get(name), dict):
-            descendants[name] = None
-            pending += _listed_names(name, listing[name], "children")
-    return list(descendants)
+def _members_with_descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
+    """Return the hosts of a group, then those of its children level by level, as far as the listing has them."""
+    hosts: dict[str, None] = {}
+    names = [role]
+    for name in names:  # grows
+        if isinstance(listing.get(name), dict):
+            hosts |= dict.fromkeys(_listed_names(name, listing[name], "hosts"))
+            names += [child for child in _listed_names(name, listing[name], "children") if child not in names]
+    return list(hosts)
 
 
 def _listed_names(group: str, group_fields: Mapping[str, Any], key: str) -> list[str]:

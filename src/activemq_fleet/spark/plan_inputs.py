@@ -1,7 +1,7 @@
 """Read the hosts of ``plan`` in any of their forms into one DataFrame of records.
 
 The column ``text`` is JSON. Of ``ansible-inventory --list`` and of an inventory that Ansible read here there are also
-the columns ``host``, ``groups`` and ``position`` (in the inventory group).
+the columns ``host`` and ``groups`` (the position of the host in each of its inventory groups).
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.planning.host_records import HOST_KEYS, parse_ansible_inventory_list, variables_to_json
+from activemq_fleet.planning.host_records import (
+    HOST_KEYS,
+    parse_ansible_inventory_list,
+    positions_by_host_and_role_group,
+    variables_to_json,
+)
 from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
 from activemq_fleet.spark.paths import local_path, uri_with_escaped_wildcards
-from activemq_fleet.topology.hosts_by_role import ROLE_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,9 +38,7 @@ _SUFFIXES = {
     ".pq": "parquet",
     ".csv": "csv",
 }
-_ROWS = pa.schema(
-    [("host", pa.string()), ("text", pa.string()), ("groups", pa.list_(pa.string())), ("position", pa.int64())]
-)
+_ROWS = pa.schema([("host", pa.string()), ("text", pa.string()), ("groups", pa.map_(pa.string(), pa.int64()))])
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def _is_host_record(line: str) -> bool:
 
 def _read_inventory_listing(spark: SparkSession, where: str, path: str) -> HostRecords:
     """Return the hosts of ``ansible-inventory --list`` with those of ROLE_GROUPS that they are in, also by children."""
-    rows: list[tuple[str, str, list[str], int]] = []
+    rows: list[tuple[str, str, dict[str, int]]] = []
     for row in spark.read.text(where, wholetext=True).toArrow()["value"].to_pylist():
         try:
             rows += parse_ansible_inventory_list(row)
@@ -130,7 +132,7 @@ def _read_inventory_listing(spark: SparkSession, where: str, path: str) -> HostR
     return HostRecords(_frame_of_rows(spark, rows), "listed")
 
 
-def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[str], int]]) -> DataFrame:
+def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, dict[str, int]]]) -> DataFrame:
     columns = zip(*rows, strict=True) if rows else ((),) * len(_ROWS)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ROWS))
@@ -143,14 +145,8 @@ def host_records_of_inventory(spark: SparkSession, data: InventoryData) -> HostR
     files of the inventory.
     """
     findings = findings_about_inventory_files_and_hosts(data)
-    roles: dict[str, list[str]] = {}
-    positions: dict[str, int] = {}
-    for role in ROLE_GROUPS:
-        for position, host in enumerate(data.groups.get(role, ())):
-            roles.setdefault(host, []).append(role)
-            positions.setdefault(host, position)
+    positions = positions_by_host_and_role_group(data.groups)
     rows = [
-        (host, variables_to_json(host, variables), roles.get(host, []), positions.get(host, 0))
-        for host, variables in data.hosts.items()
+        (host, variables_to_json(host, variables), positions.get(host, {})) for host, variables in data.hosts.items()
     ]
     return HostRecords(_frame_of_rows(spark, rows), "given", data.warnings, findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -167,8 +167,8 @@ def _facts_and_hosts(
         if text is None or not text.strip():
             continue
         try:
-            record = _read_host_record(form, text, row.get("host") or "", row.get("groups") or ())
-            facts, variables = host_component_facts_and_variables(record, row.get("position") or 0, pattern)
+            record = _read_host_record(form, text, row.get("host") or "", dict(row.get("groups") or ()))
+            facts, variables = host_component_facts_and_variables(record, pattern)
         except RecordWithoutHostError as error:
             facts, variables = HostFactsForSeparatePlanning("", input_error=str(error), has_host=False), None
         except InputError as error:
@@ -177,15 +177,16 @@ def _facts_and_hosts(
         yield facts
         if key := component_lookup_key(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
-            yield KeyedObject(key, ConnectedComponentHost(facts.host, variables, facts.position, *roles))
+            positions = facts.agent_position, facts.balancer_position
+            yield KeyedObject(key, ConnectedComponentHost(facts.host, variables, *positions, *roles))
 
 
-def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecord:
+def _read_host_record(form: str, text: str, host: str, groups: Mapping[str, int]) -> HostRecord:
     """Return the host in a row of the input of any form."""
     if form == "listed":
         return read_listed_host(host, text, groups)
     if form == "given":
-        return HostRecord(host, activemq_variables(variables_from_json(text)), tuple(groups))
+        return HostRecord(host, activemq_variables(variables_from_json(text)), groups)
     return parse_inventory_host_record(text, cells=form == "table")
 
 
@@ -213,7 +214,7 @@ def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[D
     """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
     with less_frequent_garbage_collection():
         for component, hosts in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
-            in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
+            in_order = sorted((keyed.value for keyed in hosts), key=lambda host: host.host)
             computed = plan_fleet_component(component, in_order, context)
             yield replace(computed, rows={})
             for name, rows in computed.rows.items():

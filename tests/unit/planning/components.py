@@ -17,7 +17,7 @@ from activemq_fleet.planning.components import (
 )
 from activemq_fleet.planning.compute import ComponentPlanRows, ConnectedComponentHost, PlanContext, plan_fleet_component
 from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, host_component_facts_and_variables
-from activemq_fleet.planning.host_records import HostRecord
+from activemq_fleet.planning.host_records import HostRecord, positions_by_host_and_role_group
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
 
@@ -29,12 +29,11 @@ Facts = list[tuple[HostFactsForSeparatePlanning, str | None]]
 
 def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
     """Return the facts of every host, with its variables."""
+    positions = positions_by_host_and_role_group(groups)
 
     def read_facts(pattern: str | None) -> Facts:
         return [
-            host_component_facts_and_variables(
-                HostRecord(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern
-            )
+            host_component_facts_and_variables(HostRecord(host, variables, positions.get(host, {})), pattern)
             for host, variables in hosts.items()
         ]
 
@@ -62,7 +61,14 @@ def hosts_by_component(
         key = component_lookup_key(facts)
         if key is not None:
             host = ConnectedComponentHost(
-                facts.host, text, facts.position, facts.broker, facts.agent, facts.balancer, facts.by_hand
+                facts.host,
+                text,
+                facts.agent_position,
+                facts.balancer_position,
+                facts.broker,
+                facts.agent,
+                facts.balancer,
+                facts.by_hand,
             )
             components[context.division.component_of[key]].append(host)
     return {component: sorted(members) for component, members in components.items()}

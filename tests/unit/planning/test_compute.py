@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from activemq_fleet.planning.compute import PlanContext, component_fingerprint, 
 from tests.unit.planning.components import context_of, hosts_by_component, plan_components, rows_of
 from tests.unit.planning.planned import (
     AGENT,
+    VIP,
     Hosts,
     hosts_of_connected_groups,
     pairs,
@@ -72,6 +74,25 @@ def test_plan_rows_of_connected_groups_equal_plan_rows_of_whole_fleet() -> None:
 
 def client_groups_of(components: list[Any]) -> set[str]:
     return {row["path"].split("/")[1] for row in rows_of(components, "files") if row["host"] is None}
+
+
+def test_plan_of_balancers_that_are_agents_equals_plan_of_whole_fleet() -> None:
+    hosts = {**pairs("a-mq01", vip=VIP["activemq_vip"]), **{name: {**VIP, **AGENT} for name in ("lb1", "lb2", "lb3")}}
+    for number in (1, 2):
+        hosts[f"lb{number}"]["activemq_waivers"] = [{"rule": "S002", "reason": f"reason of lb{number}"}]
+    groups = {"activemq_agents": ["lb2", "lb1"], "activemq_loadbalancers": ["lb3", "lb1", "lb2"]}
+    plan = [*plan_components(hosts, context_of(hosts, groups), groups).values()]
+    _, expected = whole_fleet_and_rows(hosts, groups)
+
+    assert plan[0].error is None
+    for name, rows in expected.items():
+        assert sorted_rows(rows_of(plan, name)) == sorted_rows(rows), name
+    priorities = {
+        row["host"]: re.findall(r"priority (\d+)", row["content"])
+        for row in rows_of(plan, "files")
+        if row["path"] == "keepalived.conf"
+    }
+    assert priorities == {"lb3": ["200"], "lb1": ["190"], "lb2": ["180"]}
 
 
 def test_hashes_of_planned_files_do_not_depend_on_option_content(context: PlanContext) -> None:

@@ -23,7 +23,7 @@ def facts_of_host(
     variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()
 ) -> HostFactsForSeparatePlanning:
     """Return the facts of a host without the text of its variables."""
-    return host_component_facts_and_variables(HostRecord(host, variables, groups), 0, None)[0]
+    return host_component_facts_and_variables(HostRecord(host, variables, dict.fromkeys(groups, 0)), None)[0]
 
 
 def test_planning_facts_contain_names_of_host_and_of_hosts_in_its_variables() -> None:
@@ -60,7 +60,7 @@ def test_inventory_problem_omits_host_so_that_equal_problems_share_line(
 
 def test_host_without_role_in_plan_may_have_any_value_of_known_variable() -> None:
     division_facts, variables_text = host_component_facts_and_variables(
-        HostRecord("db.example.com", {"activemq_heap": 3}), 0, None
+        HostRecord("db.example.com", {"activemq_heap": 3}), None
     )
 
     assert (division_facts.has_role, division_facts.problems, variables_text) == (False, (), None)
@@ -80,9 +80,7 @@ def test_naming_pattern_of_inventory_overrides_pattern_of_host() -> None:
     variables = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
     assert facts_of_host(variables, host="x1a").group == "x"
-    division_facts, variables_text = host_component_facts_and_variables(
-        HostRecord("x1a", variables), 0, DEFAULT_PATTERN
-    )
+    division_facts, variables_text = host_component_facts_and_variables(HostRecord("x1a", variables), DEFAULT_PATTERN)
     assert (division_facts.group, division_facts.pattern, variables_text) == (
         None,
         variables["activemq_naming_pattern"],

@@ -37,7 +37,9 @@ def test_variables_of_host_record_are_object_or_its_json_text_or_keys_of_record(
 
 @pytest.mark.parametrize("groups", [["activemq_agents", "x"], "activemq_agents, x", '["activemq_agents", "x"]'])
 def test_groups_of_host_record_are_list_or_its_text(groups: Any) -> None:
-    assert parse_inventory_host_record(json.dumps({"host": HOST, "groups": groups})).groups == ("activemq_agents", "x")
+    record = parse_inventory_host_record(json.dumps({"host": HOST, "groups": groups}))
+
+    assert record.groups == {"activemq_agents": 0, "x": 0}
 
 
 def test_cells_of_host_table_contain_lists_as_json_and_other_values_as_text() -> None:
@@ -72,7 +74,7 @@ def test_invalid_host_record_is_error_that_names_its_problem(text: str, message:
 
 def test_undecrypted_vault_value_is_unchanged_by_conversion_to_json_and_back() -> None:
     text = json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}})
-    variables = read_listed_host(HOST, text, ()).variables
+    variables = read_listed_host(HOST, text, {}).variables
 
     assert variables["activemq_network_password"] == UndecryptedVaultValue(VAULT)
     assert variables_from_json(variables_to_json(HOST, variables)) == variables
@@ -114,7 +116,7 @@ def test_error_of_list_as_key_names_host_and_variable() -> None:
 
 def test_error_of_unresolved_template_in_ansible_inventory_list_names_host() -> None:
     with pytest.raises(InputError, match=rf"{HOST}: the variable activemq_heap is a template.*-i"):
-        read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
+        read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), {})
 
 
 def test_values_of_inventory_plugin_do_not_become_host_variables() -> None:
@@ -124,22 +126,26 @@ def test_values_of_inventory_plugin_do_not_become_host_variables() -> None:
     )
 
 
-def test_hosts_of_ansible_inventory_list_have_roles_of_groups_and_child_groups() -> None:
+def test_hosts_of_ansible_inventory_list_have_positions_in_groups_with_children() -> None:
     listing = {
         "_meta": {"hostvars": {"a": {"activemq_heap": "1g"}, "other": {}}},
-        "activemq_agents": {"children": ["shops", "absent"], "hosts": ["z"]},
-        "shops": {"hosts": ["y", "a"], "children": ["activemq_agents"]},
-        "activemq_loadbalancers": {"hosts": ["a"]},
+        "activemq_agents": {"children": ["shops", "absent", "depots"], "hosts": ["z"]},
+        "shops": {"hosts": ["y", "a", "z"], "children": ["activemq_agents", "stalls"]},
+        "stalls": {"hosts": ["b"]},
+        "depots": {"hosts": ["c"]},
+        "activemq_loadbalancers": {"hosts": ["a", "z"]},
         "all": {"children": ["activemq_agents"]},
     }
 
     rows_by_host = {host: row for host, *row in parse_ansible_inventory_list(json.dumps(listing))}
 
     assert rows_by_host == {
-        "a": ['{"activemq_heap": "1g"}', ["activemq_agents", "activemq_loadbalancers"], 0],
-        "other": ["{}", [], 0],
-        "y": ["{}", ["activemq_agents"], 0],
-        "z": ["{}", ["activemq_agents"], 0],
+        "a": ['{"activemq_heap": "1g"}', {"activemq_agents": 2, "activemq_loadbalancers": 0}],
+        "other": ["{}", {}],
+        "z": ["{}", {"activemq_agents": 0, "activemq_loadbalancers": 1}],
+        "y": ["{}", {"activemq_agents": 1}],
+        "c": ["{}", {"activemq_agents": 3}],
+        "b": ["{}", {"activemq_agents": 4}],
     }
 
 

@@ -49,7 +49,7 @@ def test_plan_findings_about_inventory_equal_findings_of_complete_fleet(inventor
 def test_inventory_finding_belongs_to_component_of_its_host_or_is_warning(inventory: Path) -> None:
     inventory_data = read_inventory([str(inventory)])
     facts = [
-        host_component_facts_and_variables(HostRecord(host, variables), 0, None)[0]
+        host_component_facts_and_variables(HostRecord(host, variables), None)[0]
         for host, variables in inventory_data.hosts.items()
     ]
     division = divide_into_components(
