@@ -137,6 +137,22 @@ def test_lab_replaces_encrypted_secret_of_list_in_its_position() -> None:
     assert isinstance(first_user["password"], str)
 
 
+def test_lab_replaces_all_encrypted_passwords_of_user_with_one_secret() -> None:
+    def encrypted(ciphertext: str) -> UndecryptedVaultValue:
+        return UndecryptedVaultValue(ciphertext)
+
+    users = [{"name": name, "password": encrypted(name), "groups": ["g"]} for name in ("net", "app")]
+    hosts = variables(users=users, network_password=encrypted("other"))
+    hosts |= variables("app1", agent_pair="orders-mq01", agent_username="app", agent_password=encrypted("agent"))
+    overlay = overlay_of(hosts, activemq_agents=["app1"])
+    secrets = {user["name"]: user["password"] for user in overlay[A]["activemq_users"]}
+    assert len(set(secrets.values())) == 2
+    assert overlay[A]["activemq_network_password"] == secrets["net"]
+    assert overlay["app1"]["activemq_agent_password"] == secrets["app"]
+    findings = fleet_of(variables_with_overlay(hosts, overlay), activemq_agents=["app1"]).blocking_findings
+    assert not [finding for finding in findings if finding.rule == "T009"]
+
+
 def test_lab_does_not_replace_secret_that_is_not_encrypted() -> None:
     assert "activemq_network_password" not in overlay_of(variables())[A]
 

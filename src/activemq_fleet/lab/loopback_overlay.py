@@ -48,6 +48,7 @@ _FIRST_MULTICAST_PORT = 20000
 _BLOCKS = 256
 _ROWS, _NODES_A_ROW = 250, 240
 _AGENT_METRICS_PORT = 9464
+_PASSWORDS_OF_USERS = ("activemq_network_password", "activemq_agent_password", "activemq_vip_password")
 
 DATABASE_PORT, DATABASE_USER = 15432, "activemq"
 """The port of the lab's database, which differs from the default port, and the account of the brokers."""
@@ -135,7 +136,7 @@ def loopback_variables(
             overlays[agent.host]["activemq_agent_metrics_address"] = address
     for host, host_overlay in overlays.items():
         secrets = {
-            name: _replace_encrypted(value, name, state.seed)
+            name: _replace_encrypted(value, _secret_path(name, hosts[host]), state.seed)
             for name, value in hosts[host].items()
             if name.startswith(PREFIX) and name not in host_overlay and _has_encrypted_value(value)
         }
@@ -376,11 +377,21 @@ def _has_encrypted_value(value: Any) -> bool:
     return isinstance(value, UndecryptedVaultValue)
 
 
+def _secret_path(name: str, variables: Mapping[str, Any]) -> str:
+    """Return the path of a variable's generated secrets, which is the same for all passwords of one user.
+
+    A broker has one password for each user name, and ``activemq_users`` may have the user, too. The password may be
+    encrypted separately in each variable, so equal passwords cannot be recognized by their ciphertexts.
+    """
+    user = variables.get(name.replace("_password", "_username")) if name in _PASSWORDS_OF_USERS else None
+    return f"activemq_users[{user}].password" if user else name
+
+
 def _replace_encrypted(value: Any, path: str, seed: str) -> Any:
     """Return the value of a variable with a generated secret in place of each encrypted value.
 
-    The secrets depend on the variable, not on the host: peers must agree on what they were given together. An entry of
-    a list is identified by its name, else by its position.
+    The secrets depend on ``path``, the variable or the user, and not on the host, because peers must have equal
+    secrets. An entry of a list is identified by its name, else by its position.
     """
     if isinstance(value, UndecryptedVaultValue):
         return _derive_secret(seed, path)
