@@ -49,6 +49,18 @@ def test_host_keeps_its_loopback_address_when_hosts_are_added() -> None:
     assert len(set(addresses_after.values())) == 3
 
 
+def test_brokers_moved_to_separate_machines_get_separate_loopback_addresses() -> None:
+    addresses = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK, dict.fromkeys(PAIR, "127.77.1.1"))
+    assert addresses == {A: "127.77.1.1", B: "127.77.1.2"}
+
+
+def test_brokers_moved_to_one_machine_get_one_loopback_address() -> None:
+    hosts = variables(address="mq.example.com")
+    hosts[B]["activemq_port_offset"] = 10
+    known = {A: "127.77.1.1", B: "127.77.1.2"}
+    assert assign_loopback_addresses(fleet_of(hosts), BLOCK, known) == dict.fromkeys(PAIR, "127.77.1.1")
+
+
 def test_loopback_addresses_of_other_block_are_not_kept() -> None:
     addresses = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK, {A: "127.16.9.9"})
     assert addresses[A] == "127.77.1.1"

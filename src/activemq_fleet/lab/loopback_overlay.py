@@ -87,14 +87,18 @@ def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str]
 
     Brokers with equal ``activemq_address`` get the same one. The pair decides the third number and the node the last:
     127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay as they are, so that a lab
-    survives a change of its inventory. Raises InputError for a fleet that has more brokers than addresses.
+    survives a change of its inventory; only brokers that no longer share a machine get separate addresses. Raises
+    InputError for a fleet that has more brokers than addresses.
     """
     lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept_addresses = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
-    by_address = {
-        broker.address: kept_addresses[broker.host] for broker in fleet.brokers if broker.host in kept_addresses
-    }
-    used_addresses, rows = set(by_address.values()), dict[str, int]()
+    by_address, used_addresses, rows = dict[str, str](), set[str](), dict[str, int]()
+    for broker in fleet.brokers:
+        kept_address = kept_addresses.get(broker.host)
+        # Brokers that shared a machine may have separate ones now, and only the first keeps the address.
+        if kept_address and broker.address not in by_address and kept_address not in used_addresses:
+            by_address[broker.address] = kept_address
+            used_addresses.add(kept_address)
     for broker in fleet.brokers:
         if broker.address in by_address:
             continue
