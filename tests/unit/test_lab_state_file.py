@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from activemq_fleet import artifacts
 from activemq_fleet.cli.main import main
@@ -45,8 +47,8 @@ def lab_paths(tmp_path: Path) -> LabPaths:
     return LabPaths(tmp_path / "lab")
 
 
-def prepare(lab_paths: LabPaths, hosts: dict[str, dict[str, Any]]) -> LabState:
-    inventory = InventoryData(hosts, {})
+def prepare(lab_paths: LabPaths, hosts: dict[str, dict[str, Any]], **groups: list[str]) -> LabState:
+    inventory = InventoryData(hosts, groups)
     return preparation.prepare_lab(
         lab_paths, inventory, AddressBlockReservations(lab_paths.directory.parent / "claims"), lambda _line: None
     )[0]
@@ -86,6 +88,26 @@ def test_lab_files_with_secrets_are_private(lab_paths: LabPaths) -> None:
     files = [lab_paths.state, *lab_paths.host_vars.iterdir()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(lab_paths.directory.stat().st_mode) == 0o700
+
+
+def test_lab_of_inventory_with_date_as_key_is_saved(lab_paths: LabPaths) -> None:
+    dates = {date(2026, 11, 30): [{date(2026, 12, 1): "6.3.1"}], 2026: UndecryptedVaultValue("x")}
+    prepare(lab_paths, variables(x_release_dates=dates))
+    saved_state = load_lab_state(lab_paths)
+    assert saved_state is not None
+    assert saved_state.hosts[A]["activemq_x_release_dates"]["2026-11-30"] == [{"2026-12-01": "6.3.1"}]
+
+
+def test_lab_brokers_have_generated_secret_for_encrypted_password_of_load_balancer(lab_paths: LabPaths) -> None:
+    encrypted_password = UndecryptedVaultValue("x")
+    hosts = variables(vip="10.0.0.5", vip_interface="eth0")
+    hosts |= variables("lb1", vip_interface="eth0", vip_username="lb", vip_password=encrypted_password)
+    prepare(lab_paths, hosts, activemq_loadbalancers=["lb1"])
+    saved_state = load_lab_state(lab_paths)
+    assert saved_state is not None
+    (password,) = (account.password for account in saved_state.fleet().broker(A).accounts if account.name == "lb")
+    assert isinstance(password, SecretStr)
+    assert {path.stem for path in lab_paths.host_vars.iterdir()} == set(PAIR)
 
 
 def test_repeated_preparation_of_lab_changes_nothing(lab_paths: LabPaths) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -61,8 +62,26 @@ class LabState:
 
         The file is JSON.
         """
-        text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
-        write_lab_file(lab_paths.state, text + "\n")
+        write_lab_file(lab_paths.state, lab_json_text({"format": _FORMAT, **asdict(self)}))
+
+
+def lab_json_text(value: Any) -> str:
+    """Return the JSON text of a value for a file of a lab.
+
+    Values and keys that JSON does not have, such as the dates of YAML, become text.
+    """
+    return json.dumps(_with_json_keys(value), indent=1, default=str) + "\n"
+
+
+def _with_json_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key if isinstance(key, str | int | float | None) else str(key): _with_json_keys(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_json_keys(item) for item in value]
+    return value
 
 
 def require_lab_state(lab_paths: LabPaths) -> LabState:

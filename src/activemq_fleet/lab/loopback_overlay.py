@@ -139,15 +139,22 @@ def loopback_variables(
             address = f"127.{state.block}.0.{2 + number % _NODES_A_ROW}:{_AGENT_METRICS_PORT + number // _NODES_A_ROW}"
             overlays[agent.host]["activemq_agent_metrics_address"] = address
     for host, host_overlay in overlays.items():
-        secrets = {
-            name: _replace_encrypted(value, _secret_path(name, hosts[host]), state.seed)
-            for name, value in hosts[host].items()
-            if name.startswith(PREFIX) and name not in host_overlay and _has_encrypted_value(value)
-        }
-        host_overlay.update(secrets)
+        overlays[host] = host_overlay = generate_secrets(hosts[host], state.seed) | host_overlay
         if hosts[host].get("activemq_acl"):
             host_overlay |= _lab_user({**hosts[host], **host_overlay}, state.seed)
     return overlays
+
+
+def generate_secrets(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
+    """Return the variables of a host that have encrypted values, with generated secrets in place of these values.
+
+    The secrets are derived from the seed of the lab. Encrypted values are those that could not be decrypted.
+    """
+    return {
+        name: _replace_encrypted(value, _secret_path(name, variables), seed)
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and _has_encrypted_value(value)
+    }
 
 
 def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variables) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.lab_brokers import make_shared_store_directory
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
-from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState, load_lab_state_of_any_directory
+from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState, lab_json_text, load_lab_state_of_any_directory
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import shipped_configuration_files
@@ -88,7 +87,9 @@ def prepare_lab(
         directory=str(lab_paths.directory),
     )
     overlay = over.loopback_variables(fleet, data.hosts, lab_paths, state, heap, metrics=metrics)
-    state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
+    # Load balancers are no hosts of the overlay, but the brokers have accounts for them.
+    readable = {host: {**variables, **over.generate_secrets(variables, seed)} for host, variables in data.hosts.items()}
+    state = replace(state, hosts=over.variables_with_overlay(readable, overlay))
     _write_lab_files(lab_paths, state, overlay)
     return state, over.list_replaced_host_variables(data.hosts, overlay)
 
@@ -175,10 +176,9 @@ def _write_lab_files(lab_paths: LabPaths, state: LabState, overlay: Mapping[str,
     fleet = state.fleet()
     write_lab_file(lab_paths.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
-    write_lab_file(lab_paths.overlay_inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_lab_file(lab_paths.overlay_inventory_path, _HEAD + lab_json_text(layer))
     for host, variables in overlay.items():
-        text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
-        write_lab_file(lab_paths.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+        write_lab_file(lab_paths.host_vars / f"{host}.yml", _HEAD + lab_json_text({**_CONNECTION, **variables}))
     for broker in fleet.brokers:
         make_shared_store_directory(broker)
     for path in lab_paths.host_vars.iterdir():
