@@ -65,7 +65,7 @@ def test_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, lab
     lab.kill(A)
     lab.wait_state(B, "active")
 
-    with pytest.raises(LabError, match=r"stop \S+, and start \S+ first"):
+    with pytest.raises(LabError, match=rf"^{A}: .* may differ .* `lab up --fresh`"):
         lab.start(A)
     with pytest.raises(LabError, match="--fresh"):
         lab.up()

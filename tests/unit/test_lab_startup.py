@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -183,7 +182,9 @@ def error_text(check: Callable[[], None]) -> str:
 )
 def test_lab_refuses_pure_pair_with_different_stores(brokers: FakeBrokers) -> None:
     (pair,) = brokers.fleet.pairs_by_name.values()
-    assert "--fresh" in error_text(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", brokers), pair))
+    error = error_text(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", brokers), pair))
+    assert "--fresh" in error
+    assert "resync" not in error, "the playbook resync requires systemd"
 
 
 @pytest.mark.parametrize("brokers", [fake_pure_pair(), fake_pure_pair(A, B)], ids=["both stopped together", "both run"])
@@ -192,29 +193,59 @@ def test_lab_accepts_pure_pair_with_equal_stores(brokers: FakeBrokers) -> None:
     assert error_text(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", brokers), pair)) == ""
 
 
+def pure_start_messages(brokers: FakeBrokers, host: str) -> tuple[str, list[str]]:
+    """Return the error of the check before a start, which is empty if there is none, and the warnings."""
+    warnings: list[str] = []
+    fleet = brokers.fleet
+    error = error_text(lambda: check_pure_start_order(cast("LabBrokers", brokers), fleet.broker(host), warnings.append))
+    return error, warnings
+
+
 def test_lab_refuses_start_of_pure_slave_without_its_master() -> None:
-    brokers = fake_pure_pair()
-    assert ": start orders-mq01-a.example.com first" in error_text(
-        lambda: check_pure_start_order(cast("LabBrokers", brokers), brokers.fleet.broker(B))
-    )
+    assert f": start {A} first" in pure_start_messages(fake_pure_pair(), B)[0]
 
 
 def test_lab_refuses_start_of_pure_master_with_running_slave() -> None:
-    brokers = fake_pure_pair(B)
-    assert ": stop orders-mq01-b.example.com, and" in error_text(
-        lambda: check_pure_start_order(cast("LabBrokers", brokers), brokers.fleet.broker(A))
-    )
+    assert f": stop {B}, and" in pure_start_messages(fake_pure_pair(B), A)[0]
 
 
-def test_lab_accepts_start_of_pure_node_with_required_state_of_peer() -> None:
-    alone, master = fake_pure_pair(), fake_pure_pair(A)
-    assert error_text(lambda: check_pure_start_order(cast("LabBrokers", alone), alone.fleet.broker(A))) == ""
-    assert error_text(lambda: check_pure_start_order(cast("LabBrokers", master), master.fleet.broker(B))) == ""
+@pytest.mark.parametrize(
+    ("brokers", "host"),
+    [
+        (fake_pure_pair(B, b="promoted"), A),
+        (fake_pure_pair(B, a="lost_slave"), A),
+        (fake_pure_pair(A, a="lost_slave"), B),
+    ],
+    ids=["slave was promoted", "master lost its slave", "master serves alone"],
+)
+def test_lab_refuses_start_of_pure_node_with_older_store(brokers: FakeBrokers, host: str) -> None:
+    error, _ = pure_start_messages(brokers, host)
+    assert error.startswith(f"{host}: ")
+    assert "`lab up --fresh`" in error
+    assert "start first" not in error
 
 
-def test_lab_accepts_start_of_nodes_with_shared_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "events", [{"b": "promoted"}, {"a": "lost_slave"}], ids=lambda events: "".join(events.values())
+)
+def test_lab_warns_before_start_of_pure_master_if_stores_may_differ(events: dict[str, str]) -> None:
+    error, (warning,) = pure_start_messages(fake_pure_pair(**events), A)
+    assert error == ""
+    assert warning.startswith(f"warning: {A}: the stores of the pair orders-mq01 may differ")
+
+
+@pytest.mark.parametrize(
+    ("brokers", "host"),
+    [(fake_pure_pair(), A), (fake_pure_pair(A), B), (fake_pure_pair(A, b="promoted"), B)],
+    ids=["master", "slave", "slave after resync"],
+)
+def test_lab_accepts_start_of_pure_node_with_required_state_of_peer(brokers: FakeBrokers, host: str) -> None:
+    assert pure_start_messages(brokers, host) == ("", [])
+
+
+def test_lab_accepts_start_of_nodes_with_shared_store() -> None:
     brokers = FakeBrokers(fleet())
     brokers.alive.add(A)
     (pair,) = brokers.fleet.pairs_by_name.values()
     assert error_text(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", brokers), pair)) == ""
-    assert error_text(lambda: check_pure_start_order(cast("LabBrokers", brokers), brokers.fleet.broker(B))) == ""
+    assert pure_start_messages(brokers, B) == ("", [])

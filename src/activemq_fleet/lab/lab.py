@@ -257,7 +257,7 @@ class Lab(ReadOnlyLab):
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
                     "up` for this lab, which reserves different addresses"
                 )
-            check_pure_start_order(hosts, broker)
+            check_pure_start_order(hosts, broker, self._progress)
             require_usable_broker_ports(broker, hosts.loopback_address(broker.host))
             if self.database:
                 self.database.start()

@@ -28,6 +28,10 @@ _SETTLE_POLL = 0.3  # Each check takes a thread dump.
 _PROBE_TIMEOUT = 8.0
 _ACTIVE: tuple[BrokerState, ...] = ("active",)
 _STANDBY: tuple[BrokerState, ...] = ("standby",)
+_START_WITH_EMPTY_STORES = (
+    "To continue with equal stores, run `lab up --fresh`, which stops the lab and starts all its brokers with empty "
+    "stores"
+)
 
 
 class _GivenUpError(Exception):
@@ -201,24 +205,29 @@ def require_equal_stores_of_pure_pair(hosts: LabBrokers, pair: Pair) -> None:
     alive = [broker for broker in pair.brokers_in_dialling_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
         return
-    runs = [hosts.state_from_log(broker) for broker in pair.brokers_in_dialling_order]
-    if alive or any(run.promoted or run.lost_slave for run in runs):
+    if alive or _ran_alone(hosts, pair.brokers):
         raise LabError(
-            f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover. Run the "
-            "playbook resync for the pair, or stop this lab (`lab down`) and start it with empty stores (`lab up "
-            "--fresh`)"
+            f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover. "
+            f"{_START_WITH_EMPTY_STORES}"
         )
 
 
-def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
-    """Check that a pure master is started before its slave, and raise LabError if not.
+def check_pure_start_order(hosts: LabBrokers, broker: Broker, progress: Progress) -> None:
+    """Check that a pure master is started before its slave and with an equal store, and raise LabError if not.
 
-    A pure master must not start while its slave runs, nor a slave without its master.
+    A pure master must not start while its slave runs, nor a slave without its master. A node must not start if the
+    stores may differ and the peer runs. If both nodes are stopped, ``progress`` gets a warning instead, because the
+    stores may have been made equal since then.
     """
     if not broker.ha_profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)
     alive = hosts.is_alive(peer)
+    if alive and _ran_alone(hosts, [peer] if broker.role == "slave" else [broker, peer]):
+        raise LabError(
+            f"{broker.host}: the broker cannot be started, because its store may differ from the store of {peer.host}, "
+            f"which runs, after a failover. {_START_WITH_EMPTY_STORES}"
+        )
     if broker.role == "master" and alive:
         raise LabError(
             f"{broker.host}: the slave {peer.host} of this master runs, but a master must start before its slave: stop "
@@ -229,3 +238,14 @@ def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
             f"{broker.host}: the master {peer.host} of this slave does not listen, and without its master the slave "
             f"would become a second master: start {peer.host} first"
         )
+    if not alive and _ran_alone(hosts, [broker, peer]):
+        progress(
+            f"warning: {broker.host}: the stores of the pair {broker.pair} may differ after a failover, and the "
+            f"broker serves only the messages of its own store. {_START_WITH_EMPTY_STORES}"
+        )
+
+
+def _ran_alone(hosts: LabBrokers, brokers: Iterable[Broker]) -> bool:
+    """Return whether any of the given pure brokers served clients without its peer, according to its last run."""
+    runs = [hosts.state_from_log(broker) for broker in brokers]
+    return any(run.promoted or run.lost_slave for run in runs)
