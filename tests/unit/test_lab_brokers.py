@@ -115,6 +115,20 @@ def test_broker_starts_after_deletion_of_its_store(tmp_path: Path, monkeypatch: 
     hosts.launch_process(hosts.fleet.broker(A))
 
 
+@pytest.mark.parametrize("ha", ["shared-file", "none"])
+def test_deletion_of_data_includes_delayed_messages(tmp_path: Path, ha: str) -> None:
+    hosts = make_lab_hosts(tmp_path, ha=ha, scheduler={"directory": "/srv/activemq/scheduler"})
+    scheduler = hosts.fleet.broker(A).settings.scheduler
+    assert scheduler is not None
+    assert scheduler.directory is not None
+    delayed_message = Path(scheduler.directory, "db-1.log")
+    assert delayed_message.is_relative_to(tmp_path / "lab")
+    delayed_message.parent.mkdir(parents=True)
+    delayed_message.touch()
+    hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
+    assert not delayed_message.exists()
+
+
 def test_broker_without_installed_files_is_not_started(tmp_path: Path) -> None:
     hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match="lab up"):

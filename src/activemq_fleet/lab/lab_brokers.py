@@ -272,10 +272,16 @@ class LabBrokers:
         return f"{short or 'unknown, because the log contains no error'} ({status_text}log: {self.log_path(broker)})"
 
     def delete_data_of_stopped_brokers(self, brokers: Iterable[Broker]) -> None:
-        """Delete all data of the given brokers, which are stopped: their stores, logs and run records."""
+        """Delete all data of the given brokers, which are stopped.
+
+        The data are their stores, delayed messages, logs and run records.
+        """
         for broker in brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
+            scheduler = broker.settings.scheduler
+            if scheduler and scheduler.directory:  # In a lab, the directory is always one of the lab.
+                shutil.rmtree(scheduler.directory, ignore_errors=True)
             make_shared_store_directory(broker)
             processes.delete_broker_run_record(self.lab_paths, broker.host)
             self._tails.pop(broker.host, None)
