@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -140,7 +141,26 @@ def test_ports_of_broker_are_free_after_termination_of_its_guard(lab_paths: LabP
 
 def test_process_with_different_start_time_is_not_found(lab_paths: LabPaths) -> None:
     broker_run = launch_lab_process(lab_paths)
-    assert processes.find_process(lab_paths, replace(broker_run, created=broker_run.created - 60)) is None
+    earlier_run = replace(broker_run, seconds_after_boot=broker_run.seconds_after_boot - 60)
+    assert processes.find_process(lab_paths, earlier_run) is None
+
+
+def test_process_of_earlier_boot_is_not_found(lab_paths: LabPaths) -> None:
+    assert processes.find_process(lab_paths, replace(launch_lab_process(lab_paths), boot="earlier")) is None
+
+
+def test_process_is_found_after_step_of_clock(lab_paths: LabPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker_run = launch_lab_process(lab_paths)
+    boot_time = psutil.boot_time()
+    # The kernel computes the boot time from the wall clock.
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot_time + 3)
+    monkeypatch.setattr(time, "time", lambda real=time.time: real() + 3)
+    assert running_process(lab_paths, broker_run).pid == broker_run.pid
+
+
+def test_recorded_start_time_of_process_is_in_seconds_since_epoch(lab_paths: LabPaths) -> None:
+    began = time.time()
+    assert began - 0.1 <= launch_lab_process(lab_paths).created <= time.time()
 
 
 def test_process_without_mark_of_lab_is_not_found(lab_paths: LabPaths) -> None:

@@ -23,8 +23,8 @@ from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.host_paths import BROKER_LOG
+from activemq_fleet.node.process.proc import Process, boot_id, read_process
 
-_START_TOLERANCE = 2.0  # Seconds. The kernel counts from the boot time, which is rounded.
 _KILL_TIMEOUT = 60.0  # Seconds until a killed process has ended. It may have to write much data to a busy disk.
 _POLL = 0.02
 _UMASK = 0o027  # The service unit has the same value.
@@ -41,6 +41,8 @@ class ProcessRun:
     It names the process, and the position in the log at which the run begins. ``created`` and ``started`` are in
     seconds since the epoch. ``log_inode`` is 0 where there was no log yet. ``version`` is the version of the files that
     the broker was started with. ``release`` is its release of ActiveMQ, empty for a program that is no broker.
+    ``boot`` is the kernel's boot id, and ``seconds_after_boot`` the start time that identifies the process: in contrast
+    to ``created``, it does not depend on the wall clock, which may be set while the process runs.
     """
 
     host: str
@@ -51,6 +53,8 @@ class ProcessRun:
     log_inode: int = 0
     log_offset: int = 0
     release: str = ""
+    boot: str = ""
+    seconds_after_boot: float = 0.0
 
 
 def launch_broker(
@@ -90,7 +94,11 @@ def launch_broker(
             ) from None
     _children[child.pid] = child
     _exit_statuses.pop(child.pid, None)
-    run = ProcessRun(host, child.pid, _start_time(child), time.time(), version, inode, offset, release)
+    process = _started_process(child)
+    created, seconds_after_boot = (process.start_time, process.started) if process else (time.time(), 0.0)
+    run = ProcessRun(
+        host, child.pid, created, time.time(), version, inode, offset, release, boot_id(), seconds_after_boot
+    )
     write_lab_file(lab_paths.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 
@@ -108,17 +116,13 @@ def run_command_before_start(host: str, command: Sequence[str]) -> None:
         )
 
 
-def _start_time(child: subprocess.Popen[bytes]) -> float:
-    """Return the start time of a process, once its command line can be read.
+def _started_process(child: subprocess.Popen[bytes]) -> Process | None:
+    """Return the process of a child once its command line can be read, or None if it has ended.
 
     The kernel shows its arguments a moment after the call that starts it returns.
     """
-    try:
-        process = psutil.Process(child.pid)
-        poll_until_true(lambda: process.cmdline() or child.poll() is not None, 5, 0.001)
-        return float(process.create_time())
-    except psutil.Error:
-        return time.time()
+    poll_until_true(lambda: read_process(child.pid) is not None or child.poll() is not None, 5, 0.001)
+    return read_process(child.pid)
 
 
 def _log_inode_and_size(log: Path) -> tuple[int, int]:
@@ -171,13 +175,14 @@ def exit_status_of_run(run: ProcessRun) -> int | None:
 def find_process(lab_paths: LabPaths, run: ProcessRun) -> psutil.Process | None:
     """Find the running process of a recorded run; return None if it has ended."""
     _reap(run.pid)
+    running = read_process(run.pid)
+    if running is None or (boot_id(), running.started) != (run.boot, run.seconds_after_boot):
+        return None
     try:
         process = psutil.Process(run.pid)
-        if abs(process.create_time() - run.created) > _START_TOLERANCE or not _is_lab_process(lab_paths, process):
-            return None
-        return process
     except psutil.Error:
         return None
+    return process if _is_lab_process(lab_paths, process) else None
 
 
 def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
